@@ -1,0 +1,136 @@
+"""What is to be done, in the imperative: everything ``engine.handle`` can ask for.
+
+``lane`` is the agent on whose behalf it is done: effects of one lane run in order, lanes run side by side. Every effect
+but ``RecordFact`` and ``DropReceipt`` is answered by an event.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from ackd.core.message import Draft, Message, Place
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimMessage:
+    """queue/ → processed/. Answer: Claimed, MoveLost, SpoolFailed."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class TellAgent:
+    """Hand the message to the agent's endpoint. Answer: Told, NotTold, EndpointAway; later Seen, RunEnded."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+    attempt: int
+    crashes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class NudgeAgent:
+    """Climb to a rung of the agent's ladder (1 …). Answer: Told or NotTold, which change nothing but the log."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+    rung: int
+
+
+@dataclass(frozen=True, slots=True)
+class WriteStatus:
+    """Set headers (None removes) of a file in processed/. May be dropped when a move of the same key follows at once."""
+
+    lane: str
+    key: int
+    place: Place
+    headers: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveMessage:
+    """→ archive/. Answer: Moved, MoveLost, SpoolFailed."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class BuryMessage:
+    """→ dead_letter/ with these headers set. Answer: Moved, MoveLost, SpoolFailed."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+    headers: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class QuarantineFile:
+    """→ corrupt/, byte for byte, beside its reason. Answer: Quarantined."""
+
+    lane: str
+    place: Place
+    code: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class SendMessage:
+    """Write a message of our own, durably, before the effects that follow in this lane."""
+
+    lane: str
+    draft: Draft
+    #: Set for escalations that reach a person: also run the on_escalation command with it.
+    notify: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemindPerson:
+    """Run the on_escalation command about a message that waits in an inbox."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFact:
+    """One line of the session log."""
+
+    type: str
+    data: dict[str, object] = field(hash=False)
+
+
+@dataclass(frozen=True, slots=True)
+class DropReceipt:
+    """The receipt has been acted on."""
+
+    name: str
+
+
+Effect: TypeAlias = (
+    ClaimMessage
+    | TellAgent
+    | NudgeAgent
+    | WriteStatus
+    | ArchiveMessage
+    | BuryMessage
+    | QuarantineFile
+    | SendMessage
+    | RemindPerson
+    | RecordFact
+    | DropReceipt
+)

@@ -1,0 +1,161 @@
+"""What a message is, once it has been read: values only.
+
+Owns the words of the domain: names, types, priorities, places on disk, receipts. Refuses to know how any of them is
+written (dialects/) or stored (adapters/spool.py). Names come from hostile text, so ``agent_name`` is the only way to
+make one and raises ``BadName``.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from typing import Final
+
+from ackd.core.errors import BadName
+
+#: The seed's 18 types (ignite-mime, "Message Types").
+SEED_TYPES: Final = frozenset(
+    "user_goal strategy_request strategy_response task_list architecture_request architecture_response "
+    "task_assignment task_completed evaluation_request evaluation_result improvement_request improvement_suggestion "
+    "improvement_completed progress_update github_event github_task escalation dead_letter".split()
+)
+#: Ours, for what the other protocols need.
+OWN_TYPES: Final = frozenset({"message", "shutdown_request", "status_check", "board_request"})
+KNOWN_TYPES: Final = SEED_TYPES | OWN_TYPES
+
+RESERVED_NAMES: Final = frozenset({"dead_letter", "corrupt", "processed"})
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+#: Who speaks for ackd itself. Mail from it never causes mail (a null sender), or dead letters would breed.
+MONITOR: Final = "queue_monitor"
+USER: Final = "user"
+
+
+def agent_name(text: str, reserved: frozenset[str] = RESERVED_NAMES) -> str:
+    """The name itself, proven harmless as a directory name."""
+    if not _NAME.fullmatch(text):
+        raise BadName(text, "a name is 1 to 64 letters, digits, dots, dashes or underscores, and starts with a letter or digit")
+    if text in reserved:
+        raise BadName(text, "the name is reserved for ackd's own directories")
+    return text
+
+
+def identity(name: str) -> str:
+    """What makes two spellings one agent: ``ignitian-1`` and ``ignitian_1`` are the same."""
+    return name.replace("-", "_")
+
+
+class Priority(enum.Enum):
+    CRITICAL = "critical"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+class Folder(enum.Enum):
+    """Where in the spool a file lies."""
+
+    QUEUE = "queue"  # queue/<box>/
+    PROCESSED = "processed"  # queue/<box>/processed/
+    DEAD = "dead_letter"  # queue/dead_letter/   (box is the recipient's)
+    CORRUPT = "corrupt"  # queue/corrupt/       (box is where it came from)
+    ARCHIVE = "archive"  # archive/YYYYMMDD/<box>/
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One file of the spool. ``box`` is the directory's spelling of the agent's name."""
+
+    box: str
+    folder: Folder
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.box}/{self.folder.value}/{self.name}" if self.folder is not Folder.QUEUE else f"{self.box}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What a progress_update's body says, in the seed's one-line terms."""
+
+    stage: str | None = None
+    percent: int | None = None
+    message: str | None = None
+    final: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message as the engine knows it. Ids are bare (no angle brackets).
+
+    ``digest`` is a fingerprint of the content that tells a repeated message from one whose id was copied.
+    """
+
+    message_id: str
+    sender: str
+    recipient: str  # canonical spelling of the agent whose directory it lies in
+    type: str
+    priority: Priority
+    digest: str
+    thread_id: str | None = None
+    in_reply_to: str | None = None
+    task_id: str | None = None
+    progress: Progress | None = None
+
+
+class Status(enum.Enum):
+    """X-IGNITE-Status as it is believed in ``processed/``; everywhere else the header is ignored."""
+
+    PROCESSING = "processing"
+    DELIVERED = "delivered"
+    ACKED = "acked"
+    RETRYING = "retrying"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What a file in ``processed/`` says of itself. Times are wall-clock seconds, already checked for sanity."""
+
+    status: Status = Status.PROCESSING
+    retry_count: int = 0
+    next_retry_at: float | None = None
+    processed_at: float | None = None
+
+
+class ReceiptKind(enum.Enum):
+    SEEN = "seen"  # opened through one of ackd's doors
+    ACK = "ack"
+    DONE = "done"
+    REFUSE = "refuse"  # for good
+    DEFER = "defer"  # try again
+    REQUEUE = "requeue"  # an operator digs a dead letter (or quarantined file) up
+    PURGE = "purge"  # an operator removes one for good
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What someone dropped into ``receipts/``. ``name`` is its file, removed once the engine has acted on it.
+
+    ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix.
+    """
+
+    kind: ReceiptKind
+    message_id: str
+    agent: str | None
+    name: str
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A message ackd writes itself. ``message_id`` derives from its cause, so writing it twice is harmless."""
+
+    message_id: str
+    sender: str
+    recipient: str
+    type: str
+    priority: Priority
+    body: dict[str, object] = field(hash=False)
+    thread_id: str | None = None
+    in_reply_to: str | None = None

@@ -1,0 +1,36 @@
+"""How one agent is to be treated: the numbers of the config, as the engine takes them.
+
+Pure data. Endpoints differ by these values only; the engine never asks which kind it serves.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+UNLIMITED = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class AgentPolicy:
+    ack_timeout_s: float = 60
+    processing_timeout_s: float = 300
+    task_timeout_s: float = 1800
+    busy_timeout_s: float = 900
+    remind_after_s: float = 900
+    retry_limit: int = 3
+    backoff_base_s: float = 5
+    backoff_cap_s: float = 300
+    crash_limit: int = 10
+    max_in_flight: int = 1
+    aging_s: float = 300
+    #: How many rungs follow the first telling; None: silence has no ladder here (exec, handler, inbox).
+    rungs: int | None = None
+    #: True: mail waits to be pulled, and one reminder is given after remind_after_s (inbox).
+    reminds: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePolicy:
+    escalate_to: str = "user"
+    dedup_window_s: float = 86400
+    loop_limit: int = 5
