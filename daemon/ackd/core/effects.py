@@ -1,7 +1,7 @@
 """What is to be done, in the imperative: everything ``engine.handle`` can ask for.
 
 ``lane`` is the agent on whose behalf it is done: effects of one lane run in order, lanes run side by side. Every effect
-but ``RecordFact`` and ``DropReceipt`` is answered by an event.
+that names an answer is answered by an event.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NudgeAgent:
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Set headers (None removes) of a file in processed/. May be dropped when a move of the same key follows at once."""
+    """Set headers (None removes) of a file in processed/."""
 
     lane: str
     key: int
@@ -74,6 +74,27 @@ class BuryMessage:
     message: Message
     place: Place
     headers: tuple[tuple[str, str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ReviveMessage:
+    """dead_letter/ → queue/, counts reset. Answer: Moved, MoveLost, SpoolFailed."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class ForgetMessage:
+    """It ended and the log says so: its journal entry and what its run left behind may go. ``end``: completed, dead, withdrawn."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+    end: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +129,18 @@ class RemindPerson:
 
 @dataclass(frozen=True, slots=True)
 class RecordFact:
-    """One line of the session log."""
+    """One line of the session log; with a lane, only once what precedes it in that lane is done."""
 
     type: str
     data: dict[str, object] = field(hash=False)
+    lane: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class DropReceipt:
-    """The receipt has been acted on."""
+    """The receipt has been acted on; what it caused precedes this in the lane."""
 
+    lane: str
     name: str
 
 
@@ -128,6 +151,8 @@ Effect: TypeAlias = (
     | WriteStatus
     | ArchiveMessage
     | BuryMessage
+    | ReviveMessage
+    | ForgetMessage
     | QuarantineFile
     | SendMessage
     | RemindPerson

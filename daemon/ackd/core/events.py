@@ -57,7 +57,6 @@ class Arrived:
 
     ``arrived_at``: the file's mtime as wall seconds. ``standing``: for ``processed/`` only. ``recovered``: met by the
     scan at start. ``crashes``: how often ackd itself died with it in hand. ``run_alive``: its exec run was adopted.
-    ``away``: its agent left nobody to carry it (gateway and operator mail to an unknown name).
     """
 
     message: Message
@@ -176,11 +175,15 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class RunEnded:
-    """An exec child, a handler or a worker is through with the message."""
+    """An exec child, a handler or a worker is through with the message.
+
+    ``attempt`` is that of the order it was told by; 0 stands for the current one (an adopted run).
+    """
 
     key: int
     outcome: Outcome
     detail: str
+    attempt: int = 0
 
 
 # --- time and the operator --------------------------------------------------------------------------------------------

@@ -35,7 +35,9 @@ USER: Final = "user"
 def agent_name(text: str, reserved: frozenset[str] = RESERVED_NAMES) -> str:
     """The name itself, proven harmless as a directory name."""
     if not _NAME.fullmatch(text):
-        raise BadName(text, "a name is 1 to 64 letters, digits, dots, dashes or underscores, and starts with a letter or digit")
+        raise BadName(
+            text, "a name is 1 to 64 letters, digits, dots, dashes or underscores, and starts with a letter or digit"
+        )
     if text in reserved:
         raise BadName(text, "the name is reserved for ackd's own directories")
     return text
@@ -72,7 +74,11 @@ class Place:
     name: str
 
     def __str__(self) -> str:
-        return f"{self.box}/{self.folder.value}/{self.name}" if self.folder is not Folder.QUEUE else f"{self.box}/{self.name}"
+        return (
+            f"{self.box}/{self.folder.value}/{self.name}"
+            if self.folder is not Folder.QUEUE
+            else f"{self.box}/{self.name}"
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,29 @@ class Standing:
     processed_at: float | None = None
 
 
+class Rejection(enum.StrEnum):
+    """Why a file is no message: the ``code`` of ``BadMessage``. One word each, for logs and ``.reason`` files."""
+
+    EMPTY = "empty"  # no bytes at all: a writer died, or a power cut
+    TOO_LARGE = "too_large"  # the file is above max_message_bytes
+    NOT_REGULAR = "not_regular"  # symlink, FIFO, device, directory
+    NOT_UTF8 = "not_utf8"
+    HEADER_TOO_LARGE = "header_too_large"
+    NO_BLANK_LINE = "no_blank_line"  # half-written, or no message
+    BARE_CR = "bare_cr"
+    MIXED_LINE_ENDS = "mixed_line_ends"  # a CRLF among LF lines would smuggle a CR into a value
+    CONTROL_CHARACTER = "control_character"
+    FOLDED_HEADER = "folded_header"
+    DUPLICATE_HEADER = "duplicate_header"
+    BAD_HEADER = "bad_header"  # no "Name: value", or a value its header does not allow
+    MISSING_HEADER = "missing_header"
+    BAD_CONTENT_TYPE = "bad_content_type"  # MIME-Version, Content-Type or CTE other than the format's
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_PRIORITY = "unknown_priority"
+    BAD_NAME = "bad_name"
+    BAD_ID = "bad_id"
+
+
 class ReceiptKind(enum.Enum):
     SEEN = "seen"  # opened through one of ackd's doors
     ACK = "ack"
@@ -137,7 +166,8 @@ class ReceiptKind(enum.Enum):
 class Receipt:
     """What someone dropped into ``receipts/``. ``name`` is its file, removed once the engine has acted on it.
 
-    ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix.
+    ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix. ``file`` names a file in
+    ``corrupt/`` or ``dead_letter/``; a quarantined one has no id that can be believed, ``message_id`` is then empty.
     """
 
     kind: ReceiptKind
@@ -145,6 +175,7 @@ class Receipt:
     agent: str | None
     name: str
     reason: str | None = None
+    file: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

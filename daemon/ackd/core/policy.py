@@ -25,6 +25,8 @@ class AgentPolicy:
     aging_s: float = 300
     #: How many rungs follow the first telling; None: silence has no ladder here (exec, handler, inbox).
     rungs: int | None = None
+    #: True: telling does not outlive the daemon (exec, handler): what was told but has no living run is offered again.
+    volatile: bool = False
     #: True: mail waits to be pulled, and one reminder is given after remind_after_s (inbox).
     reminds: bool = False
 

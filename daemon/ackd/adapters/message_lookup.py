@@ -1,0 +1,175 @@
+"""Finding messages on disk by id, without reading more of them than their first block.
+
+Owns the search: an id, a unique beginning of one, or a path, among the queues, the dead letters and the archive.
+Refuses to know what else a message says; the id is found by its header's name alone, so a file that is otherwise broken
+can be found too. Never opens anything but regular files, and no links. Fails with ``UnknownMessage`` and
+``AmbiguousMessage``; a directory that cannot be read is an OSError, never "nothing found".
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ackd.core.errors import AmbiguousMessage, UnknownMessage
+from ackd.core.message import RESERVED_NAMES, Folder, Place, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+HEAD_BYTES: Final = 4096
+#: Where mail is on its way; looked at first, and alone if it is found there.
+LIVE: Final = (Folder.QUEUE, Folder.PROCESSED)
+EVERYWHERE: Final = (*LIVE, Folder.DEAD, Folder.ARCHIVE)
+_ID: Final = re.compile(rb"(?mi)^message-id:[ \t]*<?([^>\s]+)")
+_RECIPIENT: Final = re.compile(rb"(?mi)^x-ignite-recipient:[ \t]*([^\s]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """One file of a message. ``place.box`` is the recipient's directory; of a dead letter, whom it was for."""
+
+    message_id: str
+    place: Place
+    path: Path
+
+
+def find(root: Path, wanted: str, *, agent: str | None = None, folders: Iterable[Folder] = EVERYWHERE) -> list[Found]:
+    """Every file of the one message that ``wanted`` means (one for each recipient), live ones first.
+
+    With ``agent``, only that recipient's. A whole id beats a beginning; what is on its way beats what is over, so the
+    archive is not read for the sake of ids that nobody needs any more.
+    """
+    given = _by_path(root, wanted)
+    bare = given.message_id if given is not None else wanted.removeprefix("<").removesuffix(">")
+    for group in _groups(tuple(folders)):
+        fitting = [one for one in _in_folders(root, group, agent) if bare and one.message_id.startswith(bare)]
+        if fitting:
+            chosen = _choose(bare, {one.message_id for one in fitting})
+            return [one for one in fitting if one.message_id == chosen]
+    raise UnknownMessage(wanted)
+
+
+def in_box(box_dir: Path, folder: Folder) -> list[Found]:
+    """The messages in one agent's queue or ``processed/``; files without an id are not among them."""
+    directory = box_dir if folder is Folder.QUEUE else box_dir / "processed"
+    return list(_messages(directory, folder, box_dir.name))
+
+
+def in_dead_letter(root: Path) -> list[Found]:
+    return list(_messages(root / "queue" / "dead_letter", Folder.DEAD, None))
+
+
+def read_head(path: Path) -> bytes | None:
+    """The first block of a regular file; None for anything else, and for what has just gone."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return None if _is_odd(path) else _raise()
+    try:
+        return os.read(fd, HEAD_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+    finally:
+        os.close(fd)
+
+
+def _raise() -> None:
+    raise  # noqa: PLE0704 - re-raises what read_head is handling
+
+
+def _is_odd(path: Path) -> bool:
+    try:
+        return not stat.S_ISREG(path.lstat().st_mode)
+    except FileNotFoundError:
+        return True
+
+
+def _groups(folders: tuple[Folder, ...]) -> Iterator[tuple[Folder, ...]]:
+    live = tuple(folder for folder in folders if folder in LIVE)
+    if live:
+        yield live
+    for folder in folders:
+        if folder not in LIVE:
+            yield (folder,)
+
+
+def _choose(wanted: str, ids: set[str]) -> str:
+    exact = [one for one in ids if one == wanted] or [one for one in ids if one.partition("@")[0] == wanted]
+    if exact:
+        return exact[0]
+    if len(ids) > 1:
+        raise AmbiguousMessage(wanted, tuple(sorted(ids)))
+    return next(iter(ids))
+
+
+def _in_folders(root: Path, folders: tuple[Folder, ...], agent: str | None) -> Iterator[Found]:
+    wanted = identity(agent) if agent is not None else None
+    for folder in folders:
+        for directory, box in _directories(root, folder):
+            if wanted is not None and box is not None and identity(box) != wanted:
+                continue
+            for one in _messages(directory, folder, box):
+                if wanted is None or identity(one.place.box) == wanted:
+                    yield one
+
+
+def _directories(root: Path, folder: Folder) -> Iterator[tuple[Path, str | None]]:
+    if folder is Folder.DEAD:
+        yield root / "queue" / "dead_letter", None
+    elif folder is Folder.ARCHIVE:
+        for day in reversed(_subdirectories(root / "archive")):
+            yield from ((box, box.name) for box in _subdirectories(day))
+    elif folder in LIVE:
+        for box in _subdirectories(root / "queue"):
+            if box.name not in RESERVED_NAMES:
+                yield (box if folder is Folder.QUEUE else box / "processed"), box.name
+
+
+def _subdirectories(directory: Path) -> list[Path]:
+    try:
+        with os.scandir(directory) as entries:
+            return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
+    except FileNotFoundError:
+        return []
+
+
+def _messages(directory: Path, folder: Folder, box: str | None) -> Iterator[Found]:
+    try:
+        with os.scandir(directory) as entries:
+            names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = directory / name
+        head = read_head(path)
+        if head is not None and (one := _found(path, folder, box, head)) is not None:
+            yield one
+
+
+def _found(path: Path, folder: Folder, box: str | None, head: bytes) -> Found | None:
+    block = re.split(rb"\r?\n\r?\n", head, maxsplit=1)[0]
+    match = _ID.search(block)
+    if match is None:
+        return None
+    if box is None:
+        recipient = _RECIPIENT.search(block)
+        box = _text(recipient[1]) if recipient else ""
+    return Found(_text(match[1]), Place(box, folder, path.name), path)
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode(errors="replace")
+
+
+def _by_path(root: Path, wanted: str) -> Found | None:
+    """The file that was meant, if ``wanted`` is a path to one below the root. Ids may hold slashes too."""
+    path = Path(wanted)
+    if "/" not in wanted and path.suffix != ".mime":
+        return None
+    head = read_head(path)
+    return _found(path, Folder.QUEUE, "", head) if head is not None else None

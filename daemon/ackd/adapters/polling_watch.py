@@ -1,0 +1,230 @@
+"""Watches the spool by looking again and again: for file systems and containers where inotify cannot.
+
+Owns a picture of the directories as they were last seen, and says how the next one differs. It covers what inotify
+covers: boxes that come, go or are replaced, files in queue/<box>/ and its processed/ (regular or not, by whatever way
+they came), rewrites, receipts. Refuses to know what a message is; it opens no file. It never sees a writer close, so
+every file is reported as unsettled (``closed=False``), and again for as long as it changes.
+
+A directory is told from its successor by device, inode and time of birth; the inode alone does not do, since ext4
+gives a freed one to the next directory, and a queue that was deleted and made again between two looks would pass for
+one whose agent has completed everything. (Where the file system records no birth, that case is not seen.) A box whose
+processed/ went away or was replaced counts as replaced: BoxGone, BoxAppeared, and its files.
+
+A look happens in a worker thread: 100,000 files take longer than the loop may be held up. The first one is the
+baseline and reports nothing.
+
+How it fails: a directory that cannot be read counts as unchanged until it can, and the others go on; one that is
+missing counts as empty. Nothing here ends ``run`` but cancellation.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+
+from ackd.core.errors import BadName
+from ackd.core.message import Folder, Place, agent_name
+from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint, ReceiptReady
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_POST_SLICE: Final = 500
+
+#: device, inode, nanosecond of birth (0: not recorded)
+Birth: TypeAlias = tuple[int, int, int]
+#: inode, mtime in nanoseconds, size in bytes
+Mark: TypeAlias = tuple[int, int, int]
+Marks: TypeAlias = dict[str, Mark]
+
+
+class PollingWatcher:
+    """``ports.Watcher`` by scanning. ``beats`` grows with every look."""
+
+    def __init__(self, queue_dir: Path, receipts_dir: Path, interval_s: float = 2.0) -> None:
+        self._queue_dir = queue_dir
+        self._receipts_dir = receipts_dir
+        self._interval_s = interval_s
+        self.beats = 0
+
+    async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
+        # A limiter of its own: the default one is shared with the flushes, and a look must not queue behind them.
+        limiter = anyio.CapacityLimiter(1)
+        seen, _ = await anyio.to_thread.run_sync(self._look, _Picture(), limiter=limiter)
+        ready()
+        while True:
+            self.beats += 1
+            await anyio.sleep(self._interval_s)
+            seen, hints = await anyio.to_thread.run_sync(self._look, seen, limiter=limiter)
+            await _post_all(hints, post)
+
+    def _look(self, before: _Picture) -> tuple[_Picture, list[Hint]]:
+        now = _take_picture(str(self._queue_dir), str(self._receipts_dir), before)
+        return now, list(_differences(before, now))
+
+
+async def _post_all(hints: list[Hint], post: Callable[[Hint], None]) -> None:
+    left = iter(hints)
+    while some := list(islice(left, _POST_SLICE)):
+        for hint in some:
+            post(hint)
+        await anyio.lowlevel.checkpoint()
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    birth: Birth
+    files: Marks
+    processed_birth: Birth | None
+    processed_files: Marks
+
+    def is_successor_of(self, other: _Box) -> bool:
+        """Whether this is another directory than the one that was seen. A processed/ that is new makes no successor."""
+        return self.birth != other.birth or other.processed_birth not in (None, self.processed_birth)
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    boxes: dict[str, _Box] = field(default_factory=dict)
+    receipts: Marks = field(default_factory=dict)
+
+
+# --- looking ----------------------------------------------------------------------------------------------------------
+def _take_picture(queue: str, receipts: str, before: _Picture) -> _Picture:
+    boxes: dict[str, _Box] = {}
+    for name in _box_names(queue, before):
+        anyio.from_thread.check_cancelled()
+        box = _see_box(f"{queue}/{name}", before.boxes.get(name))
+        if box is not None:
+            boxes[name] = box
+    return _Picture(boxes, _see_receipts(receipts, before.receipts))
+
+
+def _box_names(queue: str, before: _Picture) -> list[str]:
+    try:
+        with os.scandir(queue) as entries:
+            return [
+                entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and _could_be_box(entry.name)
+            ]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError:
+        return list(before.boxes)
+
+
+def _see_receipts(receipts: str, before: Marks) -> Marks:
+    try:
+        return _marks(receipts)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError:
+        return before
+
+
+def _see_box(path: str, before: _Box | None) -> _Box | None:
+    """None if no directory lies there; what was seen before if it cannot be looked into."""
+    processed = f"{path}/{Folder.PROCESSED.value}"
+    try:
+        births = _birth(path), _birth(processed)
+        if births[0] is None:
+            return None
+        files = _marks(path, but_not=Folder.PROCESSED.value if births[1] else None)
+        processed_files = _marks(processed) if births[1] else {}
+        if (_birth(path), _birth(processed)) != births:
+            return None  # swapped while being read: gone for now, the next look meets its successor
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError:
+        return before
+    return _Box(births[0], files, births[1], processed_files)
+
+
+def _marks(directory: str, but_not: str | None = None) -> Marks:
+    marks: Marks = {}
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.startswith(".") or entry.name == but_not:
+                continue
+            try:
+                found = entry.stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue  # moved on since the directory was read
+            marks[entry.name] = (found.st_ino, found.st_mtime_ns, found.st_size)
+    return marks
+
+
+def _could_be_box(name: str) -> bool:
+    try:
+        agent_name(name)
+    except BadName:
+        return False
+    return True
+
+
+# --- comparing --------------------------------------------------------------------------------------------------------
+def _differences(before: _Picture, now: _Picture) -> Iterator[Hint]:
+    for name in before.boxes.keys() - now.boxes.keys():
+        yield BoxGone(name)
+    for name, box in now.boxes.items():
+        known = before.boxes.get(name)
+        if known is not None and box.is_successor_of(known):
+            yield BoxGone(name)
+            known = None
+        if known is None:
+            yield BoxAppeared(name)
+        yield from _changed_files(name, Folder.QUEUE, known.files if known else {}, box.files)
+        yield from _changed_files(name, Folder.PROCESSED, known.processed_files if known else {}, box.processed_files)
+    for name, mark in now.receipts.items():
+        if before.receipts.get(name) != mark:
+            yield ReceiptReady(name)
+
+
+def _changed_files(box: str, folder: Folder, before: Marks, now: Marks) -> Iterator[Hint]:
+    if before == now:
+        return
+    for name, mark in now.items():
+        if before.get(name) != mark:
+            yield FileReady(Place(box, folder, name), closed=False)
+    for name in before.keys() - now.keys():
+        yield FileGone(Place(box, folder, name))
+
+
+# --- the birth of a directory -----------------------------------------------------------------------------------------
+_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
+_AT_FDCWD: Final = -100
+_AT_SYMLINK_NOFOLLOW: Final = 0x100
+_STATX_BTIME: Final = 0x800
+_STATX_BYTES: Final = 256
+_BTIME_OFFSET: Final = 80
+
+
+def _birth(path: str) -> Birth | None:
+    """None if it is missing or no directory of its own (a symlink to one is not)."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        return None
+    return found.st_dev, found.st_ino, _born_at_ns(path)
+
+
+def _born_at_ns(path: str) -> int:
+    """os.stat does not tell it on Linux; statx(2) does where the file system records it, and else this is 0."""
+    answer = ctypes.create_string_buffer(_STATX_BYTES)
+    if _STATX is None or _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, answer) != 0:
+        return 0
+    (known,) = struct.unpack_from("=I", answer, 0)
+    seconds, nanoseconds = struct.unpack_from("=qI", answer, _BTIME_OFFSET)
+    return seconds * 1_000_000_000 + nanoseconds if known & _STATX_BTIME else 0

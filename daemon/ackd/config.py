@@ -1,0 +1,304 @@
+"""ackd.toml, whole: every key, its default, its range, and what is wrong with it in words.
+
+Owns the model of the config and the engine's policies that follow from it. Refuses to touch anything that the config
+names: whether a program or a directory exists is `ackd check`'s question. Fails with ``BadConfig``, which lists every
+problem at once, each with its key, its line, and for an unknown key the nearest known one. Only the daemon and
+`ackd check` pay for this module; the quick commands read site.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, Strict, ValidationError
+
+from ackd.config_problems import Source, in_words
+from ackd.core.errors import BadConfig, BadName, Problem
+from ackd.core.message import MONITOR, USER, agent_name, identity
+from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+MONTH_S: Final = 31 * 86_400
+#: How many rungs the ladders of DESIGN 3 have after the first telling.
+LADDER_RUNGS: Final = 3
+
+Seconds = Annotated[float, Field(gt=0, le=MONTH_S, allow_inf_nan=False)]
+SecondsOrZero = Annotated[float, Field(ge=0, le=MONTH_S, allow_inf_nan=False)]
+Words = Annotated[tuple[str, ...], Strict(strict=False)]
+
+
+class EndpointKind(enum.Enum):
+    TMUX = "tmux"
+    PROCESS = "process"
+    EXEC = "exec"
+    INBOX = "inbox"
+    HANDLER = "handler"
+
+
+#: Known words whose endpoints are not in this version.
+UNBUILT: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS})
+_ONE_AT_A_TIME: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS, EndpointKind.EXEC})
+_LADDERED: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS})
+#: Which of an agent's own keys mean something to which endpoint.
+_KEYS_OF: Final[Mapping[EndpointKind, frozenset[str]]] = {
+    EndpointKind.EXEC: frozenset({"command", "cwd", "env", "timeout_s"}),
+    EndpointKind.PROCESS: frozenset({"command", "cwd", "env", "timeout_s"}),
+    EndpointKind.TMUX: frozenset({"command", "cwd", "env", "pane", "profile"}),
+    EndpointKind.INBOX: frozenset(),
+    EndpointKind.HANDLER: frozenset({"handler"}),
+}
+_ENDPOINT_KEYS: Final = frozenset({"command", "cwd", "env", "timeout_s", "handler", "pane", "profile"})
+#: Keys of [delivery] that hold for the team as a whole and cannot differ by agent.
+TEAM_ONLY: Final = frozenset({"dedup_window_s", "loop_limit", "durability"})
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Delivery(_Table):
+    ack_timeout_s: Seconds = 60
+    processing_timeout_s: Seconds = 300
+    task_timeout_s: Seconds = 1800
+    busy_timeout_s: Seconds = 900
+    remind_after_s: Seconds = 900
+    retry_limit: Annotated[int, Field(ge=0, le=100)] = 3
+    backoff_base_s: SecondsOrZero = 5
+    backoff_cap_s: SecondsOrZero = 300
+    crash_limit: Annotated[int, Field(ge=1, le=1000)] = 10
+    max_in_flight: Annotated[int, Field(ge=1, le=UNLIMITED)] = 1
+    aging_s: Seconds = 300
+    dedup_window_s: SecondsOrZero = 86_400
+    loop_limit: Annotated[int, Field(ge=1, le=10_000)] = 5
+    durability: Literal["power", "process"] = "power"
+
+
+class Watch(_Table):
+    mode: Literal["auto", "inotify", "polling"] = "auto"
+    poll_interval_s: Annotated[float, Field(ge=0.05, le=3600, allow_inf_nan=False)] = 2
+    reconcile_interval_s: Annotated[float, Field(ge=0.05, le=86_400, allow_inf_nan=False)] = 30
+    settle_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 1
+
+
+class Liveness(_Table):
+    heartbeat_timeout_s: Seconds = 120
+    probe_timeout_s: Seconds = 60
+    context_threshold: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.70
+
+
+class Daemon(_Table):
+    drain_timeout_s: SecondsOrZero = 20
+    stop_timeout_s: SecondsOrZero = 10
+
+
+class Agent(_Table):
+    """One agent's table. What is None here is taken from [delivery], or from the kind of endpoint."""
+
+    endpoint: Annotated[EndpointKind, Strict(strict=False)] = EndpointKind.INBOX
+    command: Words = ()
+    cwd: str = "."
+    env: dict[str, str] = Field(default_factory=dict)
+    timeout_s: Seconds = 600
+    handler: str | None = None
+    pane: str | None = None
+    profile: str | None = None
+
+    ack_timeout_s: Seconds | None = None
+    processing_timeout_s: Seconds | None = None
+    task_timeout_s: Seconds | None = None
+    busy_timeout_s: Seconds | None = None
+    remind_after_s: Seconds | None = None
+    retry_limit: Annotated[int, Field(ge=0, le=100)] | None = None
+    backoff_base_s: SecondsOrZero | None = None
+    backoff_cap_s: SecondsOrZero | None = None
+    crash_limit: Annotated[int, Field(ge=1, le=1000)] | None = None
+    max_in_flight: Annotated[int, Field(ge=1, le=UNLIMITED)] | None = None
+    aging_s: Seconds | None = None
+
+
+class Config(_Table):
+    root: str = ".ackd"
+    escalate_to: str = USER
+    on_escalation: Words = ()
+    archive_days: Annotated[int, Field(ge=0, le=36_500)] = 30
+    max_message_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = DEFAULT_MAX_MESSAGE_BYTES
+    extra_types: Words = ()
+    delivery: Delivery = Delivery()
+    watch: Watch = Watch()
+    liveness: Liveness = Liveness()
+    daemon: Daemon = Daemon()
+    agents: dict[str, Agent] = Field(default_factory=dict)
+
+    _source: Source | None = PrivateAttr(default=None)
+
+    @property
+    def path(self) -> Path | None:
+        """The file it was read from; None for a root without a config."""
+        return self._source.path if self._source is not None else None
+
+    @property
+    def base_dir(self) -> Path:
+        """What relative paths in the config are relative to."""
+        return self._source.path.parent if self._source is not None else Path(self.root).parent
+
+    @property
+    def root_dir(self) -> Path:
+        return self.base_dir / self.root
+
+    def agent(self, name: str) -> Agent:
+        """The agent's table under any spelling; whoever has none is an inbox, or one of those inside the daemon."""
+        for spelling, table in self.agents.items():
+            if identity(spelling) == identity(name):
+                return table
+        inside = name in ALWAYS and name != USER
+        return Agent(endpoint=EndpointKind.HANDLER if inside else EndpointKind.INBOX)
+
+    def policy(self, agent: str) -> AgentPolicy:
+        """How the engine is to treat this agent: its own numbers, else the team's, else its endpoint's."""
+        table = self.agent(agent)
+
+        def number(key: str) -> Any:
+            own = getattr(table, key)
+            return own if own is not None else getattr(self.delivery, key)
+
+        window = number("max_in_flight") if table.endpoint in _ONE_AT_A_TIME else table.max_in_flight or UNLIMITED
+        shared = sorted(Delivery.model_fields.keys() - TEAM_ONLY - {"max_in_flight"})
+        return AgentPolicy(
+            **{key: number(key) for key in shared},
+            max_in_flight=window,
+            rungs=LADDER_RUNGS if table.endpoint in _LADDERED else None,
+            reminds=table.endpoint is EndpointKind.INBOX,
+        )
+
+    def engine_policy(self) -> EnginePolicy:
+        same = (name for name in self.agents if identity(name) == identity(self.escalate_to))
+        return EnginePolicy(
+            escalate_to=next(same, self.escalate_to),
+            dedup_window_s=self.delivery.dedup_window_s,
+            loop_limit=self.delivery.loop_limit,
+        )
+
+    def fingerprint(self) -> str:
+        """Tells two configs apart in the log; the same for the same meaning, however the file is written."""
+        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def unbuilt(self) -> tuple[Problem, ...]:
+        """Agents whose endpoint this version knows by name only. `check` and `run` refuse them."""
+        return tuple(
+            self.problem(("agents", name, "endpoint"), f"{table.endpoint.value} comes later: not in this version")
+            for name, table in self.agents.items()
+            if table.endpoint in UNBUILT
+        )
+
+    def require_built(self) -> None:
+        if problems := self.unbuilt():
+            raise BadConfig(str(self.path or self.root), problems)
+
+    def problem(self, key: tuple[str, ...], what: str) -> Problem:
+        line = self._source.line_of(key) if self._source is not None else None
+        return Problem(".".join(key), what, line)
+
+
+def load(path: Path | str, *, root: Path | None = None) -> Config:
+    """The config in a file, checked as a whole. ``root`` replaces the file's own (``--root``)."""
+    path = Path(path).absolute()
+    data = read_toml(path)
+    source = Source.of(path)
+    if root is not None:
+        data = {**data, "root": str(root.absolute())}
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        problems = in_words(error, source, _known_keys, TEAM_ONLY)
+        raise BadConfig(str(path), problems) from None
+    config._source = source  # noqa: SLF001 - where it came from is no part of what it says
+    if problems := tuple(_meaningless(config)):
+        raise BadConfig(str(path), problems)
+    return config
+
+
+def load_site(site: Site) -> Config:
+    """The config of a site; a bare root has the defaults."""
+    if site.config_path is not None:
+        return load(site.config_path, root=site.root)
+    return Config(root=str(site.root))
+
+
+# --- what types and ranges cannot say ---------------------------------------------------------------------------------
+def _meaningless(config: Config) -> Iterator[Problem]:
+    problem = config.problem
+    spellings: dict[str, str] = {}
+    for name, table in config.agents.items():
+        try:
+            agent_name(name)
+        except BadName as error:
+            yield problem(("agents", name), str(error))
+        twin = spellings.setdefault(identity(name), name)
+        if twin != name:
+            yield problem(("agents", name), f"is the same agent as `{twin}`: `-` and `_` are one")
+        yield from _agent_problems(config, name, table)
+    yield from _escalation_problems(config)
+    for kind in config.extra_types:
+        if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", kind):
+            yield problem(("extra_types",), f"{kind!r} is no type: small letters, digits and `_` only")
+    if config.on_escalation and not config.on_escalation[0]:
+        yield problem(("on_escalation",), "the program's name is empty")
+    if config.delivery.backoff_cap_s < config.delivery.backoff_base_s:
+        yield problem(("delivery", "backoff_cap_s"), "must not be less than backoff_base_s")
+
+
+def _agent_problems(config: Config, name: str, table: Agent) -> Iterator[Problem]:
+    kind = table.endpoint
+    for key in sorted(table.model_fields_set & (_ENDPOINT_KEYS - _KEYS_OF[kind])):
+        hint = ' (endpoint = "exec"?)' if key == "command" else ""
+        what = f"has no meaning for endpoint {kind.value}{hint}"
+        yield config.problem(("agents", name, key), what)
+    if kind in {EndpointKind.EXEC, EndpointKind.PROCESS} and (not table.command or not table.command[0]):
+        what = f"endpoint {kind.value} needs a command: a list, the program first"
+        yield config.problem(("agents", name, "command"), what)
+    if any("\0" in text for text in (*table.command, *table.env, *table.env.values(), table.cwd)):
+        yield config.problem(("agents", name), "holds a NUL character")
+    if any("=" in key or not key for key in table.env):
+        yield config.problem(("agents", name, "env"), "a variable's name must not be empty or hold `=`")
+    if identity(name) == identity(MONITOR) and kind is not EndpointKind.HANDLER:
+        yield config.problem(("agents", name, "endpoint"), f"{MONITOR} lives inside the daemon")
+
+
+def _escalation_problems(config: Config) -> Iterator[Problem]:
+    name = config.escalate_to
+    names = {identity(agent): agent for agent in (*config.agents, USER)}
+    if identity(name) in names:
+        return
+    if name in ALWAYS:
+        yield config.problem(("escalate_to",), f"{name} lives inside the daemon: name someone who reads")
+    elif not _has_box(config, name):
+        near = difflib.get_close_matches(name, names.values(), n=1)
+        hint = f": did you mean `{near[0]}`?" if near else ""
+        yield config.problem(("escalate_to",), f"{name!r} is not an agent{hint}")
+
+
+def _has_box(config: Config, name: str) -> bool:
+    return any(identity(box) == identity(name) for box in Site(config.path, config.root_dir).boxes())
+
+
+def _known_keys(table: tuple[str, ...]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {"delivery": Delivery, "watch": Watch, "liveness": Liveness, "daemon": Daemon}
+    match table:
+        case ():
+            return list(Config.model_fields)
+        case ("agents", _):
+            return list(Agent.model_fields)
+        case (name,) if name in models:
+            return list(models[name].model_fields)
+        case _:
+            return []

@@ -1,0 +1,151 @@
+"""What the engine knows of messages and agents: records and their indexes.
+
+Memory is a cache of the directories: everything here can be rebuilt by a scan. Owns the look-ups; refuses to decide.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ackd.core.availability import AgentState
+from ackd.core.delivery import IN_WINDOW, Happening, State
+from ackd.core.lineup import Lineup
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ackd.core.ladder import Ladder
+    from ackd.core.message import Message, Place
+    from ackd.core.policy import AgentPolicy
+
+#: Attempts that an escalation quotes; older ones are in the session log.
+STORY_LENGTH = 20
+
+
+@dataclass(slots=True)
+class Delivery:
+    """One message on its way to one recipient."""
+
+    key: int
+    message: Message
+    place: Place
+    agent: str
+    arrived_at: float  # wall, the file's mtime, not later than when it was met
+    state: State = State.QUEUED
+    retries: int = 0  # X-IGNITE-Retry-Count
+    delay_s: float = 0.0  # of the next retry
+    crashes: int = 0
+    tells: int = 0
+    told_at: float | None = None  # monotonic, the last telling or nudge
+    met_at: float = 0.0  # wall, for how long it took
+    seen: bool = False
+    started: bool = False
+    reason: str = ""  # of the retry or death that is under way
+    by: str = ""  # what completed it
+    wish: tuple[Happening, str] | None = None  # came while a move was under way
+    duplicate: bool = False
+    late: bool = False  # adopted from dead_letter/
+    receipts: list[str] = field(default_factory=list)
+    story: list[tuple[float, str]] = field(default_factory=list)
+
+    def remember(self, at_wall: float, what: str) -> None:
+        self.story.append((at_wall, what))
+        del self.story[:-STORY_LENGTH]
+
+
+@dataclass(slots=True)
+class Agent:
+    """One agent's standing and its waiting mail."""
+
+    name: str
+    policy: AgentPolicy
+    endpoint: str
+    state: AgentState = AgentState.AVAILABLE
+    reason: str = ""
+    until: float | None = None  # wall, of a park
+    parks: int = 0  # in a row
+    window: set[int] = field(default_factory=set)
+    line: Lineup = field(default_factory=lambda: Lineup(0))
+    ladder: Ladder | None = None
+    last_life: float | None = None  # monotonic
+    reminded: bool = False
+
+    def __post_init__(self) -> None:
+        self.line = Lineup(self.policy.aging_s)
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.window) < self.policy.max_in_flight
+
+
+class Book:
+    """All living deliveries, by key, by place on disk and by (message id, agent)."""
+
+    def __init__(self) -> None:
+        self._last_key = 0
+        self._by_key: dict[int, Delivery] = {}
+        self._by_place: dict[Place, int] = {}
+        self._by_id: dict[tuple[str, str], list[int]] = {}
+        self.agents: dict[str, Agent] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return iter(list(self._by_key.values()))
+
+    def open(self, message: Message, place: Place, arrived_at: float, met_at: float) -> Delivery:
+        self._last_key += 1
+        delivery = Delivery(self._last_key, message, place, message.recipient, arrived_at, met_at=met_at)
+        self._by_key[delivery.key] = delivery
+        self._by_place[place] = delivery.key
+        self._by_id.setdefault((message.message_id, message.recipient), []).append(delivery.key)
+        return delivery
+
+    def close(self, delivery: Delivery) -> None:
+        self._by_key.pop(delivery.key, None)
+        self._drop_place(delivery)
+        ident = (delivery.message.message_id, delivery.agent)
+        keys = [key for key in self._by_id.get(ident, ()) if key != delivery.key]
+        if keys:
+            self._by_id[ident] = keys
+        else:
+            self._by_id.pop(ident, None)
+        agent = self.agents[delivery.agent]
+        agent.window.discard(delivery.key)
+        agent.line.discard(delivery.key)
+        if agent.ladder is not None and agent.ladder.key == delivery.key:
+            agent.ladder = None
+
+    def relocate(self, delivery: Delivery, place: Place) -> None:
+        self._drop_place(delivery)
+        delivery.place = place
+        self._by_place[place] = delivery.key
+
+    def _drop_place(self, delivery: Delivery) -> None:
+        if self._by_place.get(delivery.place) == delivery.key:
+            del self._by_place[delivery.place]
+
+    def set_state(self, delivery: Delivery, state: State) -> None:
+        delivery.state = state
+        window = self.agents[delivery.agent].window
+        if state in IN_WINDOW:
+            window.add(delivery.key)
+        else:
+            window.discard(delivery.key)
+
+    def get(self, key: int) -> Delivery | None:
+        return self._by_key.get(key)
+
+    def at(self, place: Place) -> Delivery | None:
+        key = self._by_place.get(place)
+        return None if key is None else self._by_key[key]
+
+    def of_id(self, message_id: str, agent: str) -> list[Delivery]:
+        return [self._by_key[key] for key in self._by_id.get((message_id, agent), ())]
+
+    def addressed(self, message_id: str, agent: str) -> Delivery | None:
+        """The one a receipt means. An id that was copied has several: the one in its agent's hands comes first."""
+        several = self.of_id(message_id, agent)
+        return min(several, key=lambda d: (d.state not in IN_WINDOW, d.key), default=None)

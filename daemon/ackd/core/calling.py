@@ -1,0 +1,83 @@
+"""How agents are treated: offered work, parked, climbed after, told on.
+
+Turns what happens to an agent into its state, facts and escalations. Refuses to know what becomes of a message
+(acts.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackd.core import availability, escalations
+from ackd.core.availability import QUIET, AgentHappening, AgentState
+from ackd.core.effects import RecordFact, SendMessage
+from ackd.core.escalations import OpenEscalation
+from ackd.core.message import USER
+
+if TYPE_CHECKING:
+    from ackd.core.book import Agent, Delivery
+    from ackd.core.desk import Desk
+
+PARK_BASE_S = 5.0
+PARK_CAP_S = 300.0
+
+
+def change(desk: Desk, agent: Agent, happening: AgentHappening, reason: str = "", until: float | None = None) -> None:
+    """Apply the table; a change that is more than the breath of work gets its line."""
+    before, before_reason = agent.state, agent.reason
+    agent.state = availability.step(before, happening)
+    if agent.state in QUIET:
+        agent.reason, agent.until = "", None
+    elif happening not in (AgentHappening.FILLED, AgentHappening.DRAINED):
+        agent.reason, agent.until = reason or before_reason, until
+    loud = agent.state is not before and not {agent.state, before} <= QUIET
+    if loud or (agent.state is AgentState.PARKED and agent.reason != before_reason):
+        at = escalations.stamp(until) if until is not None else None
+        desk.fact("agent_state", agent=agent.name, state=agent.state.value, reason=agent.reason or None, until=at)
+
+
+def lived(desk: Desk, agent: Agent) -> None:
+    """Anything an agent does is a sign of life: it ends its ladder, and its being down or parked."""
+    agent.last_life = desk.now.mono
+    agent.ladder = None
+    agent.reminded = False
+    if agent.state in (AgentState.DOWN, AgentState.PARKED):
+        agent.parks = 0
+        change(desk, agent, AgentHappening.LIVED)
+    desk.touched.add(agent.name)
+
+
+def park(desk: Desk, agent: Agent, reason: str) -> None:
+    """Nobody to tell, or the disk refuses: wait, longer each time in a row, and try again by itself."""
+    wait_s = min(PARK_CAP_S, PARK_BASE_S * 2.0 ** min(agent.parks, 16))
+    agent.parks += 1
+    change(desk, agent, AgentHappening.WENT_AWAY, reason, desk.now.wall + wait_s)
+    desk.alarm("unpark", agent.name, wait_s)
+
+
+def target(desk: Desk, about: str) -> str:
+    """Who is told about an agent: ``escalate_to``, unless that is the one it is about, or nobody answers there."""
+    leader = desk.agent_called(desk.policy.escalate_to)
+    if leader is None or leader == about:
+        return USER
+    if desk.book.agents[leader].state in (AgentState.DOWN, AgentState.PARKED, AgentState.PAUSED):
+        return USER
+    return leader
+
+
+def escalate(
+    desk: Desk, agent: str, cause: str, escalation_id: str, summary: str, action: str, delivery: Delivery | None = None
+) -> None:
+    """Tell someone, once per agent and cause while it is open. A person's inbox also rings (``on_escalation``)."""
+    existing = desk.escalations.counted(agent, cause)
+    if existing is None:
+        to = target(desk, agent)
+        draft = escalations.escalation(escalation_id, to, agent, cause, summary, action, delivery, desk.now.wall)
+        existing = OpenEscalation(escalation_id, agent, cause, to, desk.now.wall)
+        desk.escalations.open(existing)
+        desk.put(SendMessage(agent, draft, notify=desk.book.agents[to].policy.reminds))
+    data: dict[str, object] = {"agent": agent, "cause": cause, "to": existing.to}
+    data |= {"escalation_id": existing.escalation_id, "counted": existing.counted}
+    if delivery is not None:
+        data["message_id"] = delivery.message.message_id
+    desk.put(RecordFact("escalation", data, lane=agent))

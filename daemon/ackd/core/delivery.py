@@ -1,0 +1,226 @@
+"""The life of one message for one recipient, as a table.
+
+Owns which happening leads from which state to which, and the name of what is to be done then. Refuses to know how any
+of it is done, when, or for whom: the engine turns an ``Act`` into effects. A pair that is not in the table cannot
+happen; ``step`` raises ``ImpossibleEvent`` and nothing changes.
+
+Receipts (seen, acked) are facts that may be skipped and may come in any order: an ack is valid before "told" came
+back. So outside facts have a cell in every living state, and answers of an endpoint that come too late have one that
+does nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+from ackd.core.errors import ImpossibleEvent
+
+
+class State(enum.Enum):
+    """Where a message stands. FINISHING, BURYING and CLAIMING wait for a move on disk, which is the commit."""
+
+    QUEUED = "queued"  # in queue/<agent>/, waiting for its turn
+    CLAIMING = "claiming"  # its move to processed/ was asked for
+    PROCESSING = "processing"  # in processed/, its agent is being told
+    DELIVERED = "delivered"  # its agent was told, and there is proof
+    ACKED = "acked"  # its agent said it has it
+    RETRYING = "retrying"  # in processed/, waiting to be told (again)
+    FINISHING = "finishing"  # its move to archive/ was asked for
+    BURYING = "burying"  # its notices and its move to dead_letter/ were asked for
+    REVIVING = "reviving"  # its move from dead_letter/ back to queue/ was asked for
+    COMPLETED = "completed"  # in archive/, or removed by its agent's hand
+    DEAD = "dead"  # in dead_letter/, with its reason
+    WITHDRAWN = "withdrawn"  # removed from queue/ before anyone was told
+
+
+class Happening(enum.Enum):
+    """What can happen to a message, in the machine's own words."""
+
+    OFFERED = "offered"  # its turn came: the agent is available and its window has room
+    CLAIMED = "claimed"
+    TOLD = "told"
+    NOT_TOLD = "not told"  # a failure that the retry policy lets pass
+    AWAY = "endpoint away"  # nobody there to tell: no failure of the message
+    SEEN = "seen"
+    ACKED = "acked"
+    DONE = "done"
+    REFUSED = "refused"
+    FAILED = "failed"  # deferred, non-zero exit, agent died: the retry policy says again
+    EXHAUSTED = "exhausted"  # the same, and the retry policy says enough
+    STOPPED = "stopped"  # by our own shutdown: uncounted
+    SILENT = "silent"  # its agent's ladder ended
+    OVERDUE = "overdue"  # acked long ago, not completed
+    VANISHED = "file gone"
+    MOVED = "moved"  # the asked-for move is on disk
+    LOST = "nothing to move"  # the file was gone when we came to move it
+    DISK_FAILED = "disk failed"  # the move could not be made; nothing changed
+    SPOOL_LOST = "directory gone"  # not its agent's deletion: the whole queue directory went
+    REQUEUED = "requeued"  # by an operator
+
+
+class Act(enum.Enum):
+    """What the engine does on entering a cell."""
+
+    NOTHING = "nothing"
+    NOTE = "note"  # write the fact down
+    REMEMBER = "remember"  # it came while a move is under way: act on it when that is through
+    CLAIM = "claim"
+    TELL = "tell"
+    AWAIT = "await the ack"
+    START = "start"  # the agent has it
+    RETRY = "retry"  # counted, after a backoff
+    POSTPONE = "postpone"  # uncounted
+    FINISH = "finish"
+    BURY = "bury"
+    REVIVE = "revive"
+    AGAIN = "again"  # ask for the same move once more, later
+    HOLD = "hold"  # back to the line; the agent waits for the disk
+    WARN = "warn"
+    END = "end"  # the commit is on disk: write it down, forget the message
+
+
+S, H, A = State, Happening, Act
+
+#: What an endpoint may still answer after the message has moved on. Too late to matter, never an error.
+_LATE: Final = (H.TOLD, H.NOT_TOLD, H.AWAY, H.FAILED, H.EXHAUSTED, H.STOPPED)
+
+
+def _late(state: State) -> dict[Happening, tuple[State, Act]]:
+    return dict.fromkeys(_LATE, (state, A.NOTHING))
+
+
+_MOVING: Final = (H.SEEN, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED)
+
+TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
+    S.QUEUED: {
+        **_late(S.QUEUED),  # of an earlier life: it was requeued
+        H.OFFERED: (S.CLAIMING, A.CLAIM),
+        H.SEEN: (S.QUEUED, A.NOTE),
+        H.ACKED: (S.CLAIMING, A.CLAIM),  # it has it already: no telling
+        H.DONE: (S.FINISHING, A.FINISH),
+        H.REFUSED: (S.BURYING, A.BURY),
+        H.VANISHED: (S.WITHDRAWN, A.END),
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+        H.REQUEUED: (S.QUEUED, A.NOTHING),
+    },
+    S.CLAIMING: {
+        **_late(S.CLAIMING),
+        **dict.fromkeys((H.SEEN, H.ACKED, H.DONE, H.REFUSED), (S.CLAIMING, A.REMEMBER)),
+        H.CLAIMED: (S.PROCESSING, A.TELL),
+        H.LOST: (S.WITHDRAWN, A.END),
+        H.DISK_FAILED: (S.QUEUED, A.HOLD),
+        H.VANISHED: (S.CLAIMING, A.NOTHING),  # the move finds out by itself
+        H.SPOOL_LOST: (S.CLAIMING, A.NOTHING),
+        H.REQUEUED: (S.CLAIMING, A.NOTHING),
+    },
+    S.PROCESSING: {
+        H.TOLD: (S.DELIVERED, A.AWAIT),
+        H.NOT_TOLD: (S.RETRYING, A.RETRY),
+        H.FAILED: (S.RETRYING, A.RETRY),
+        H.EXHAUSTED: (S.BURYING, A.BURY),
+        H.AWAY: (S.RETRYING, A.POSTPONE),
+        H.STOPPED: (S.RETRYING, A.POSTPONE),
+        H.SEEN: (S.PROCESSING, A.NOTE),
+        H.ACKED: (S.ACKED, A.START),
+        H.DONE: (S.FINISHING, A.FINISH),
+        H.REFUSED: (S.BURYING, A.BURY),
+        H.VANISHED: (S.COMPLETED, A.END),
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+        H.REQUEUED: (S.PROCESSING, A.NOTHING),
+    },
+    S.DELIVERED: {
+        H.TOLD: (S.DELIVERED, A.NOTHING),  # a nudge's answer
+        H.NOT_TOLD: (S.DELIVERED, A.NOTHING),
+        H.AWAY: (S.DELIVERED, A.NOTHING),
+        H.FAILED: (S.RETRYING, A.RETRY),
+        H.EXHAUSTED: (S.BURYING, A.BURY),
+        H.STOPPED: (S.RETRYING, A.POSTPONE),
+        H.SEEN: (S.DELIVERED, A.NOTE),
+        H.ACKED: (S.ACKED, A.START),
+        H.DONE: (S.FINISHING, A.FINISH),
+        H.REFUSED: (S.BURYING, A.BURY),
+        H.SILENT: (S.BURYING, A.BURY),
+        H.VANISHED: (S.COMPLETED, A.END),
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+        H.REQUEUED: (S.DELIVERED, A.NOTHING),
+    },
+    S.ACKED: {
+        H.TOLD: (S.ACKED, A.NOTE),  # the ack was quicker than the proof
+        H.NOT_TOLD: (S.ACKED, A.NOTHING),
+        H.AWAY: (S.ACKED, A.NOTHING),
+        H.FAILED: (S.RETRYING, A.RETRY),
+        H.EXHAUSTED: (S.BURYING, A.BURY),
+        H.STOPPED: (S.RETRYING, A.POSTPONE),
+        H.SEEN: (S.ACKED, A.NOTE),
+        H.ACKED: (S.ACKED, A.NOTHING),
+        H.DONE: (S.FINISHING, A.FINISH),
+        H.REFUSED: (S.BURYING, A.BURY),
+        H.OVERDUE: (S.ACKED, A.WARN),
+        H.VANISHED: (S.COMPLETED, A.END),
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+        H.REQUEUED: (S.ACKED, A.NOTHING),
+    },
+    S.RETRYING: {
+        **_late(S.RETRYING),
+        H.OFFERED: (S.PROCESSING, A.TELL),
+        H.EXHAUSTED: (S.BURYING, A.BURY),  # poison: we died too often with it in hand
+        H.SEEN: (S.RETRYING, A.NOTE),
+        H.ACKED: (S.ACKED, A.START),  # it had it after all
+        H.DONE: (S.FINISHING, A.FINISH),
+        H.REFUSED: (S.BURYING, A.BURY),
+        H.VANISHED: (S.COMPLETED, A.END),
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+        H.REQUEUED: (S.RETRYING, A.NOTHING),
+    },
+    S.FINISHING: {
+        **_late(S.FINISHING),
+        **dict.fromkeys(_MOVING, (S.FINISHING, A.NOTHING)),
+        H.MOVED: (S.COMPLETED, A.END),
+        H.LOST: (S.COMPLETED, A.END),  # removed by its agent's hand meanwhile
+        H.DISK_FAILED: (S.FINISHING, A.AGAIN),
+    },
+    S.BURYING: {
+        **_late(S.BURYING),
+        **dict.fromkeys(_MOVING, (S.BURYING, A.NOTHING)),
+        H.DONE: (S.BURYING, A.REMEMBER),
+        H.MOVED: (S.DEAD, A.END),
+        H.LOST: (S.COMPLETED, A.END),  # its agent completed it while we dug
+        H.DISK_FAILED: (S.BURYING, A.AGAIN),
+    },
+    S.DEAD: {
+        **_late(S.DEAD),
+        **dict.fromkeys((H.SEEN, H.ACKED, H.REFUSED, H.VANISHED, H.SPOOL_LOST), (S.DEAD, A.NOTHING)),
+        H.DONE: (S.FINISHING, A.FINISH),  # a late completion
+        H.REQUEUED: (S.REVIVING, A.REVIVE),
+    },
+    S.REVIVING: {
+        **_late(S.REVIVING),
+        **dict.fromkeys(_MOVING, (S.REVIVING, A.NOTHING)),
+        H.MOVED: (S.QUEUED, A.NOTE),
+        H.LOST: (S.DEAD, A.NOTHING),
+        H.DISK_FAILED: (S.DEAD, A.NOTHING),
+    },
+    S.COMPLETED: {},
+    S.WITHDRAWN: {},
+}
+
+#: States in which a message fills a place of its agent's window.
+IN_WINDOW: Final = frozenset({S.CLAIMING, S.PROCESSING, S.DELIVERED, S.ACKED})
+ENDED: Final = frozenset({S.COMPLETED, S.DEAD, S.WITHDRAWN})
+
+#: What a person is told: the moves in between are shown as the state they come from.
+SHOWN: Final[dict[State, str]] = {
+    **{state: state.value for state in State},
+    S.CLAIMING: "queued",
+    S.FINISHING: "completing",
+    S.BURYING: "dying",
+    S.REVIVING: "dead",
+}
+
+
+def step(state: State, happening: Happening) -> tuple[State, Act]:
+    try:
+        return TABLE[state][happening]
+    except KeyError:
+        raise ImpossibleEvent("delivery", state.value, happening.value) from None

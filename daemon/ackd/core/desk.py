@@ -1,0 +1,78 @@
+"""What the engine's parts share while one event is handled: the tables, the clocks' reading, and the list of effects.
+
+Owns nothing but the emptying of its tray; no decisions are made here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from ackd.core.book import Book
+from ackd.core.deadlines import Deadlines
+from ackd.core.dedup import Completed
+from ackd.core.effects import RecordFact
+from ackd.core.escalations import Escalations
+from ackd.core.events import Now
+from ackd.core.loops import Loops
+from ackd.core.message import identity
+
+if TYPE_CHECKING:
+    import random
+
+    from ackd.core.effects import Effect
+    from ackd.core.policy import EnginePolicy
+
+#: What falls due: the kind, and the message's key or the agent's name.
+Alarm: TypeAlias = tuple[str, int | str]
+
+
+@dataclass(slots=True)
+class Totals:
+    """Ends so far, over all sessions that the log still tells of."""
+
+    completed: int = 0
+    dead: int = 0
+    withdrawn: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+
+
+@dataclass
+class Desk:
+    policy: EnginePolicy
+    rng: random.Random
+    book: Book = field(default_factory=Book)
+    alarms: Deadlines[Alarm] = field(default_factory=Deadlines)
+    escalations: Escalations = field(default_factory=Escalations)
+    totals: Totals = field(default_factory=Totals)
+    now: Now = field(default=Now(0, 0))
+    stopping: bool = False
+    #: Agents whose line or window changed: offered work when the event is through.
+    touched: set[str] = field(default_factory=set)
+    tray: list[Effect] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.completed = Completed(self.policy.dedup_window_s)
+        self.loops = Loops(self.policy.loop_limit)
+        self._names: dict[str, str] = {}
+
+    def name_agent(self, name: str) -> None:
+        self._names[identity(name)] = name
+
+    def agent_called(self, name: str) -> str | None:
+        """The agent's own spelling, or None: nobody of that name."""
+        return self._names.get(identity(name))
+
+    def put(self, effect: Effect) -> None:
+        self.tray.append(effect)
+
+    def fact(self, type_: str, /, **data: object) -> None:
+        self.tray.append(RecordFact(type_, {key: value for key, value in data.items() if value is not None}))
+
+    def alarm(self, kind: str, of: int | str, in_s: float) -> None:
+        self.alarms.arm((kind, of), self.now.mono + in_s)
+
+    def hush(self, of: int | str, *kinds: str) -> None:
+        for kind in kinds:
+            self.alarms.disarm((kind, of))

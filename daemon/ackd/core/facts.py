@@ -1,0 +1,69 @@
+"""The session log's lines, as the engine words them.
+
+Owns which keys a line has. Absent means unknown: no line carries null.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackd.core.effects import RecordFact
+from ackd.core.message import Priority
+
+if TYPE_CHECKING:
+    from ackd.core.book import Delivery
+    from ackd.core.message import Message
+
+#: Work, in the seeds' words: being told one of these makes a worker's task.
+TASK_TYPES = frozenset({"task_assignment", "improvement_request", "github_task"})
+
+
+def about(delivery: Delivery, **more: object) -> dict[str, object]:
+    data: dict[str, object] = {"message_id": delivery.message.message_id, "agent": delivery.agent}
+    data.update((key, value) for key, value in more.items() if value is not None)
+    return data
+
+
+def queued(delivery: Delivery, *, recovered: bool) -> RecordFact:
+    message = delivery.message
+    return RecordFact(
+        "message_queued",
+        about(
+            delivery,
+            **{"from": message.sender},
+            message_type=message.type,
+            priority=message.priority.value,
+            file=str(delivery.place),
+            thread_id=message.thread_id,
+            in_reply_to=message.in_reply_to,
+            task_id=message.task_id,
+            recovered=True if recovered else None,
+        ),
+    )
+
+
+def progress(message: Message) -> RecordFact | None:
+    said = message.progress
+    if said is None:
+        return None
+    data: dict[str, object] = {"agent": message.recipient, "from": message.sender, "message_id": message.message_id}
+    for key, value in (("stage", said.stage), ("percent", said.percent), ("message", said.message)):
+        if value is not None:
+            data[key] = value
+    return RecordFact("progress", {**data, "final": said.final})
+
+
+def work(type_: str, delivery: Delivery, **more: object) -> RecordFact:
+    message = delivery.message
+    return RecordFact(type_, about(delivery, message_type=message.type, task_id=message.task_id, **more))
+
+
+def is_task(delivery: Delivery) -> bool:
+    return delivery.message.type in TASK_TYPES
+
+
+def is_review(delivery: Delivery) -> bool:
+    return delivery.message.type == "evaluation_request"
+
+
+LOUD = Priority.CRITICAL

@@ -1,0 +1,60 @@
+"""What to do about an agent that was told and stays silent.
+
+Owns one decision: wait, climb a rung, or give up. The ladder belongs to the agent, so the first silent message holds
+it and others wait; there is never more than one nudge under way. Refuses to know what a rung does (profiles of the
+endpoint).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The agent's one ladder: which message started it, and the rung it stands on (0: told once)."""
+
+    key: int
+    rung: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitDecision:
+    """Not silent yet, or not this message's ladder: look again at ``until`` (monotonic)."""
+
+    until: float
+
+
+@dataclass(frozen=True, slots=True)
+class ClimbDecision:
+    ladder: Ladder
+
+
+@dataclass(frozen=True, slots=True)
+class EndDecision:
+    rungs: int
+
+
+LadderDecision: TypeAlias = WaitDecision | ClimbDecision | EndDecision
+
+
+def decide(
+    ladder: Ladder | None,
+    key: int,
+    rungs: int,
+    told_at: float,
+    last_life: float | None,
+    now: float,
+    ack_timeout_s: float,
+) -> LadderDecision:
+    """``told_at``: the last telling or nudge. A sign of life since then makes it no silence."""
+    quiet_since = max(told_at, last_life if last_life is not None else told_at)
+    if now < quiet_since + ack_timeout_s:
+        return WaitDecision(quiet_since + ack_timeout_s)
+    if ladder is not None and ladder.key != key:
+        return WaitDecision(now + ack_timeout_s)
+    rung = ladder.rung if ladder is not None else 0
+    if rung >= rungs:
+        return EndDecision(rungs)
+    return ClimbDecision(Ladder(key, rung + 1))

@@ -1,0 +1,82 @@
+"""Who of one agent's waiting messages is next.
+
+Owns the order: critical ones first, by arrival; then by arrival plus ``aging_s`` per level below high, so that a low
+one is as urgent as a high one that came two agings later, and nothing starves. Refuses to know the messages: a key
+stands for each. Knows no clock; the caller sees to it that an arrival is not in the future. Cannot fail.
+"""
+
+from __future__ import annotations
+
+import heapq
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ackd.core.message import Priority
+
+if TYPE_CHECKING:
+    from collections.abc import KeysView
+
+_LEVEL: Final = {Priority.HIGH: 0, Priority.NORMAL: 1, Priority.LOW: 2}
+
+#: (0 critical or 1, urgent since, file name, key): tuples compare in the order that is wanted, without a method call.
+_Entry: TypeAlias = tuple[int, float, str, int]
+
+#: Below this, dead entries are not worth a rebuild.
+_SMALL: Final = 64
+
+
+class Lineup:
+    """A heap whose deletions are lazy: an entry is alive while ``_alive`` holds that very tuple for its key."""
+
+    __slots__ = ("_aging_s", "_alive", "_heap")
+
+    def __init__(self, aging_s: float) -> None:
+        self._aging_s = aging_s
+        self._heap: list[_Entry] = []
+        self._alive: dict[int, _Entry] = {}
+
+    def __len__(self) -> int:
+        return len(self._alive)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._alive
+
+    def keys(self) -> KeysView[int]:
+        """All that wait, in no particular order."""
+        return self._alive.keys()
+
+    def add(self, key: int, priority: Priority, arrived_at: float, name: str) -> None:
+        """A key that already waits is placed anew."""
+        if priority is Priority.CRITICAL:
+            entry = (0, arrived_at, name, key)
+        else:
+            entry = (1, arrived_at + _LEVEL[priority] * self._aging_s, name, key)
+        self._alive[key] = entry
+        heapq.heappush(self._heap, entry)
+        self._compact()
+
+    def discard(self, key: int) -> None:
+        if self._alive.pop(key, None) is not None:
+            self._compact()
+
+    def peek(self) -> int | None:
+        """The key of the next one; None if nobody waits."""
+        while self._heap:
+            entry = self._heap[0]
+            if self._alive.get(entry[3]) is entry:
+                return entry[3]
+            heapq.heappop(self._heap)
+        return None
+
+    def pop(self) -> int | None:
+        """``peek``, and it no longer waits."""
+        key = self.peek()
+        if key is not None:
+            heapq.heappop(self._heap)
+            del self._alive[key]
+        return key
+
+    def _compact(self) -> None:
+        # At least half of the heap is dead when it is rebuilt, so the cost per deletion stays constant.
+        if len(self._heap) > 2 * len(self._alive) + _SMALL:
+            self._heap = list(self._alive.values())
+            heapq.heapify(self._heap)

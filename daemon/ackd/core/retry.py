@@ -1,0 +1,43 @@
+"""When a message that failed is tried again, or that it is not.
+
+Owns the arithmetic of retries. Refuses to know what failed, what time it is, and where chance comes from: the generator
+is an argument, and nothing here sleeps. Cannot fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    import random
+
+    from ackd.core.policy import AgentPolicy
+
+#: 2**64 times any base is past every cap; beyond it a large retry_limit would overflow a float.
+_MAX_DOUBLINGS: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    pass
+
+
+RetryDecision: TypeAlias = Again | GiveUp
+
+
+def decide(failures: int, policy: AgentPolicy, rng: random.Random) -> RetryDecision:
+    """``failures`` counts this one too: with ``retry_limit`` 3 the fourth gives up.
+
+    The delay is uniform from zero on ("full jitter"), so that agents which failed together do not come back together.
+    """
+    if failures > policy.retry_limit:
+        return GiveUp()
+    retries_so_far = min(max(failures - 1, 0), _MAX_DOUBLINGS)
+    ceiling_s = min(policy.backoff_cap_s, policy.backoff_base_s * 2.0**retries_so_far)
+    return Again(rng.uniform(0, ceiling_s))

@@ -1,0 +1,223 @@
+"""Where a team's files are, read fast: the root, its directories, who has an address.
+
+Owns finding ackd.toml (or a bare root), the layout below the root, and the folding of agents' spellings to the one
+that counts. Refuses to judge the config as a whole: it takes the few keys that `send` and `ack` need, because pydantic
+costs more than everything else these commands do; `ackd check` and `ackd run` read it all (config.py). Fails with
+``BadConfig`` (no site, bad TOML, a key of the wrong type), ``BadName`` and ``UnknownAgent``; reading directories may
+raise OSError, except that a directory which is not there yet has nothing in it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from ackd.core.errors import BadConfig, BadName, Problem, UnknownAgent
+from ackd.core.message import MONITOR, RESERVED_NAMES, USER, agent_name, identity
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+CONFIG_NAME: Final = "ackd.toml"
+#: Directories that are a root without any config: ours, and an IGNITE workspace's.
+BARE_ROOTS: Final = (".ackd", ".ignite")
+#: Agents that exist in every team: the person, and the two that live inside the daemon.
+ALWAYS: Final = (USER, "system", MONITOR)
+DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_576
+
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One team's place on disk. ``agents`` holds the raw tables of the config, by their spelling there."""
+
+    config_path: Path | None
+    root: Path
+    agents: dict[str, dict[str, object]] = field(default_factory=dict, hash=False)
+    escalate_to: str = USER
+    max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
+    extra_types: tuple[str, ...] = ()
+    reserved: frozenset[str] = RESERVED_NAMES
+    #: False: the config says durability = "process", so writers may leave flushing to the kernel.
+    fsync: bool = True
+
+    @property
+    def queue(self) -> Path:
+        return self.root / "queue"
+
+    @property
+    def receipts(self) -> Path:
+        return self.root / "receipts"
+
+    @property
+    def logs(self) -> Path:
+        return self.root / "logs"
+
+    @property
+    def archive(self) -> Path:
+        return self.root / "archive"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state"
+
+    @property
+    def run(self) -> Path:
+        return self.root / "run"
+
+    @property
+    def dead_letter(self) -> Path:
+        return self.queue / "dead_letter"
+
+    @property
+    def corrupt(self) -> Path:
+        return self.queue / "corrupt"
+
+    def boxes(self) -> list[str]:
+        """The queue directories that exist, by the spelling on disk. Names that cannot be an agent's are none."""
+        try:
+            with os.scandir(self.queue) as entries:
+                names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
+        except FileNotFoundError:
+            return []
+        return [name for name in names if self._is_name(name)]
+
+    def known_agents(self) -> list[str]:
+        """Everyone who has an address, one spelling each: the config's, else the directory's, else the built-in."""
+        spellings: dict[str, str] = {}
+        for name in (*self.agents, *self.boxes(), *ALWAYS):
+            spellings.setdefault(identity(name), name)
+        return list(spellings.values())
+
+    def resolve_agent(self, name: str) -> str:
+        """The canonical spelling of an agent that exists, whichever of ``-`` and ``_`` was typed."""
+        wanted = identity(agent_name(name, self.reserved))
+        known = self.known_agents()
+        for candidate in known:
+            if identity(candidate) == wanted:
+                return candidate
+        raise UnknownAgent(name, tuple(known))
+
+    def box_dir(self, agent: str) -> Path:
+        """The agent's queue directory: the one that exists under any spelling of the name, else the one to make."""
+        agent_name(agent, self.reserved)
+        exact = self.queue / agent
+        if exact.is_dir():
+            return exact
+        same = (box for box in self.boxes() if identity(box) == identity(agent))
+        return self.queue / next(same, agent)
+
+    def _is_name(self, name: str) -> bool:
+        try:
+            agent_name(name, self.reserved)
+        except BadName:
+            return False
+        return True
+
+
+def find_site(
+    root: str | Path | None = None,
+    config: str | Path | None = None,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] = os.environ,
+) -> Site:
+    """The site meant by the command line, else by the environment, else by where one stands.
+
+    ``--config``/``--root`` beat ACKD_CONFIG/ACKD_ROOT as a pair: whoever typed one of them does not expect the other to
+    come from the environment. A root given alone takes the ackd.toml above it, else the one above ``cwd``; a root given
+    with a config replaces the config's own. Then ackd.toml upwards from ``cwd``, then a ``.ackd/`` or ``.ignite/``.
+    """
+    here = Path(cwd) if cwd is not None else Path.cwd()
+    if root is None and config is None:
+        root, config = env.get("ACKD_ROOT") or None, env.get("ACKD_CONFIG") or None
+    if config is not None:
+        return read_site(here / config, root=here / root if root is not None else None)
+    if root is not None:
+        return _site_at(here / root, here)
+    if (found := _upwards(here, CONFIG_NAME)) is not None:
+        return read_site(found)
+    for name in BARE_ROOTS:
+        if (found := _upwards(here, name)) is not None:
+            return Site(config_path=None, root=found)
+    raise BadConfig(str(here), (Problem("", "no ackd.toml or .ackd/ here or above: run `ackd init`"),))
+
+
+def _site_at(root: Path, here: Path) -> Site:
+    root = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would follow a link the user chose as the root's name
+    found = _upwards(root.parent, CONFIG_NAME) or _upwards(here, CONFIG_NAME)
+    if found is not None:
+        return read_site(found, root=root)
+    if not root.is_dir():
+        raise BadConfig(str(root), (Problem("", "no such directory: `ackd init --root` makes one"),))
+    return Site(config_path=None, root=root)
+
+
+def _upwards(start: Path, name: str) -> Path | None:
+    start = Path(os.path.abspath(start))  # noqa: PTH100 - a start that does not exist yet is fine
+    for directory in (start, *start.parents):
+        candidate = directory / name
+        if candidate.is_file() if name == CONFIG_NAME else candidate.is_dir():
+            return candidate
+    return None
+
+
+def read_toml(path: Path) -> dict[str, object]:
+    """The file's tables, or ``BadConfig`` with the line where TOML ends and noise begins."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except tomllib.TOMLDecodeError as error:
+        text = str(error)
+        at = re.search(r"\(at line (\d+), column (\d+)\)", text)
+        column = f" (column {at[2]})" if at else ""
+        what = re.sub(r" \(at [^)]*\)$", "", text)
+        raise BadConfig(str(path), (Problem("", f"not TOML: {what}{column}", int(at[1]) if at else None),)) from None
+    except UnicodeDecodeError as error:
+        raise BadConfig(str(path), (Problem("", f"not UTF-8 at byte {error.start}"),)) from None
+    except OSError as error:
+        raise BadConfig(str(path), (Problem("", f"cannot be read: {error.strerror}"),)) from None
+
+
+def read_site(path: Path, root: Path | None = None) -> Site:
+    """The site that an ackd.toml describes; ``root`` in it is relative to the file."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100
+    data = read_toml(path)
+    problems: list[Problem] = []
+
+    def take(table: Mapping[str, object], key: str, kind: type[_Value], default: _Value) -> _Value:
+        value = table.get(key, default)
+        if isinstance(value, kind) and not (kind is int and isinstance(value, bool)):
+            return value
+        problems.append(Problem(key, f"must be a {_KINDS[kind]}"))
+        return default
+
+    own_root = path.parent / take(data, "root", str, ".ackd")
+    agents = take(data, "agents", dict, {})
+    site = Site(
+        config_path=path,
+        root=Path(os.path.abspath(root if root is not None else own_root)),  # noqa: PTH100
+        agents={name: take(agents, name, dict, {}) for name in agents},
+        escalate_to=take(data, "escalate_to", str, USER),
+        max_message_bytes=take(data, "max_message_bytes", int, DEFAULT_MAX_MESSAGE_BYTES),
+        extra_types=tuple(map(str, take(data, "extra_types", list, []))),
+        fsync=take(data, "delivery", dict, {}).get("durability", "power") != "process",
+    )
+    problems.extend(_name_problems(site))
+    if problems:
+        raise BadConfig(str(path), tuple(problems))
+    return site
+
+
+_KINDS: Final[Mapping[type, str]] = {str: "string", int: "whole number", list: "list", dict: "table"}
+
+
+def _name_problems(site: Site) -> Iterator[Problem]:
+    for name in site.agents:
+        try:
+            agent_name(name, site.reserved)
+        except BadName as error:
+            yield Problem(f"agents.{name}", str(error))

@@ -1,0 +1,140 @@
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.root_lock import LOCK_NAME, hold, holder
+from ackd.core.errors import RootHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOLD_AND_WAIT = """
+import sys
+from pathlib import Path
+from ackd.adapters.root_lock import hold
+lock = hold(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def another_daemon(run_dir: Path) -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, "-c", HOLD_AND_WAIT, str(run_dir)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        assert child.stdout.readline() == "held\n"
+        try:
+            yield child
+        finally:
+            child.kill()
+
+
+def test_the_second_daemon_is_told_the_pid_of_the_first(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with another_daemon(run) as first:
+        with pytest.raises(RootHeld) as refused:
+            hold(run)
+        assert (refused.value.pid, refused.value.root) == (first.pid, str(tmp_path))
+        assert holder(run) == first.pid
+
+
+def test_a_killed_holder_holds_nothing_though_its_pid_stays_in_the_file(tmp_path: Path) -> None:
+    with another_daemon(tmp_path) as first:
+        first.kill()
+        first.wait()
+        assert json.loads((tmp_path / LOCK_NAME).read_bytes())["pid"] == first.pid
+        assert holder(tmp_path) is None
+        hold(tmp_path).release()
+
+
+def test_release_frees_the_lock_and_leaves_the_file(tmp_path: Path) -> None:
+    lock = hold(tmp_path)
+    assert lock.still_ours()
+    assert holder(tmp_path) == os.getpid()
+    lock.release()
+    lock.release()
+    assert not lock.still_ours()
+    assert (tmp_path / LOCK_NAME).exists()
+    assert holder(tmp_path) is None
+
+
+def test_nobody_holds_a_root_that_was_never_served(tmp_path: Path) -> None:
+    assert holder(tmp_path / "run") is None
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_lock_file_removed_under_the_holder_is_noticed(tmp_path: Path, replaced: bool) -> None:
+    lock = hold(tmp_path)
+    (tmp_path / LOCK_NAME).unlink()
+    if replaced:
+        (tmp_path / LOCK_NAME).touch()
+    assert not lock.still_ours()
+    lock.release()
+
+
+def test_a_file_replaced_between_open_and_lock_is_not_taken_for_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real_flock = fcntl.flock
+    swapped: list[int] = []
+
+    def swap_first(fd: int, kind: int) -> None:
+        if not swapped:
+            swapped.append(fd)
+            (tmp_path / LOCK_NAME).unlink()
+            (tmp_path / LOCK_NAME).touch()
+        real_flock(fd, kind)
+
+    monkeypatch.setattr(fcntl, "flock", swap_first)
+    lock = hold(tmp_path)
+    assert swapped
+    assert lock.still_ours()
+    lock.release()
+
+
+def test_asking_who_holds_it_does_not_keep_a_daemon_from_starting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold(tmp_path).release()
+    asking = os.open(tmp_path / LOCK_NAME, os.O_RDONLY)
+    fcntl.flock(asking, fcntl.LOCK_SH)
+    monkeypatch.setattr("ackd.adapters.root_lock.time.sleep", lambda _: fcntl.flock(asking, fcntl.LOCK_UN))
+    hold(tmp_path).release()
+    os.close(asking)
+
+
+def test_children_do_not_inherit_it_and_nobody_else_may_read_it(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "run")
+    assert not os.get_inheritable(lock._fd)
+    assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
+    assert (tmp_path / "run" / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+    lock.release()
+
+
+def test_a_symlink_in_its_place_is_refused_and_its_target_untouched(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("x")
+    (tmp_path / LOCK_NAME).symlink_to(tmp_path / "precious")
+    with pytest.raises(OSError, match="symbolic link"):
+        hold(tmp_path)
+    assert (tmp_path / "precious").read_text() == "x"
+
+
+def test_garbage_in_the_file_is_an_unnamed_holder(tmp_path: Path) -> None:
+    lock = hold(tmp_path)
+    (tmp_path / LOCK_NAME).write_bytes(b"\xff{")
+    assert holder(tmp_path) == 0
+    with pytest.raises(RootHeld) as refused:
+        hold(tmp_path)
+    assert refused.value.pid is None
+    lock.release()

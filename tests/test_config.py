@@ -1,0 +1,276 @@
+"""ackd.toml as a whole: what it means, and what is said when it is wrong."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from ackd.config import TEAM_ONLY, Agent, Config, Delivery, EndpointKind, load, load_site
+from ackd.core.errors import BadConfig
+from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.site import Site
+
+REFERENCE = Path(__file__).parents[1] / "config" / "ackd.toml"
+
+
+def config_of(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "ackd.toml"
+    path.write_text(text, encoding="utf-8")
+    return load(path)
+
+
+def problems_of(tmp_path: Path, text: str) -> list[str]:
+    with pytest.raises(BadConfig) as caught:
+        config_of(tmp_path, text)
+    return [str(problem) for problem in caught.value.problems]
+
+
+# --- what it means ----------------------------------------------------------------------------------------------------
+def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "")
+    assert config.model_dump() == Config().model_dump()
+    assert config.root_dir == tmp_path / ".ackd"
+    assert config.path == tmp_path / "ackd.toml"
+
+
+def test_defaults_are_those_of_the_engine() -> None:
+    config = Config(agents={"e": Agent(endpoint=EndpointKind.EXEC, command=("true",))})
+    assert config.policy("e") == AgentPolicy()
+    assert config.engine_policy() == EnginePolicy()
+
+
+def test_the_example_of_the_design_loads(tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        """
+escalate_to = "leader"
+max_message_bytes = 1_048_576
+[delivery]
+max_in_flight = 1
+durability = "power"
+[agents.leader]
+endpoint = "tmux"
+pane = "team:0.0"
+profile = "claude"
+[agents.ignitian_1]
+endpoint = "process"
+command = ["python3", "worker.py"]
+cwd = "."
+env = { LANG = "C.UTF-8" }
+[agents.evaluator]
+endpoint = "exec"
+command = ["./evaluate.sh"]
+timeout_s = 600
+[agents.user]
+endpoint = "inbox"
+""",
+    )
+    assert config.agents["evaluator"].command == ("./evaluate.sh",)
+    assert config.agents["ignitian_1"].env == {"LANG": "C.UTF-8"}
+    assert config.engine_policy().escalate_to == "leader"
+
+
+def test_windows_ladders_and_reminders_follow_the_endpoint() -> None:
+    agents = {kind.value: Agent(endpoint=kind, command=("x",)) for kind in EndpointKind}
+    config = Config(agents=agents)
+    seen = {
+        name: (config.policy(name).max_in_flight, config.policy(name).rungs, config.policy(name).reminds)
+        for name in agents
+    }
+    assert seen == {
+        "tmux": (1, 3, False),
+        "process": (1, 3, False),
+        "exec": (1, None, False),
+        "inbox": (UNLIMITED, None, True),
+        "handler": (UNLIMITED, None, False),
+    }
+
+
+def test_an_agents_own_number_beats_the_teams(tmp_path: Path) -> None:
+    config = config_of(
+        tmp_path,
+        """
+[delivery]
+ack_timeout_s = 20
+max_in_flight = 4
+[agents.a]
+endpoint = "exec"
+command = ["true"]
+ack_timeout_s = 5
+retry_limit = 0
+[agents.b]
+endpoint = "exec"
+command = ["true"]
+[agents.c]
+max_in_flight = 2
+[agents.d]
+""",
+    )
+    assert (config.policy("a").ack_timeout_s, config.policy("a").retry_limit) == (5, 0)
+    assert (config.policy("b").ack_timeout_s, config.policy("b").max_in_flight) == (20, 4)
+    assert config.policy("c").max_in_flight == 2
+    assert config.policy("d").max_in_flight == UNLIMITED
+
+
+def test_every_delivery_key_but_the_teams_own_may_stand_in_an_agents_table() -> None:
+    assert Delivery.model_fields.keys() - TEAM_ONLY <= Agent.model_fields.keys()
+
+
+def test_spellings_of_one_agent_find_one_table() -> None:
+    config = Config(escalate_to="work-er", agents={"work_er": Agent(retry_limit=7)})
+    assert config.policy("work-er").retry_limit == 7
+    assert config.engine_policy().escalate_to == "work_er"
+
+
+def test_agents_without_a_table_are_inboxes_or_live_inside_the_daemon() -> None:
+    config = Config()
+    assert config.agent("anyone").endpoint is EndpointKind.INBOX
+    assert config.agent("user").endpoint is EndpointKind.INBOX
+    assert config.agent("system").endpoint is EndpointKind.HANDLER
+    assert config.agent("queue_monitor").endpoint is EndpointKind.HANDLER
+
+
+def test_the_fingerprint_tells_meanings_apart_not_spellings(tmp_path: Path) -> None:
+    one = config_of(tmp_path, "archive_days = 30\n").fingerprint()
+    same = config_of(tmp_path, "# a comment\n[watch]\nsettle_s = 1\n").fingerprint()
+    other = config_of(tmp_path, "archive_days = 31\n").fingerprint()
+    assert one == same != other
+
+
+def test_a_given_root_replaces_the_files_own(tmp_path: Path) -> None:
+    (tmp_path / "ackd.toml").write_text('root = "here"\n')
+    site = Site(config_path=tmp_path / "ackd.toml", root=tmp_path / "there")
+    assert load_site(site).root_dir == tmp_path / "there"
+
+
+def test_a_bare_root_has_the_defaults(tmp_path: Path) -> None:
+    config = load_site(Site(config_path=None, root=tmp_path / ".ignite"))
+    assert config.root_dir == tmp_path / ".ignite"
+    assert config.base_dir == tmp_path
+    assert config.policy("leader").reminds
+
+
+# --- what is wrong ----------------------------------------------------------------------------------------------------
+def test_an_unknown_key_answers_with_the_nearest_known_one(tmp_path: Path) -> None:
+    text = "[delivery]\nretry_limit = 3\nack_timout_s = 5\n"
+    assert problems_of(tmp_path, text) == [
+        "line 3: delivery.ack_timout_s: unknown key `ack_timout_s`: did you mean `ack_timeout_s`?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("arcive_days = 3", "line 1: arcive_days: unknown key `arcive_days`: did you mean `archive_days`?"),
+        ("settle_s = 3", "line 1: settle_s: unknown key `settle_s` here: it belongs in [watch]"),
+        ("[agents.a]\nendpont = 'inbox'", "line 2: agents.a.endpont: unknown key `endpont`: did you mean `endpoint`?"),
+        ("[agents.a]\nloop_limit = 2", "line 2: agents.a.loop_limit: `loop_limit` holds for the whole team"),
+        (
+            "[agents.a]\nendpoint = 'email'",
+            "line 2: agents.a.endpoint: must be 'tmux', 'process', 'exec', 'inbox' or 'handler'",
+        ),
+        ("[delivery]\nack_timeout_s = 0", "line 2: delivery.ack_timeout_s: must be greater than 0, not 0"),
+        ("[delivery]\nack_timeout_s = '5'", "line 2: delivery.ack_timeout_s: must be a number, not '5'"),
+        ("[delivery]\nretry_limit = true", "line 2: delivery.retry_limit: must be a whole number, not True"),
+        ("[delivery]\naging_s = nan", "line 2: delivery.aging_s: must be a finite number"),
+        ("[delivery]\naging_s = inf", "line 2: delivery.aging_s:"),
+        ("[delivery]\ndurability = 'hope'", "line 2: delivery.durability: must be 'power' or 'process', not 'hope'"),
+        ("[watch]\nmode = 'fanotify'", "line 2: watch.mode: must be 'auto', 'inotify' or 'polling', not 'fanotify'"),
+        ("[liveness]\ncontext_threshold = 1.5", "line 2: liveness.context_threshold: must be less than or equal to 1"),
+        ("max_message_bytes = 10", "line 1: max_message_bytes: must be greater than or equal to 1024, not 10"),
+        ("on_escalation = 'mail'", "line 1: on_escalation: must be a list, not 'mail'"),
+        ("extra_types = ['No Good']", "line 1: extra_types: 'No Good' is no type"),
+        ("[delivery]\nbackoff_base_s = 9\nbackoff_cap_s = 8", "line 3: delivery.backoff_cap_s: must not be less than"),
+        (
+            "escalate_to = 'leadr'\n[agents.leader]",
+            "line 1: escalate_to: 'leadr' is not an agent: did you mean `leader`?",
+        ),
+        ("escalate_to = 'queue_monitor'", "line 1: escalate_to: queue_monitor lives inside the daemon"),
+        ("escalate_to = '../../etc'", "line 1: escalate_to: '../../etc' is not an agent"),
+        ("[agents.dead_letter]", "line 1: agents.dead_letter: 'dead_letter' cannot be an agent's name"),
+        ("[agents.'../../etc']", "line 1: agents.../../etc: '../../etc' cannot be an agent's name"),
+        ("[agents.a-b]\n\n[agents.a_b]", "line 3: agents.a_b: is the same agent as `a-b`"),
+        ("[agents.a]\nendpoint = 'exec'", "line 1: agents.a.command: endpoint exec needs a command"),
+        ("[agents.a]\nendpoint = 'exec'\ncommand = ['']", "line 3: agents.a.command: endpoint exec needs a command"),
+        (
+            "[agents.a]\ncommand = ['x']",
+            'line 2: agents.a.command: has no meaning for endpoint inbox (endpoint = "exec"?)',
+        ),
+        ("[agents.a]\nendpoint = 'exec'\ncommand = 'x y'", "line 3: agents.a.command: must be a list, not 'x y'"),
+        (
+            "[agents.a]\nendpoint = 'exec'\ncommand = ['x']\nenv = {'A=B' = '1'}",
+            "line 4: agents.a.env: a variable's name",
+        ),
+        (
+            "[agents.queue_monitor]\nendpoint = 'inbox'",
+            "line 2: agents.queue_monitor.endpoint: queue_monitor lives inside",
+        ),
+        ("agents = 3", "line 1: agents: must be a table, not 3"),
+        ("[delivery]\nretry_limit = \n", "line 2: not TOML: Invalid value (column 15)"),
+        ("[delivery]\nretry_limit = 3\nretry_limit = 4\n", "not TOML: Cannot overwrite a value"),
+    ],
+)
+def test_each_mistake_is_named_with_its_line(tmp_path: Path, text: str, expected: str) -> None:
+    (problem,) = problems_of(tmp_path, text)
+    assert expected in problem
+
+
+def test_all_problems_are_told_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "[watch]\nmod = 'auto'\n[delivery]\nretry_limit = -1\n[agents.x]\nendpoint = 'exce'\n"
+    assert [problem.split(":")[0] for problem in problems_of(tmp_path, text)] == ["line 2", "line 4", "line 6"]
+
+
+def test_lines_are_right_behind_strings_of_several_lines(tmp_path: Path) -> None:
+    text = 'root = """\nfoo = 1\n[agents.a]\n"""\n[agents.a]\nendpoint = "no"\n'
+    assert problems_of(tmp_path, text)[0].startswith("line 6: agents.a.endpoint")
+
+
+def test_a_file_that_is_not_utf8_or_not_there_is_a_bad_config(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b"root = '\xe9'\n")
+    for name in ("latin.toml", "absent.toml"):
+        with pytest.raises(BadConfig):
+            load(tmp_path / name)
+
+
+def test_endpoints_that_come_later_load_but_are_refused_by_those_who_would_run_them(tmp_path: Path) -> None:
+    config = config_of(tmp_path, "[agents.a]\nendpoint = 'tmux'\npane = 'x'\n")
+    assert [str(problem) for problem in config.unbuilt()] == [
+        "line 2: agents.a.endpoint: tmux comes later: not in this version"
+    ]
+    with pytest.raises(BadConfig):
+        config.require_built()
+    Config().require_built()
+
+
+def test_escalation_may_go_to_a_queue_directory_that_exists(tmp_path: Path) -> None:
+    (tmp_path / ".ackd" / "queue" / "leader").mkdir(parents=True)
+    assert config_of(tmp_path, "escalate_to = 'leader'\n").escalate_to == "leader"
+
+
+# --- the reference ------------------------------------------------------------------------------------------------------
+def uncommented() -> str:
+    return re.sub(r"(?m)^#(?=[a-z\[])", "", REFERENCE.read_text(encoding="utf-8"))
+
+
+def test_the_reference_as_it_stands_changes_nothing() -> None:
+    assert load(REFERENCE).model_dump() == Config().model_dump()
+
+
+def test_the_reference_documents_every_key_with_its_default() -> None:
+    documented = tomllib.loads(uncommented())
+    example = documented.pop("agents")["example"]
+    assert Config.model_validate(documented) == Config()
+    expected = Config().model_dump(mode="json", exclude={"agents"})
+    assert {name: set(value) for name, value in documented.items() if isinstance(value, dict)} == {
+        name: set(value) for name, value in expected.items() if isinstance(value, dict)
+    }
+    assert documented.keys() == expected.keys()
+    own = Agent.model_fields.keys() - Delivery.model_fields.keys()
+    assert example.keys() == own
+    defaults = Agent().model_dump(mode="json")
+    assert {key: example[key] for key in own if defaults[key] is not None} == {
+        key: defaults[key] for key in own if defaults[key] is not None
+    }
