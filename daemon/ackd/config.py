@@ -176,6 +176,7 @@ class Config(_Table):
             **{key: number(key) for key in shared},
             max_in_flight=window,
             rungs=LADDER_RUNGS if table.endpoint in _LADDERED else None,
+            volatile=table.endpoint in (EndpointKind.EXEC, EndpointKind.HANDLER),
             reminds=table.endpoint is EndpointKind.INBOX,
         )
 

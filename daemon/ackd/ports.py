@@ -75,6 +75,8 @@ class Watcher(Protocol):
     ackd's own directories (dead_letter, corrupt) are never reported. Runs until cancelled.
     """
 
+    beats: int  # grows while it lives: the watchdog looks at it
+
     async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None: ...
 
 

@@ -58,6 +58,10 @@ def written(log: SessionLog) -> list[Line]:
     return list(read_lines(log.path))
 
 
+def works(log: SessionLog) -> bool:
+    return log.failing is None
+
+
 def fill(log: SessionLog, count: int, **data: object) -> None:
     for number in range(count):
         log.record("fact", {"n": number, **data}, AT + number)
@@ -103,7 +107,11 @@ def test_numbers_count_from_one_per_writer(logs: Path) -> None:
 
 @pytest.mark.parametrize(
     ("at", "stamp"),
-    [(0, "1970-01-01T00:00:00.000000Z"), (1.9999999, "1970-01-01T00:00:02.000000Z"), (AT, "2026-11-16T01:15:23.123456Z")],
+    [
+        (0, "1970-01-01T00:00:00.000000Z"),
+        (1.9999999, "1970-01-01T00:00:02.000000Z"),
+        (AT, "2026-11-16T01:15:23.123456Z"),
+    ],
 )
 def test_timestamps_have_microseconds_and_carry_over(logs: Path, at: float, stamp: str) -> None:
     log = SessionLog.open(logs, started_at=AT)
@@ -126,7 +134,10 @@ def circle() -> dict[str, Any]:
         ({"\ud800": 1}, {"\\ud800": 1}),
         ({1: "one", None: "none"}, {"1": "one", "None": "none"}),
         ({"n": 1 << 70}, {"n": str(1 << 70)}),
-        ({"path": Path("a/b"), "set": {"x"}, 3: "forces the slow way"}, {"path": "a/b", "set": ["x"], "3": "forces the slow way"}),
+        (
+            {"path": Path("a/b"), "set": {"x"}, 3: "forces the slow way"},
+            {"path": "a/b", "set": ["x"], "3": "forces the slow way"},
+        ),
         ({"path": Path("a/\udcff")}, {"path": "a/\\udcff"}),
         ({"raw": b"\xff"}, {"raw": "b'\\xff'"}),
         ({"line": "two\nlines\r\x00"}, {"line": "two\nlines\r\x00"}),
@@ -151,7 +162,9 @@ def test_a_circle_is_cut(logs: Path) -> None:
 
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None)) | st.binary(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec=None)) | st.integers() | st.none(), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(st.characters(codec=None)) | st.integers() | st.none(), inner)
+    ),
     max_leaves=10,
 )
 
@@ -167,11 +180,18 @@ def test_any_value_becomes_one_readable_line(data: dict[str, object], type_: str
 
 
 # --- a disk that says no ----------------------------------------------------------------------------------------------
-def test_nothing_reaches_the_file_before_flush_and_one_write_takes_it_all(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_reaches_the_file_before_flush_and_one_write_takes_it_all(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     log = SessionLog.open(logs, started_at=AT)
     sizes: list[int] = []
     real = os.write
-    monkeypatch.setattr(session_log.os, "write", lambda fd, data: sizes.append(len(data)) or real(fd, data))
+
+    def counted(fd: int, data: bytes) -> int:
+        sizes.append(len(data))
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", counted)
     fill(log, 500)
     assert log.unwritten == 500
     assert log.path.stat().st_size == 0
@@ -193,7 +213,7 @@ def test_a_write_cut_anywhere_by_a_full_disk_glues_and_loses_nothing(logs: Path,
     assert log.path.stat().st_size == room
     log.record("fact", {"n": 4}, AT)
     log.flush()
-    assert log.failing is None
+    assert works(log)
     assert [line.data["n"] for line in written(log)] == [0, 1, 2, 3, 4]
     assert [line.seq for line in written(log)] == [1, 2, 3, 4, 5]
 
@@ -214,10 +234,10 @@ def test_a_line_that_lacks_only_its_newline_is_not_written_twice(logs: Path) -> 
 def test_short_writes_are_continued(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = SessionLog.open(logs, started_at=AT)
     real = os.write
-    monkeypatch.setattr(session_log.os, "write", lambda fd, data: real(fd, data[:7]))
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:7]))
     fill(log, 5)
     log.flush()
-    assert log.failing is None
+    assert works(log)
     assert [line.seq for line in written(log)] == [1, 2, 3, 4, 5]
 
 
@@ -234,7 +254,7 @@ def test_no_space_left_keeps_lines_in_memory_and_says_why(logs: Path) -> None:
     assert log.unwritten == 2
     os.dup2(ours, log._file.fd)
     log.flush()
-    assert log.failing is None
+    assert works(log)
     assert [line.seq for line in written(log)] == [1, 2]
     os.close(ours)
     os.close(full)
@@ -280,7 +300,7 @@ def test_git_clean_under_the_log_opens_a_new_file_of_the_same_session(logs: Path
     shutil.rmtree(logs.parent)
     fill(log, 2)
     log.flush()
-    assert log.failing is None
+    assert works(log)
     assert [path.name for path in session_files(logs)] == [f"session-{STEM}-2.ndjson"]
     assert [(line.session_id, line.seq) for line in iter_logs(logs)] == [(STEM, 2), (STEM, 3)]
     assert stat.S_IMODE(logs.stat().st_mode) == 0o700
@@ -295,7 +315,7 @@ def test_a_log_that_cannot_be_made_anew_keeps_its_lines_until_it_can(logs: Path)
     assert isinstance(log.failing, OSError)
     logs.unlink()
     log.flush()
-    assert log.failing is None
+    assert works(log)
     assert [line.seq for line in iter_logs(logs)] == [1, 2]
 
 
@@ -343,12 +363,30 @@ def put(logs: Path, name: str, *lines: bytes | dict[str, Any]) -> Path:
 
 
 def fact(number: int, **data: object) -> dict[str, Any]:
-    return {"timestamp": f"2026-11-16T01:00:{number % 60:02d}.000000Z", "session_id": "s", "seq": number, "writer": "daemon", "type": "fact", "data": data}
+    return {
+        "timestamp": f"2026-11-16T01:00:{number % 60:02d}.000000Z",
+        "session_id": "s",
+        "seq": number,
+        "writer": "daemon",
+        "type": "fact",
+        "data": data,
+    }
 
 
 def test_torn_and_foreign_lines_are_skipped_and_counted(logs: Path) -> None:
-    garbage = (b'{"timestamp":"2026\n', b"\n", b"\xff\xfe\n", b"[1]\n", b'"text"\n', b'{"timestamp":1,"type":"x","data":{}}\n', b'{"timestamp":"soon","type":"x","data":{}}\n')
-    more = (b'{"timestamp":"2026-11-16T01:00:00Z","type":1,"data":{}}\n', b'{"timestamp":"2026-11-16T01:00:00Z","type":"x","data":[]}\n')
+    garbage = (
+        b'{"timestamp":"2026\n',
+        b"\n",
+        b"\xff\xfe\n",
+        b"[1]\n",
+        b'"text"\n',
+        b'{"timestamp":1,"type":"x","data":{}}\n',
+        b'{"timestamp":"soon","type":"x","data":{}}\n',
+    )
+    more = (
+        b'{"timestamp":"2026-11-16T01:00:00Z","type":1,"data":{}}\n',
+        b'{"timestamp":"2026-11-16T01:00:00Z","type":"x","data":[]}\n',
+    )
     path = put(logs, "session-20261116-010000.ndjson", fact(1), *garbage, fact(2), *more, fact(3))
     reader = read_lines(path)
     assert [line.seq for line in reader] == [1, 2, 3]
@@ -397,8 +435,12 @@ def test_backwards_is_forwards_reversed_whatever_the_length_of_lines(logs: Path,
 def test_the_few_newest_lines_of_a_big_log_cost_few_reads(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put(logs, "session-20261116-010000.ndjson", *(fact(n, pad="x" * 200) for n in range(20_000)))
     parsed: list[bytes] = []
-    real = parse_line
-    monkeypatch.setattr(session_log, "parse_line", lambda raw: parsed.append(raw) or real(raw))
+
+    def counted(raw: bytes) -> Line | None:
+        parsed.append(raw)
+        return parse_line(raw)
+
+    monkeypatch.setattr(session_log, "parse_line", counted)
     newest = iter_logs(logs, newest_first=True)
     assert [next(newest).seq for _ in range(3)] == [19_999, 19_998, 19_997]
     assert len(parsed) == 3
@@ -407,7 +449,12 @@ def test_the_few_newest_lines_of_a_big_log_cost_few_reads(logs: Path, monkeypatc
 # --- finding ----------------------------------------------------------------------------------------------------------
 def test_a_message_is_found_across_sessions_by_id_and_by_beginning(logs: Path) -> None:
     wanted = "1770263544.12345.abcdef@ignite.local"
-    put(logs, "session-20261116-010000.ndjson", fact(1, message_id=wanted), fact(2, message_id="1770263544.999.ff@ignite.local"))
+    put(
+        logs,
+        "session-20261116-010000.ndjson",
+        fact(1, message_id=wanted),
+        fact(2, message_id="1770263544.999.ff@ignite.local"),
+    )
     put(logs, "session-20261116-020000.ndjson", fact(3, message_id=wanted), b'{"torn ' + wanted.encode())
     for text in (wanted, "1770263544.12345.abcdef", "1770263544.1"):
         assert [line.seq for line in find_message_lines(logs, text)] == [1, 3]
@@ -427,7 +474,13 @@ def test_answers_and_the_escalation_itself_belong_to_a_message_but_mere_mention_
 
 
 def test_a_beginning_that_fits_several_names_them(logs: Path) -> None:
-    put(logs, "session-20261116-010000.ndjson", fact(1, message_id="17.1.aa@x"), fact(2, message_id="17.1.ab@x"), fact(3, agent="17.1.ac"))
+    put(
+        logs,
+        "session-20261116-010000.ndjson",
+        fact(1, message_id="17.1.aa@x"),
+        fact(2, message_id="17.1.ab@x"),
+        fact(3, agent="17.1.ac"),
+    )
     with pytest.raises(AmbiguousMessage) as caught:
         find_message_lines(logs, "17.1")
     assert caught.value.candidates == ("17.1.aa@x", "17.1.ab@x")
@@ -453,7 +506,11 @@ def test_a_log_written_with_spaces_is_searched_too(logs: Path) -> None:
 
 def test_lines_at_the_edges_of_chunks_are_found(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session_log, "_CHUNK_BYTES", 64)
-    put(logs, "session-20261116-010000.ndjson", *(fact(n, message_id="even" if n % 2 == 0 else "odd", pad="x" * n) for n in range(100)))
+    put(
+        logs,
+        "session-20261116-010000.ndjson",
+        *(fact(n, message_id="even" if n % 2 == 0 else "odd", pad="x" * n) for n in range(100)),
+    )
     assert [line.seq for line in find_message_lines(logs, "ev")] == list(range(0, 100, 2))
 
 
@@ -476,7 +533,11 @@ def test_following_starts_at_the_end_and_goes_over_a_restart_into_the_next_file(
     second = SessionLog.open(logs, started_at=AT + 5)
     fill(second, 2)
     second.flush()
-    assert [(line.session_id, line.seq) for line in follower.poll()] == [(STEM, 3), (second.session_id, 1), (second.session_id, 2)]
+    assert [(line.session_id, line.seq) for line in follower.poll()] == [
+        (STEM, 3),
+        (second.session_id, 1),
+        (second.session_id, 2),
+    ]
     assert list(follower.poll()) == []
 
 

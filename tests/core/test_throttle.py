@@ -76,8 +76,12 @@ def test_a_shown_newer_item_is_not_followed_by_the_older_one_that_was_held() -> 
 
 
 # Whole milliseconds, so that no assertion is about rounding.
-PACES = st.builds(Pace, st.integers(1, 3000), st.integers(1, 6), st.integers(1, 12_000)) | st.just(Pace(2000, 5, 10_000))
-STEPS = st.lists(st.tuples(st.integers(0, 4000), st.sampled_from(["news", "news", "news", "final", "look"])), max_size=80)
+PACES = st.builds(Pace, st.integers(1, 3000), st.integers(1, 6), st.integers(1, 12_000)) | st.just(
+    Pace(2000, 5, 10_000)
+)
+STEPS = st.lists(
+    st.tuples(st.integers(0, 4000), st.sampled_from(["news", "news", "news", "final", "look"])), max_size=80
+)
 
 
 @given(PACES, STEPS)
@@ -109,5 +113,7 @@ def test_the_limits_hold_over_any_sequence(pace: Pace, steps: list[tuple[int, st
 @pytest.mark.parametrize("count", [6, 50])
 def test_the_seeds_pace_shows_at_most_five_in_ten_seconds(count: int) -> None:
     throttle = Throttle()
-    shown = [now for now in (i * 9.99 / count for i in range(count)) if throttle.decide(now) == Show() or throttle.due(now)]
+    shown = [
+        now for now in (i * 9.99 / count for i in range(count)) if throttle.decide(now) == Show() or throttle.due(now)
+    ]
     assert 1 < len(shown) <= 5

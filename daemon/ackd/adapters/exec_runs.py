@@ -1,13 +1,13 @@
 """Exec agents: one command per message, each run under a shim that outlives us.
 
-Owns ``state/runs/``: a directory per run, the shim's text, the watch over each run until nothing of it is left, and what
-a finished run says. Refuses to know what becomes of the message: it answers ``Told`` and later posts ``RunEnded``; a run's
-directory stays until ``forget``, so that a crash before the outcome is committed loses nothing.
+Owns ``state/runs/``: a directory per run, the shim's text, the watch over each run until nothing of it is left, and
+what a finished run says. Refuses to know what becomes of the message: it answers ``Told`` and later posts ``RunEnded``;
+a run's directory stays until ``forget``, so that a crash before the outcome is committed loses nothing.
 
-A run lives exactly as long as the flock on its ``lock`` is held, because only its shim holds it: no pid is believed after
-a crash, and a shim that has not yet written a byte counts as alive. Everything a run starts carries ``ACKD_RUN``; what is
-left of it at the end, in the group or not, is ended too. A command that means to leave something behind starts it with
-``env -u ACKD_RUN setsid …``.
+A run lives exactly as long as the flock on its ``lock`` is held, because only its shim holds it: no pid is believed
+after a crash, and a shim that has not yet written a byte counts as alive. Everything a run starts carries ``ACKD_RUN``;
+what is left of it at the end, in the group or not, is ended too. A command that means to leave something behind starts
+it with ``env -u ACKD_RUN setsid …``.
 
 Fails by answering: a program that is not there is ``EndpointAway``, anything else that stops a run from starting is
 ``NotTold``. A cancelled watch (``abandon``, a crash) leaves the run alone, to be adopted by the next daemon.
@@ -39,7 +39,7 @@ import anyio.to_thread
 from ackd.core.events import EndpointAway, NotTold, Outcome, RunEnded, Told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from anyio.abc import TaskGroup
 
@@ -49,12 +49,14 @@ if TYPE_CHECKING:
 
 SHELL: Final = "/bin/sh"
 
-#: Called as: run directory, working directory, command… with 0 the lock, 1 and 2 the output, 3 the message.
+#: Called as: run directory, working directory, command… with 0 the lock, 1 the output and 2 the message, which
+#: the shim cannot write to: what a shell has to say of its own ("Terminated") is not the command's output.
 #:
-#: Builtins only: a fork of the shim's own (``mv``) could be killed by the signal that ends its command, and the status with
-#: it. So ``status`` is one write of one line, and a line without its newline is no status. The command's name holds a
-#: slash, so no builtin can take its place. Until the trap is set a TERM ends the shim itself, and nothing was run;
-#: afterwards it outlives the signal to write the status, while the command gets the default back (ignoring would be inherited).
+#: Builtins only: a fork of the shim's own (``mv``) could be killed by the signal that ends its command, and the status
+#: with it. So ``status`` is one write of one line, and a line without its newline is no status. The command's name has
+#: a slash, so no builtin can take its place. Until the trap is set a TERM ends the shim itself, and nothing was run;
+#: afterwards it outlives the signal to write the status, while its command starts with the default action (an ignored
+#: signal would be inherited).
 SHIM: Final = """\
 IFS= read -r ackd_boot </proc/sys/kernel/random/boot_id
 IFS= read -r ackd_stat </proc/$$/stat
@@ -63,7 +65,7 @@ cd "$2" || exit 126
 ackd_run=$1
 shift 2
 trap : TERM INT HUP
-"$@" <&3 3<&-
+(exec "$@" <&2 2>&1)
 ackd_code=$?
 printf '%s\\n' "$ackd_code" >"$ackd_run/status"
 exit "$ackd_code"
@@ -72,7 +74,8 @@ exit "$ackd_code"
 _DEFAULT_SIGNALS: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
 _ADOPT_WAIT_S: Final = 2.0
 _LOCK_POLL_S: Final = 0.25
-_KILL_ROUNDS: Final = 10  # a tree that forks while it is killed is met again by the next walk
+_KILLED_WAIT_S: Final = 5.0
+_LOOK_AGAIN_S: Final = 0.25
 _DETAIL_CHARS: Final = 500
 _TAIL_BYTES: Final = 4096
 _ESCAPES: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
@@ -104,7 +107,7 @@ class FoundRun:
 
 
 def scan_runs(runs_dir: Path) -> list[FoundRun]:
-    """Every run there is. A directory that no living run holds and whose spec cannot be read never ran: it is removed."""
+    """Every run there is. A directory without a readable spec, held by no living run, never ran: it is removed."""
     found = []
     for path in sorted(runs_dir.iterdir()) if runs_dir.is_dir() else ():
         run = _found(path)
@@ -121,11 +124,14 @@ def discard_run(found: FoundRun) -> None:
 
 
 def lock_held(path: Path) -> bool:
-    """Whether the run lives. A shared lock is asked for, so that two who look do not take each other for the run."""
+    """Whether the run lives; in doubt it does, for a second run beside it would be worse than waiting.
+
+    A shared lock is asked for, so that two who look do not take each other for the run.
+    """
     try:
-        fd = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return False
+        fd = os.open(path / "lock", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        return error.errno not in {errno.ENOENT, errno.ENOTDIR}
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -237,14 +243,28 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _open_apart(path: Path, flags: int, fds: contextlib.ExitStack) -> int:
-    """Open above the numbers the shim is given, so that setting one of them up never overwrites another."""
+    """Open above the numbers the shim is given, so that setting one up never overwrites another (``ackd run <&-``)."""
     low = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 10)
+        fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
     finally:
         os.close(low)
     fds.callback(os.close, fd)
     return fd
+
+
+def _left_open_for_us() -> list[int]:
+    """Descriptors of whoever started us (``flock FILE ackd run``): a run that outlives us must not keep them."""
+    with os.scandir("/proc/self/fd") as entries:
+        numbers = [int(entry.name) for entry in entries]
+    return [fd for fd in numbers if fd > 2 and _is_inheritable(fd)]
+
+
+def _is_inheritable(fd: int) -> bool:
+    try:
+        return os.get_inheritable(fd)
+    except OSError:  # the directory we have just read
+        return False
 
 
 def _open_message(path: Path, fds: contextlib.ExitStack) -> int:
@@ -278,27 +298,32 @@ def _body(message: int) -> bytes:
 
 def _interpreter(program: str) -> str | None:
     """What a script's first line names. A shell calls the script itself "not found" when only that is missing."""
-    with contextlib.suppress(OSError), open(program, "rb") as file:
-        words = file.readline(256)[2:].split() if file.read(2) == b"#!" and not file.seek(0) else []
-        return os.fsdecode(words[0]) if words else None
-    return None
+    try:
+        with Path(program).open("rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return None  # may be run, may not be read
+    words = line[2:].split()
+    return os.fsdecode(words[0]) if line.startswith(b"#!") and words else None
 
 
 # --- what belongs to a run --------------------------------------------------------------------------------------------
-def _belongings(run_id: str, session: int | None) -> list[int]:
-    """A pidfd of each living process of the run, whichever group or session it fled to.
+def _belongings(run_id: str, session: int | None) -> dict[int, int]:
+    """The pid and a pidfd of each living process of the run, whichever group or session it fled to.
 
     Looked at again once the pidfd holds it: a pid that was recycled in between fails the second look.
     """
     mark = f"\0ACKD_RUN={run_id}\0".encode()
-    fds = []
-    for pid in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+    with os.scandir("/proc") as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    fds: dict[int, int] = {}
+    for pid in pids:
         if not _belongs(pid, mark, session):
             continue
         with contextlib.suppress(OSError):
             fd = os.pidfd_open(pid)
             if _belongs(pid, mark, session) and not _is_readable(fd):
-                fds.append(fd)
+                fds[pid] = fd
             else:
                 os.close(fd)
     return fds
@@ -308,19 +333,27 @@ def _belongs(pid: int, mark: bytes, session: int | None) -> bool:
     try:
         if session is not None and os.getsid(pid) == session:
             return True
-        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+        return mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # gone, or another user's
         return False
-    with open(fd, "rb", buffering=0, closefd=True) as file, contextlib.suppress(OSError):
-        return mark in b"\0" + file.readall()
-    return False
 
 
-def _signal_all(fds: Sequence[int], *signals: signal.Signals) -> None:
-    for fd in fds:
-        for which in signals:
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(fd, which)
+def _term(left: dict[int, int], termed: set[int]) -> None:
+    """Once each: a second TERM means "at once" to many. CONT lets a stopped process meet its TERM."""
+    for pid in left.keys() - termed:
+        _send(left[pid], signal.SIGTERM)
+        _send(left[pid], signal.SIGCONT)
+    termed |= left.keys()
+
+
+def _send(pidfd: int, which: signal.Signals) -> None:
+    with contextlib.suppress(OSError):  # it is gone, or has become another user
+        signal.pidfd_send_signal(pidfd, which)
+
+
+def _close(left: dict[int, int]) -> None:
+    for fd in left.values():
+        os.close(fd)
 
 
 def _is_readable(fd: int) -> bool:
@@ -332,10 +365,10 @@ def _is_readable(fd: int) -> bool:
 async def _readable(fd: int) -> None:
     """Wait for a pidfd, which is readable from the moment its process is dead."""
     loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    loop.add_reader(fd, lambda: ready.done() or ready.set_result(None))
+    dead = asyncio.Event()
+    loop.add_reader(fd, dead.set)
     try:
-        await ready
+        await dead.wait()
     finally:
         loop.remove_reader(fd)
 
@@ -354,6 +387,7 @@ class _Run:
     path: Path
     timeout_s: float
     started_at: float
+    attempt: int = 0
     pid: int | None = None
     pidfd: int | None = None
     ours: bool = False
@@ -367,7 +401,7 @@ class _Run:
         """Wait until the shim is dead."""
         if self.pidfd is not None:
             await _readable(self.pidfd)
-        while self.pidfd is None and lock_held(self.path):
+        while self.pidfd is None and lock_held(self.path):  # noqa: ASYNC110 - no event tells of a released flock
             await anyio.sleep(_LOCK_POLL_S)
 
     def is_gone(self) -> bool:
@@ -398,11 +432,13 @@ class _Run:
             age = time.clock_gettime(time.CLOCK_BOOTTIME) - leader.start_ticks / os.sysconf("SC_CLK_TCK")
         return min(max(self.timeout_s - age, 0.0), self.timeout_s)
 
-    def kill_group(self) -> None:
-        """All at once, so that a tree that forks faster than we walk ends too; only where the number is surely its own."""
+    def kill(self, left: dict[int, int]) -> None:
+        """Each, and the group at once where its number is surely its own: a tree may fork faster than we walk."""
         if self.ours and self.pid is not None:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, signal.SIGKILL)
+        for fd in left.values():
+            _send(fd, signal.SIGKILL)
 
     def reap(self) -> int | None:
         """The shim's exit, negative for a signal; None if it was not ours to reap."""
@@ -443,8 +479,8 @@ class ExecEndpoint:
     async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway:
         if self._stopping:
             return EndpointAway(order.key, "ackd is stopping")
-        if order.key in self._running:
-            return NotTold(order.key, "its run has not ended")
+        if not await self._is_free(order.key):
+            return NotTold(order.key, "its last run has not ended")
         self.forget(order.key)  # told again: what came before was committed
         try:
             run = self._start(order)
@@ -468,7 +504,7 @@ class ExecEndpoint:
         for run in self._running.values():
             run.blame(Outcome.STOPPED, "ackd was stopped")
             run.patience.cancel()
-        with anyio.move_on_after(3 * self.stop_timeout_s):
+        with anyio.move_on_after(self.stop_timeout_s + 2 * _KILLED_WAIT_S):
             await self._all_over()
         self.abandon()
 
@@ -480,7 +516,7 @@ class ExecEndpoint:
             run.watch.cancel()
 
     def adopt(self, key: int, found: FoundRun) -> None:
-        """Watch a living run of a daemon that is gone; RunEnded follows. Of one that is over, only ``forget`` is learnt."""
+        """Watch a living run of a daemon that is gone; RunEnded follows. One that is over waits for ``forget``."""
         if not found.alive:
             self._ended[key] = found.path
             return
@@ -494,12 +530,19 @@ class ExecEndpoint:
             shutil.rmtree(path, ignore_errors=True)
 
     # --- starting
+    async def _is_free(self, key: int) -> bool:
+        """A command that says ``defer`` may be told again before it has come to its exit: wait for that a while."""
+        with anyio.move_on_after(self.stop_timeout_s):
+            while key in self._running:
+                await self._running[key].over.wait()
+        return key not in self._running
+
     def _start(self, order: TellAgent) -> _Run:
         program = self._program()
         self.runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.runs_dir.absolute() / f"{self.agent}--{secrets.token_hex(8)}"
         path.mkdir(mode=0o700)
-        run = _Run(order.key, order.message.message_id, path, self.timeout_s, time.time(), ours=True)
+        run = _Run(order.key, order.message.message_id, path, self.timeout_s, time.time(), order.attempt, ours=True)
         try:
             with contextlib.ExitStack() as fds:
                 message = _open_message(self.resolve(order.place), fds)
@@ -514,16 +557,18 @@ class ExecEndpoint:
         return run
 
     def _spawn(self, program: str, order: TellAgent, path: Path, message: int, fds: contextlib.ExitStack) -> int:
-        """posix_spawn rather than Popen: it can give the message its own descriptor, and forgets the child when we do."""
+        """posix_spawn rather than Popen: it can number the descriptors, and keeps no child that we abandon."""
         lock = _open_apart(path / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL, fds)
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         output = _open_apart(path / "output", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, fds)
-        inherited = ((message, 3), (lock, 0), (output, 1), (output, 2))
         return os.posix_spawn(
             SHELL,
             ["sh", "-c", SHIM, "ackd-run", str(path), str(self.cwd.absolute()), program, *self.command[1:]],
             self._environment(order, path),
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for fd, number in inherited],
+            file_actions=[
+                *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((lock, output, message))),
+                *((os.POSIX_SPAWN_CLOSE, fd) for fd in _left_open_for_us()),
+            ],
             setsid=True,
             setsigmask=(),
             setsigdef=_DEFAULT_SIGNALS,  # one ignored by us could be neither trapped nor reset by the shim
@@ -598,27 +643,29 @@ class ExecEndpoint:
         self.record("child_started", {name: fact for name, fact in facts.items() if fact is not None})
 
     async def _clear_away(self, run: _Run) -> None:
-        """End all that is left of the run: nothing, mostly. Gives up on what no KILL ends (a dead network mount)."""
-        for round_ in range(_KILL_ROUNDS):
-            if not await self._end_what_is_left(run, kill=round_ > 0):
+        """End all that is left of the run: nothing, mostly. Looks again and again, for what is forked meanwhile.
+
+        Gives up on what no KILL ends (a dead network mount).
+        """
+        kill_at = anyio.current_time() + self.stop_timeout_s
+        termed: set[int] = set()
+        while left := await self._left_of(run):
+            try:
+                if anyio.current_time() >= kill_at:
+                    run.kill(left)
+                else:
+                    _term(left, termed)
+                with anyio.CancelScope(deadline=anyio.current_time() + _LOOK_AGAIN_S):
+                    for fd in left.values():
+                        await _readable(fd)
+            finally:
+                _close(left)
+            if anyio.current_time() > kill_at + _KILLED_WAIT_S:
                 return
 
-    async def _end_what_is_left(self, run: _Run, *, kill: bool) -> bool:
-        """Signal it and wait stop_timeout_s at most. False: there was nothing."""
+    async def _left_of(self, run: _Run) -> dict[int, int]:
         session = run.pid if run.ours or not run.is_gone() else None
-        left = await anyio.to_thread.run_sync(_belongings, run.path.name, session, limiter=self._walkers)
-        try:
-            if kill:
-                run.kill_group()
-            # CONT lets a stopped process meet its TERM.
-            _signal_all(left, *((signal.SIGKILL,) if kill else (signal.SIGTERM, signal.SIGCONT)))
-            with anyio.move_on_after(self.stop_timeout_s):
-                for fd in left:
-                    await _readable(fd)
-        finally:
-            for fd in left:
-                os.close(fd)
-        return bool(left)
+        return await anyio.to_thread.run_sync(_belongings, run.path.name, session, limiter=self._walkers)
 
     def _report(self, run: _Run) -> None:
         """Reap the shim and say what came of the run. Its own status counts before its exit, which is only a copy."""
@@ -628,12 +675,13 @@ class ExecEndpoint:
         outcome, detail = run.cause or _verdict(run.path, code)
         if outcome is None:
             outcome, detail = Outcome.FAILED, _killed_detail(exited)
-        facts = {"agent": self.agent, "message_id": run.message_id, "pid": run.pid, "exit": code}
+        if code in _NOT_RUN and run.cause is None and (missing := self._what_is_missing()):
+            outcome, detail = Outcome.STOPPED, missing  # offered again, uncounted, and then found away
+        facts: dict[str, object] = {"agent": self.agent, "message_id": run.message_id, "pid": run.pid, "exit": code}
         facts |= {"outcome": outcome.value, "seconds": round(time.monotonic() - run.since, 3)}
         self.record("child_ended", {name: fact for name, fact in facts.items() if fact is not None})
         self._ended[run.key] = run.path
-        missing = self._what_is_missing() if code in _NOT_RUN and run.cause is None else None
-        self.post(EndpointAway(run.key, missing) if missing else RunEnded(run.key, outcome, detail))
+        self.post(RunEnded(run.key, outcome, detail, run.attempt))
 
     def _what_is_missing(self) -> str | None:
         """Asked after 126 and 127, which may be the shell's word or the command's own."""

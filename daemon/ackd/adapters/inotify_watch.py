@@ -14,9 +14,9 @@ moved away and back, deleted and made again, replaced, swapped, an event that co
 are one case. Inode numbers could not tell (ext4 gives a freed one to the next directory). A box whose processed/ went
 away or was replaced counts as replaced: BoxGone, BoxAppeared, and its files.
 
-How it fails: a directory that may not be read is left out, the others go on, and it is tried again with each
-heartbeat. While queue/ or receipts/ is missing, it is looked for every ``RETURN_POLL_S``. Without inotify, or at one of
-its limits, WatchFailed is posted and ``run`` returns, perhaps without having called ``ready``.
+How it fails: a directory that may not be read is left out, the others go on, and it is tried again when its mode
+changes and with each heartbeat. While queue/ or receipts/ is missing, it is looked for every ``RETURN_POLL_S``. Without
+inotify, or at one of its limits, WatchFailed is posted and ``run`` returns, perhaps without having called ``ready``.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ HEARTBEAT_S: Final = 5.0
 RETURN_POLL_S: Final = 0.5
 CLOSE_GRACE_S: Final = 0.5
 
-#: About a thousand events: what is handled before the loop serves others again.
-_READ_BYTES: Final = 65_536
+#: Some 500 events, 4 ms: what is handled before the loop serves others again.
+_READ_BYTES: Final = 16_384
 _LIST_SLICE: Final = 500
 
 # Plain ints: an IntEnum's operators cost more than the rest of an event's handling.
@@ -66,6 +66,7 @@ _SELF: Final = int(flags.DELETE_SELF | flags.MOVE_SELF)
 _ENDED: Final = _SELF | int(flags.IGNORED | flags.UNMOUNT)
 
 _DIRECTORIES: Final = _CREATED | _WENT | int(flags.MOVED_TO | flags.ONLYDIR) | _SELF
+_BOXES: Final = _DIRECTORIES | int(flags.ATTRIB)  # chmod may open a box that could not be read
 # EXCL_UNLINK: whoever still writes to a deleted file is nobody's news.
 _FILES: Final = _COMPLETE | _WENT | _CREATED | int(flags.ONLYDIR | flags.DONT_FOLLOW | flags.EXCL_UNLINK) | _SELF
 _RECEIPTS: Final = _COMPLETE | _CREATED | int(flags.ONLYDIR | flags.EXCL_UNLINK) | _SELF
@@ -129,7 +130,7 @@ class _Role(Enum):
 
 _MASKS: Final = {
     _Role.ROOT: _DIRECTORIES,
-    _Role.QUEUE: _DIRECTORIES,
+    _Role.QUEUE: _BOXES,
     _Role.RECEIPTS: _RECEIPTS,
     _Role.MAIL: _FILES,
 }
@@ -190,13 +191,13 @@ class _Tree:
     def turn(self) -> bool:
         """Do a bounded piece of what there is to do; False when that was nothing."""
         read = self._read_events()
-        listed = self._list_some()
         now = time.monotonic()
         self._give_up_on_closing(now)
         if now >= self._checked_at + self._check_every_s():
             self._check_tops()
             for box in tuple(self._shut):
                 self._check_box(box)
+        listed = self._list_some()  # last, for the others leave it work
         return read or listed
 
     def patience_s(self) -> float:

@@ -15,8 +15,7 @@ import functools
 import os
 import stat
 import time
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadName, BadReceipt
 from ackd.core.message import Receipt, ReceiptKind, agent_name
@@ -34,8 +33,7 @@ OPERATOR_KINDS: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
 _RECEIPT_KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file"})
 
 
-@dataclass(frozen=True, slots=True)
-class Staged:
+class Staged(NamedTuple):
     """A file that is durable under a name nobody looks at. Publish it, or discard it."""
 
     directory: Path
@@ -46,7 +44,7 @@ class Staged:
     def publish(self) -> Path:
         """Make it visible under its name, or the next free one; returns after the directory is flushed."""
         with _opened_directory(self.directory) as dir_fd:
-            published = _rename_to_free_name(dir_fd, self.hidden, self.name)
+            published = _rename_to_free_name(dir_fd, self.hidden, dir_fd, self.name)
             try:
                 _flush(dir_fd, self.fsync)
             except OSError:
@@ -105,6 +103,15 @@ def drop_all(items: Sequence[tuple[Path, str, bytes]], *, fsync: bool = True) ->
         for one in staged:  # a published one has no hidden name any more
             one.discard()
         raise
+
+
+def move(path: Path, directory: Path, name: str, *, fsync: bool = True) -> Path:
+    """The file as it is, into another directory, under ``name`` or the next free one. For whoever holds the root."""
+    with _opened_directory(path.parent) as old_fd, _opened_directory(directory) as new_fd:
+        moved = _rename_to_free_name(old_fd, path.name, new_fd, name)
+        _flush(new_fd, fsync)
+        _flush(old_fd, fsync)
+    return directory / moved
 
 
 def make_box(box_dir: Path, *, fsync: bool = True) -> None:
@@ -247,35 +254,35 @@ def _flush(fd: int, fsync: bool) -> None:
         os.fsync(fd)
 
 
-def _rename_to_free_name(dir_fd: int, hidden: str, name: str) -> str:
+def _rename_to_free_name(old_fd: int, old: str, new_fd: int, name: str) -> str:
     stem, dot, extension = name.rpartition(".")
     for clash in range(MAX_CLASHES):
         candidate = name if clash == 0 else f"{stem}-{clash}{dot}{extension}" if dot else f"{name}-{clash}"
         try:
-            _rename_noreplace(dir_fd, hidden, candidate)
+            _rename_noreplace(old_fd, old, new_fd, candidate)
         except FileExistsError:
             continue
         return candidate
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
 
 
-def _rename_noreplace(dir_fd: int, old: str, new: str) -> None:
+def _rename_noreplace(old_fd: int, old: str, new_fd: int, new: str) -> None:
     renameat2 = _renameat2()
     if renameat2 is not None:
-        if renameat2(dir_fd, os.fsencode(old), dir_fd, os.fsencode(new), RENAME_NOREPLACE) == 0:
+        if renameat2(old_fd, os.fsencode(old), new_fd, os.fsencode(new), RENAME_NOREPLACE) == 0:
             return
         code = ctypes.get_errno()
         if code not in (errno.EINVAL, errno.ENOSYS):
             raise OSError(code, os.strerror(code), new)
-    _link_noreplace(dir_fd, old, new)
+    _link_noreplace(old_fd, old, new_fd, new)
 
 
-def _link_noreplace(dir_fd: int, old: str, new: str) -> None:
+def _link_noreplace(old_fd: int, old: str, new_fd: int, new: str) -> None:
     """For file systems without NOREPLACE. Watchers ignore CREATE, so the new name is opened for writing and closed."""
-    os.link(old, new, src_dir_fd=dir_fd, dst_dir_fd=dir_fd, follow_symlinks=False)
-    os.unlink(old, dir_fd=dir_fd)
+    os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
+    os.unlink(old, dir_fd=old_fd)
     with contextlib.suppress(OSError):
-        os.close(os.open(new, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd))
+        os.close(os.open(new, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=new_fd))
 
 
 @functools.cache

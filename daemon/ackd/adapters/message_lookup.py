@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import re
 import stat
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
 from ackd.core.message import RESERVED_NAMES, Folder, Place, identity
@@ -29,8 +28,7 @@ _ID: Final = re.compile(rb"(?mi)^message-id:[ \t]*<?([^>\s]+)")
 _RECIPIENT: Final = re.compile(rb"(?mi)^x-ignite-recipient:[ \t]*([^\s]+)")
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """One file of a message. ``place.box`` is the recipient's directory; of a dead letter, whom it was for."""
 
     message_id: str
@@ -44,42 +42,40 @@ def find(root: Path, wanted: str, *, agent: str | None = None, folders: Iterable
     With ``agent``, only that recipient's. A whole id beats a beginning; what is on its way beats what is over, so the
     archive is not read for the sake of ids that nobody needs any more.
     """
-    given = _by_path(root, wanted)
+    given = _by_path(wanted)
     bare = given.message_id if given is not None else wanted.removeprefix("<").removesuffix(">")
     for group in _groups(tuple(folders)):
-        fitting = [one for one in _in_folders(root, group, agent) if bare and one.message_id.startswith(bare)]
+        fitting = [one for one in in_folders(root, group, agent) if bare and one.message_id.startswith(bare)]
         if fitting:
             chosen = _choose(bare, {one.message_id for one in fitting})
             return [one for one in fitting if one.message_id == chosen]
     raise UnknownMessage(wanted)
 
 
-def in_box(box_dir: Path, folder: Folder) -> list[Found]:
-    """The messages in one agent's queue or ``processed/``; files without an id are not among them."""
-    directory = box_dir if folder is Folder.QUEUE else box_dir / "processed"
-    return list(_messages(directory, folder, box_dir.name))
+def in_folders(root: Path, folders: tuple[Folder, ...], agent: str | None) -> Iterator[Found]:
+    """The messages in these folders, or one recipient's among them. Files without an id are not."""
+    wanted = identity(agent) if agent is not None else None
+    for folder in folders:
+        for directory, box in _directories(root, folder):
+            if wanted is not None and box is not None and identity(box) != wanted:
+                continue
+            for one in _messages(directory, folder, box):
+                if wanted is None or identity(one.place.box) == wanted:
+                    yield one
 
 
-def in_dead_letter(root: Path) -> list[Found]:
-    return list(_messages(root / "queue" / "dead_letter", Folder.DEAD, None))
-
-
-def read_head(path: Path) -> bytes | None:
-    """The first block of a regular file; None for anything else, and for what has just gone."""
+def read_head(path: Path, size_bytes: int = HEAD_BYTES) -> bytes | None:
+    """The beginning of a regular file; None for anything else, and for what has just gone."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return None
     except OSError:
-        return None if _is_odd(path) else _raise()
+        if _is_odd(path):  # a link, a socket, or gone by now
+            return None
+        raise
     try:
-        return os.read(fd, HEAD_BYTES) if stat.S_ISREG(os.fstat(fd).st_mode) else None
+        return os.read(fd, size_bytes) if stat.S_ISREG(os.fstat(fd).st_mode) else None
     finally:
         os.close(fd)
-
-
-def _raise() -> None:
-    raise  # noqa: PLE0704 - re-raises what read_head is handling
 
 
 def _is_odd(path: Path) -> bool:
@@ -105,17 +101,6 @@ def _choose(wanted: str, ids: set[str]) -> str:
     if len(ids) > 1:
         raise AmbiguousMessage(wanted, tuple(sorted(ids)))
     return next(iter(ids))
-
-
-def _in_folders(root: Path, folders: tuple[Folder, ...], agent: str | None) -> Iterator[Found]:
-    wanted = identity(agent) if agent is not None else None
-    for folder in folders:
-        for directory, box in _directories(root, folder):
-            if wanted is not None and box is not None and identity(box) != wanted:
-                continue
-            for one in _messages(directory, folder, box):
-                if wanted is None or identity(one.place.box) == wanted:
-                    yield one
 
 
 def _directories(root: Path, folder: Folder) -> Iterator[tuple[Path, str | None]]:
@@ -166,8 +151,8 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
-def _by_path(root: Path, wanted: str) -> Found | None:
-    """The file that was meant, if ``wanted`` is a path to one below the root. Ids may hold slashes too."""
+def _by_path(wanted: str) -> Found | None:
+    """The file that was meant, if ``wanted`` is the path of one. Ids may hold slashes too."""
     path = Path(wanted)
     if "/" not in wanted and path.suffix != ".mime":
         return None

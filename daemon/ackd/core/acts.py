@@ -391,7 +391,8 @@ def _end(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None
 def close(desk: Desk, delivery: Delivery) -> None:
     """Everything about it is on disk and in the log: let go."""
     if delivery.state in ENDED:
-        desk.put(ForgetMessage(delivery.agent, delivery.key, delivery.message, delivery.place, delivery.state.value))
+        end = "duplicate" if delivery.duplicate else delivery.state.value
+        desk.put(ForgetMessage(delivery.agent, delivery.key, delivery.message, delivery.place, end))
     _drop_receipts(desk, delivery)
     desk.hush(delivery.key, *_CLOCKS)
     desk.book.close(delivery)

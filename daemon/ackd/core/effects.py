@@ -88,7 +88,10 @@ class ReviveMessage:
 
 @dataclass(frozen=True, slots=True)
 class ForgetMessage:
-    """It ended and the log says so: its journal entry and what its run left behind may go. ``end``: completed, dead, withdrawn."""
+    """It ended and the log says so: its journal entry and what its run left behind may go.
+
+    ``end``: completed, dead, withdrawn, duplicate.
+    """
 
     lane: str
     key: int

@@ -94,9 +94,11 @@ class Engine:
                 self.desk.fact(
                     "message_rejected", file=str(place), agent=place.box, code=code, reason=detail, kept_as=kept_as
                 )
-            case events.Vanished(place):
+            case events.Vanished(place, moved_to):
                 gone = self.desk.book.at(place)
-                if gone is not None:
+                if gone is not None and moved_to is not None:
+                    apply(self.desk, gone, H.SPOOL_LOST, f"moved by hand to {moved_to}")
+                elif gone is not None:
                     apply(self.desk, gone, H.VANISHED)
             case events.SpoolLost():
                 self._spool_lost(event)

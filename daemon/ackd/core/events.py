@@ -87,10 +87,13 @@ class Quarantined:
 
 @dataclass(frozen=True, slots=True)
 class Vanished:
-    """A known file is gone for good: absent after settling, directory intact, found nowhere else."""
+    """A known file is gone for good: absent after settling, directory intact.
+
+    ``moved_to``: a person moved it between queue/ and processed/; it is met there as a new arrival, and nobody completed it.
+    """
 
     place: Place
-    recovered: bool = False
+    moved_to: Place | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,6 +150,7 @@ class Rejection(enum.StrEnum):
     UNKNOWN_PRIORITY = "unknown_priority"
     BAD_NAME = "bad_name"
     BAD_ID = "bad_id"
+    BAD_RECEIPT = "bad_receipt"  # a file in receipts/ that is none
 
 
 class ReceiptKind(enum.Enum):

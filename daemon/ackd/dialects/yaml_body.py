@@ -1,9 +1,9 @@
 """A message's YAML body, loaded within limits and written so that it comes back the same.
 
-Owns which YAML is taken: one document of mappings with text keys, lists and scalars; no anchors, aliases or tags, no key
-twice, at most ``MAX_DEPTH`` deep and ``MAX_NODES`` large. Scalars mean what their writer saw: ``no``, ``on``, dates,
-``012`` and ``1:30`` stay text; only true/false, null and plain decimal numbers become something else. Refuses to know what
-a body should hold (bodies). Fails with ``BadBody``, for any text whatever.
+Owns which YAML is taken: one document of mappings with text keys, lists and scalars; no anchors, aliases or tags, no
+key twice, at most ``MAX_DEPTH`` deep and ``MAX_NODES`` large. Scalars mean what their writer saw: ``no``, ``on``,
+dates, ``012`` and ``1:30`` stay text; only true/false, null and plain decimal numbers become something else. Refuses to
+know what a body should hold (bodies). Fails with ``BadBody``, for any text whatever.
 
 The value is built from libyaml's events in one loop. PyYAML's own composer and constructor recurse, expand aliases and
 keep the last of two equal keys, and both would have to be replaced to stop that.
@@ -70,7 +70,7 @@ def load_with_lines(text: str) -> tuple[Value, dict[Path, int]]:
 
 
 def dump(value: Any) -> str:
-    """Block style, in the given order, Unicode as it is; text that a YAML reader could take for something else is quoted."""
+    """Block style, order kept, Unicode as it is; text that a YAML reader could take for something else is quoted."""
     return str(
         yaml.dump(value, Dumper=_BodyDumper, sort_keys=False, allow_unicode=True, default_flow_style=False, width=4096)
     )
@@ -91,7 +91,7 @@ class _BodyLoader(_BaseLoader):
 
 
 class _Builder:
-    """Puts events together. ``stack`` holds the open mappings and lists; a mapping between key and value has ``key``."""
+    """Puts events together: the open mappings and lists, the way to them, and per mapping the key that waits."""
 
     def __init__(self) -> None:
         self.whole: Value = None

@@ -48,7 +48,7 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (errors.BadName, NO_AGENT),
     (errors.UnknownAgent, NO_AGENT),
     (errors.UnknownMessage, NOT_FOUND),
-    (errors.AmbiguousMessage, NOT_FOUND),
+    (errors.AmbiguousMessage, USAGE),
     (errors.BadConfig, BAD_CONFIG),
     (errors.Busy, TRY_AGAIN),
     (errors.TheirFault, BAD_DATA),
@@ -80,8 +80,8 @@ def _words(error: errors.AckdError) -> str:
             return f"{error}{_nearest(name, known)}"
         case errors.BadConfig(path=path, problems=problems) if len(problems) > 1:
             return "\n".join([f"{path}: {len(problems)} problems", *(f"  {problem}" for problem in problems)])
-        case errors.BadBody(problems=problems) if len(problems) > 1:
-            return "\n".join(["the body is wrong", *(f"  {problem}" for problem in problems)])
+        case errors.BadBody(problems=problems):
+            return "\n".join(["the body is wrong:", *(f"  {problem}" for problem in problems)])
         case _:
             return str(error)
 

@@ -30,6 +30,13 @@ def json_option(command: _Command) -> _Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
 
 
+def print_json(value: object) -> None:
+    """One JSON document on stdout, Unicode as it is."""
+    import json
+
+    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+
+
 def site_options(command: Callable[..., Any]) -> Callable[..., None]:
     """``--root``, ``--config`` and ``--json``; the command takes ``site`` and ``as_json``."""
 

@@ -1,0 +1,42 @@
+# Everything sets itself up: a virtual environment in .venv, made anew when pyproject.toml changes.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKERS ?= 4
+
+.PHONY: demo test check bench diagrams clean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo   see ackd at work, in an empty temporary directory"
+	@echo "make test   check and all tests"
+	@echo "make check  ruff, mypy, the layers"
+	@echo "make bench  speed, as ratios to the limits measured beside it"
+
+$(READY): pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ackd needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/ackd demo
+
+test: check
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy daemon/ackd tests
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+bench: $(READY)
+	$(BIN)/python -m tests.bench
+
+diagrams: $(READY)
+	$(BIN)/python tests/redraw_diagrams.py
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,171 @@
+"""One file at a time: read only what is a regular file, write so that nobody ever sees half of it.
+
+Owns reading a hostile path without blocking or following it, and replacing a file's content whole. Refuses to know what
+is in a file and how a spool names them (maildrop, spool). Synchronous, cheap to import. Fails with ``BadMessage``
+(``not_regular``, ``too_large``) for what lies there, with OSError for what the system says; nothing is left behind.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import functools
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ackd.core.errors import BadMessage
+from ackd.core.message import Rejection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_NOREPLACE: Final = 1
+_EXCHANGE: Final = 2
+_AT_FDCWD: Final = -100
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+def read_regular(path: str | os.PathLike[str], max_bytes: int) -> bytes:
+    """The whole content of a regular file up to ``max_bytes``. A link, FIFO, device or directory is not even opened."""
+    _refuse_irregular(path, os.lstat(path))
+    with _opened(path) as fd:
+        info = os.fstat(fd)  # again, of what was opened: the name may have changed hands since
+        _refuse_irregular(path, info)
+        if info.st_size > max_bytes:
+            raise _too_large(path, info.st_size, max_bytes)
+        with os.fdopen(os.dup(fd), "rb") as file:
+            data = file.read(max_bytes + 1)
+    if len(data) > max_bytes:
+        raise _too_large(path, len(data), max_bytes)
+    return data
+
+
+def write_new(path: str | os.PathLike[str], data: bytes) -> None:
+    """A new file, 0600, durable when this returns. FileExistsError if the name is taken, by whatever."""
+    target = Path(path)
+    with _staged(target, data, None) as hidden:
+        _rename(hidden, target, _NOREPLACE)
+    _flush_directory(target.parent)
+
+
+def replace(path: str | os.PathLike[str], data: bytes, *, keep_mtime: bool = True) -> None:
+    """New content for an existing regular file; mode and owner stay, and so does its mtime unless told otherwise.
+
+    A file that was deleted meanwhile stays deleted (FileNotFoundError): deleting is how an agent says "done".
+    """
+    target = Path(path)
+    old = target.lstat()
+    _refuse_irregular(target, old)
+    with _staged(target, data, old, keep_mtime=keep_mtime) as hidden:
+        _rename(hidden, target, _EXCHANGE)
+        # What hidden names now is the old content; the block's end removes it.
+    _flush_directory(target.parent)
+
+
+def _refuse_irregular(path: str | os.PathLike[str], info: os.stat_result) -> None:
+    if not stat.S_ISREG(info.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(info.st_mode), "not a file")
+        raise BadMessage(Rejection.NOT_REGULAR.value, f"{os.fspath(path)} is {kind}, not a regular file")
+
+
+_KINDS: Final = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def _too_large(path: str | os.PathLike[str], size: int, limit: int) -> BadMessage:
+    return BadMessage(Rejection.TOO_LARGE.value, f"{os.fspath(path)} has {size} bytes, more than {limit}")
+
+
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
+    try:
+        fd = os.open(path, _READ)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # became a link or a socket after we looked
+            raise BadMessage(Rejection.NOT_REGULAR.value, f"{os.fspath(path)} is not a regular file") from None
+        raise
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _staged(target: Path, data: bytes, like: os.stat_result | None, *, keep_mtime: bool = False) -> Iterator[Path]:
+    """The bytes, flushed, under a name nobody looks at; whatever bears that name in the end is removed."""
+    hidden = target.parent / f".ackd-{os.getpid()}-{os.urandom(6).hex()}.tmp"
+    fd = os.open(hidden, _CREATE, 0o600)
+    try:
+        try:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+            if like is not None:
+                _make_alike(fd, like)
+            if like is not None and keep_mtime:
+                os.utime(fd, ns=(like.st_atime_ns, like.st_mtime_ns))  # a message's age is its place in the line
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        yield hidden
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            hidden.unlink()
+
+
+def _make_alike(fd: int, like: os.stat_result) -> None:
+    if (like.st_uid, like.st_gid) != (os.geteuid(), os.getegid()):
+        # An operator's rewrite must not take a file from its agent; where we may not give it away, it never was ours.
+        with contextlib.suppress(PermissionError):
+            os.fchown(fd, like.st_uid, like.st_gid)
+    os.fchmod(fd, stat.S_IMODE(like.st_mode))
+
+
+def _rename(hidden: Path, target: Path, how: int) -> None:
+    renameat2 = _renameat2()
+    if renameat2 is not None:
+        if renameat2(_AT_FDCWD, os.fsencode(hidden), _AT_FDCWD, os.fsencode(target), how) == 0:
+            return
+        code = ctypes.get_errno()
+        if code not in (errno.EINVAL, errno.ENOSYS):
+            raise OSError(code, os.strerror(code), str(target))
+    _rename_without_flags(hidden, target, how)
+
+
+def _rename_without_flags(hidden: Path, target: Path, how: int) -> None:
+    """For file systems without renameat2's flags: looks first, so that only a race of microseconds is lost."""
+    exists = os.path.lexists(target)
+    if how == _NOREPLACE and exists:
+        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
+    if how == _EXCHANGE and not exists:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target))
+    hidden.rename(target)
+
+
+@functools.cache
+def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return None
+    function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    found: Callable[[int, bytes, int, bytes, int], int] = function
+    return found
+
+
+def _flush_directory(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,169 @@
+"""Making many files durable with few flushes.
+
+Owns when fsync happens: callers that come together share a batch, whose files are flushed side by side in threads and
+then each of their directories once. Refuses to know what the files are, and never calls syncfs, which would wait for
+the agents' builds too. A failed fsync fails everyone of its batch and is never tried again: the kernel may have dropped
+the dirty pages and would report success the second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+#: Gone, or no longer what it was: nothing of ours is left to make durable there.
+_VANISHED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+
+
+def sync_path(path: str) -> None:
+    """fsync of a file or a directory. What has vanished needs none; FIFOs and devices have none."""
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno in _VANISHED:
+            return
+        raise
+    try:
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
+            os.fsync(fd)
+    except OSError as error:
+        error.filename = path
+        raise
+    finally:
+        os.close(fd)
+
+
+@dataclass(slots=True, eq=False)
+class _Batch:
+    """Callers that will be answered together."""
+
+    paths: dict[str, None] = field(default_factory=dict)
+    callers: list[asyncio.Future[None]] = field(default_factory=list)
+    timer: asyncio.TimerHandle | None = None
+
+
+class GroupFlusher:
+    """``ports.Flusher``. A batch starts when it holds ``max_batch`` paths or is ``max_wait_s`` old."""
+
+    def __init__(
+        self,
+        max_batch: int = 64,
+        max_wait_s: float = 0.002,
+        threads: int = 16,
+        sync: Callable[[str], None] = sync_path,
+    ) -> None:
+        self._max_batch = max_batch
+        self._max_wait_s = max_wait_s
+        self._threads = threads
+        self._sync = sync
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ackd-flush")
+        self._open: _Batch | None = None
+        self._running: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def flush(self, paths: Sequence[str]) -> None:
+        """Returns when the files and their directories are durable; raises the first OSError of the batch.
+
+        A path that ends in a slash is a directory, flushed after the files. A dot-name is flushed without its
+        directory: it is temporary, and whoever renames it decides whether the new name must be durable.
+        """
+        if self._closed:
+            raise RuntimeError("flush() after aclose()")
+        if not paths:
+            return
+        caller = asyncio.get_running_loop().create_future()
+        self._join(paths, caller)
+        await caller
+
+    async def aclose(self) -> None:
+        """Finish what was asked for, then end the threads."""
+        self._closed = True
+        self._start()
+        while self._running:
+            await asyncio.wait(self._running)
+        self._pool.shutdown()
+
+    def _join(self, paths: Sequence[str], caller: asyncio.Future[None]) -> None:
+        if self._open is None:
+            self._open = _Batch()
+            self._open.timer = caller.get_loop().call_later(self._max_wait_s, self._start)
+        self._open.paths.update(dict.fromkeys(paths))
+        self._open.callers.append(caller)
+        if len(self._open.paths) >= self._max_batch:
+            self._start()
+
+    def _start(self) -> None:
+        batch, self._open = self._open, None
+        if batch is None:
+            return
+        if batch.timer is not None:
+            batch.timer.cancel()
+        task = asyncio.get_running_loop().create_task(self._carry_out(batch), name="flush-batch")
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def _carry_out(self, batch: _Batch) -> None:
+        error: Exception | None = None
+        try:
+            await self._sync_all(path for path in batch.paths if not path.endswith("/"))
+            await self._sync_all(_directories(batch.paths))
+        except asyncio.CancelledError:  # the loop ends: nobody may wait for ever, or believe that it worked
+            for caller in batch.callers:
+                caller.cancel()
+            raise
+        except Exception as caught:  # noqa: BLE001 - a bug too belongs to who waits: raised here, nobody would see it
+            error = caught
+        for caller in batch.callers:
+            _answer(caller, error)
+
+    async def _sync_all(self, paths: Iterable[str]) -> None:
+        """Side by side; every one is waited for, also when one has failed."""
+        todo = list(paths)
+        shares = [todo[start :: self._threads] for start in range(min(self._threads, len(todo)))]
+        loop = asyncio.get_running_loop()
+        done = await asyncio.gather(
+            *(loop.run_in_executor(self._pool, self._sync_each, share) for share in shares), return_exceptions=True
+        )
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+
+    def _sync_each(self, paths: list[str]) -> None:
+        for path in paths:
+            self._sync(path)
+
+
+class NoFlusher:
+    """For ``durability = "process"``: the page cache survives us, and a power cut is accepted."""
+
+    async def flush(self, paths: Sequence[str]) -> None:
+        pass
+
+    async def aclose(self) -> None:
+        pass
+
+
+def _answer(caller: asyncio.Future[None], error: Exception | None) -> None:
+    if caller.done():  # it was cancelled while it waited
+        return
+    if error is None:
+        caller.set_result(None)
+    elif isinstance(error, OSError):  # one exception each: a traceback belongs to one task
+        caller.set_exception(OSError(error.errno, error.strerror, error.filename))
+    else:
+        caller.set_exception(error)
+
+
+def _directories(paths: Iterable[str]) -> set[str]:
+    split = (path.rpartition("/") for path in paths)
+    return {directory or "/" for directory, _, name in split if not name.startswith(".")}

@@ -1,0 +1,147 @@
+"""Handler agents: one call of a Python function inside the daemon per message.
+
+Owns the calls under way and what an end of one means. Refuses to know what handlers do, how a message is read (``read``)
+or written (``write``). Nothing a handler raises gets further than ``RunEnded``; a message that cannot be read is
+``NotTold``.
+
+Every call is its own task. To run the first step of a coroutine in the teller's task, and make a task only of one that
+waits, would be faster, but the timeouts and task groups it opens in that step would belong to the wrong task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import traceback
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from ackd.core.errors import TheirFault
+from ackd.core.events import EndpointAway, NotTold, Outcome, RunEnded, Told
+from ackd.handlers import Context, Defer, Refuse
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from anyio.abc import TaskGroup
+
+    from ackd.core.effects import NudgeAgent, TellAgent
+    from ackd.core.message import Draft, Place
+    from ackd.handlers import Handler, Mail
+    from ackd.ports import Post
+
+_DETAIL_CHARS: Final = 500
+#: A handler that will not be cancelled is not waited for longer than this.
+_CANCELLED_WAIT_S: Final = 5.0
+
+
+@dataclass(slots=True, eq=False)
+class _Call:
+    key: int
+    attempt: int
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+
+@dataclass(kw_only=True, eq=False)
+class HandlerEndpoint:
+    """Calls ``handler`` once per message. ``tasks`` carries one task per call and must outlive the endpoint.
+
+    ``threads``: how many calls of a plain function run at a time; the others wait.
+    """
+
+    agent: str
+    handler: Handler
+    read: Callable[[Place], Mail]
+    write: Callable[[Draft], Awaitable[None]]
+    post: Post
+    tasks: TaskGroup
+    threads: int = 8
+    _calls: set[_Call] = field(default_factory=set, init=False)
+    _stopping: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        called = self.handler if inspect.isroutine(self.handler) else getattr(self.handler, "__call__", self.handler)  # noqa: B004
+        self._is_async = inspect.iscoroutinefunction(self.handler) or inspect.iscoroutinefunction(called)
+        self._limiter = anyio.CapacityLimiter(self.threads)  # not the common one, where flushes would wait behind us
+
+    async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway:
+        if self._stopping:
+            return EndpointAway(order.key, "ackd is stopping")
+        try:
+            mail = self.read(order.place)
+        except (OSError, TheirFault) as error:
+            return NotTold(order.key, f"could not read {order.place}: {_one_line(error)}")
+        call = _Call(order.key, order.attempt)
+        self._calls.add(call)
+        self.tasks.start_soon(self._run, call, mail, name=f"handler {self.agent}")
+        return Told(order.key, "handler called", seen=True)
+
+    async def nudge(self, order: NudgeAgent) -> Told | NotTold:
+        return NotTold(order.key, "handlers have no ladder")
+
+    async def stop(self, drain_s: float) -> None:
+        """After the drain what still runs is cancelled. A thread cannot be: it runs on, and nobody waits for it."""
+        self._stopping = True
+        with anyio.move_on_after(drain_s):
+            await self._all_over()
+        for call in self._calls:
+            call.scope.cancel()
+        with anyio.move_on_after(_CANCELLED_WAIT_S):
+            await self._all_over()
+
+    async def _run(self, call: _Call, mail: Mail) -> None:
+        outcome, detail = Outcome.STOPPED, "ackd was stopped"
+        try:
+            with call.scope:
+                outcome, detail = await self._outcome(mail)
+        finally:
+            self._calls.discard(call)
+            call.over.set()
+        self.post(RunEnded(call.key, outcome, detail, call.attempt))
+
+    async def _outcome(self, mail: Mail) -> tuple[Outcome, str]:
+        try:
+            await self._call(mail)
+        except Refuse as refuse:
+            return Outcome.REFUSED, _plain(refuse.reason)
+        except Defer as defer:
+            return Outcome.DEFERRED, _plain(defer.reason)
+        except asyncio.CancelledError as error:
+            if _we_are_cancelled():
+                raise
+            return Outcome.FAILED, _one_line(error)  # of something the handler waited for: its own trouble
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is its failure, never ours
+            return Outcome.FAILED, _one_line(error)
+        return Outcome.DONE, "returned"
+
+    async def _call(self, mail: Mail) -> None:
+        call = partial(self.handler, mail, Context(self.agent, mail, self.write))
+        if self._is_async:
+            result = call()
+        else:
+            result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._limiter)
+        if inspect.isawaitable(result):
+            await result
+
+    async def _all_over(self) -> None:
+        for call in list(self._calls):
+            await call.over.wait()
+
+
+def _we_are_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def _one_line(error: BaseException) -> str:
+    """Type and message. ``str(error)`` is the handler's code too, and may raise: traceback knows how to ask."""
+    return _plain(traceback.format_exception_only(error)[-1])
+
+
+def _plain(text: object) -> str:
+    return " ".join("".join(char if char.isprintable() else " " for char in str(text)).split())[:_DETAIL_CHARS]

@@ -1,0 +1,267 @@
+"""The in-flight journal: what ackd had in hand, and what it finished lately.
+
+Owns ``state/journal.ndjson``: one line when a message is taken in hand, one when it is let go, one at a clean stop.
+From it recovery learns which files vanished while nobody looked, how often ackd died with a message in hand, and what
+the dedup memory held. Refuses to be the truth about where a message is: that is the directory. So appended lines are
+never fsynced: what a power cut takes away costs a repeated delivery, never a message.
+
+Lines are buffered until ``flush``. Torn and foreign lines are skipped and counted. A write that fails (full disk)
+raises OSError and keeps what it could not write: the next flush goes on at the very byte.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import orjson
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
+
+#: One message in one agent's hand. The digest tells two messages apart whose id was copied.
+Held: TypeAlias = tuple[str, str, str]
+
+
+class End(enum.StrEnum):
+    COMPLETED = "completed"
+    DEAD = "dead"
+    WITHDRAWN = "withdrawn"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds."""
+
+    agent: str
+    message_id: str
+    box: str
+    name: str
+    digest: str
+    sender: str
+    type: str
+    crashes: int
+    at: float
+
+    @property
+    def key(self) -> Held:
+        return (self.agent, self.message_id, self.digest)
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    agent: str
+    message_id: str
+    name: str
+    end: End
+    digest: str
+    at: float
+
+    @property
+    def key(self) -> Held:
+        return (self.agent, self.message_id, self.digest)
+
+
+@dataclass(slots=True)
+class JournalState:
+    """What the lines add up to. ``completed`` is in the order it happened."""
+
+    in_flight: dict[Held, TakenIn] = field(default_factory=dict)
+    completed: list[LetGo] = field(default_factory=list)
+    #: The last line says that ackd stopped by itself: none of what is in flight was lost by a crash.
+    clean_stop: bool = True
+    unreadable_lines: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Compaction:
+    """A shorter journal, written beside the old one; it stands for the first ``covers_bytes`` of it."""
+
+    temp: Path
+    covers_bytes: int
+
+
+class Journal:
+    """Appends to one file. ``compact`` after ``load`` at start: it also takes the word "stop" away again."""
+
+    def __init__(self, path: Path, fd: int) -> None:
+        self._path = path
+        self._fd = fd
+        self._size = os.fstat(fd).st_size
+        self._compact_above = COMPACT_ABOVE_BYTES
+        #: A line that a crash tore must not swallow the first of ours.
+        self._buffer = bytearray(b"\n" if self._size else b"")
+
+    @classmethod
+    def open(cls, path: Path) -> Journal:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return cls(path, _open_for_appending(path))
+
+    # --- writing ------------------------------------------------------------------------------------------------------
+    def take_in(self, entry: TakenIn) -> None:
+        self._buffer += _line(entry)
+
+    def let_go(self, entry: LetGo) -> None:
+        self._buffer += _line(entry)
+
+    def stop(self) -> None:
+        """The clean stop, at once."""
+        self._buffer += _STOP
+        self.flush()
+
+    def flush(self) -> None:
+        """Hand the lines to the kernel: from there on they survive us."""
+        while self._buffer:
+            written = os.write(self._fd, self._buffer)
+            del self._buffer[:written]
+            self._size += written
+
+    def close(self) -> None:
+        if self._fd >= 0:
+            self.flush()
+            os.close(self._fd)
+            self._fd = -1
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+    def load(self, now_wall: float, window_s: float) -> JournalState:
+        """What the file says, with completions of the last ``window_s`` only."""
+        self.flush()
+        state, _ = _add_up(self._path, self._size, now_wall - window_s)
+        return state
+
+    # --- keeping it short ---------------------------------------------------------------------------------------------
+    @property
+    def too_large(self) -> bool:
+        """Compacting is worth while. Not before the size has doubled: a long memory is not rewritten all the time."""
+        return self._size > self._compact_above
+
+    def compact(self, state: JournalState) -> None:
+        """Replace the file by what ``state`` says, at once. A crash leaves the old file or the new one."""
+        self.flush()
+        temp = _write_state(self._path, state)
+        self._replace_by(temp)
+
+    def prepare_compaction(self, now_wall: float, window_s: float) -> Compaction:
+        """The slow part, fit for a thread: reads the file as it is now, while lines are still appended."""
+        state, covers_bytes = _add_up(self._path, self._size, now_wall - window_s)
+        return Compaction(_write_state(self._path, state), covers_bytes)
+
+    def finish_compaction(self, prepared: Compaction) -> None:
+        """The quick part, on the loop: adds the lines that came meanwhile and takes the new file's name."""
+        self.flush()
+        with self._path.open("rb") as old, prepared.temp.open("ab") as new:
+            old.seek(prepared.covers_bytes)
+            new.write(old.read())
+        self._replace_by(prepared.temp)
+
+    def _replace_by(self, temp: Path) -> None:
+        fd = _open_for_appending(temp)
+        try:
+            temp.replace(self._path)
+        except OSError:
+            os.close(fd)
+            raise
+        os.close(self._fd)
+        self._fd = fd
+        self._size = os.fstat(fd).st_size
+        self._compact_above = max(COMPACT_ABOVE_BYTES, 2 * self._size)
+
+
+_STOP: Final = b'{"op":"stop"}\n'
+
+
+def _open_for_appending(path: Path) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
+
+
+def _write_state(path: Path, state: JournalState) -> Path:
+    temp = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    try:
+        with open(_open_for_appending(temp), "wb") as file:
+            file.writelines(map(_line, state.completed))
+            file.writelines(map(_line, state.in_flight.values()))
+            file.flush()
+            # Renamed without it, a power cut could leave nothing at all in place of everything.
+            os.fsync(file.fileno())
+    except OSError:
+        temp.unlink(missing_ok=True)
+        raise
+    return temp
+
+
+def _add_up(path: Path, size: int, completed_since: float) -> tuple[JournalState, int]:
+    """The state after the whole lines within the first ``size`` bytes, and how many bytes those are."""
+    state, covered = JournalState(), 0
+    with path.open("rb") as file:
+        for line in file:
+            if covered + len(line) > size:  # written after we were asked
+                break
+            if line.strip():
+                _add(state, line, completed_since)
+            if line.endswith(b"\n"):
+                covered += len(line)
+    return state, covered
+
+
+def _add(state: JournalState, line: bytes, completed_since: float) -> None:
+    try:
+        entry = _read(line)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        state.unreadable_lines += 1
+        state.clean_stop = False  # whatever it was, the stop was not the last thing that happened
+        return
+    state.clean_stop = entry is None
+    if isinstance(entry, TakenIn):
+        state.in_flight[entry.key] = entry
+    elif isinstance(entry, LetGo):
+        state.in_flight.pop(entry.key, None)
+        if entry.end is End.COMPLETED and entry.at >= completed_since:
+            state.completed.append(entry)
+
+
+# --- one line ---------------------------------------------------------------------------------------------------------
+def _line(entry: TakenIn | LetGo) -> bytes:
+    shape: dict[str, object] = {"op": "in" if isinstance(entry, TakenIn) else "out"}
+    for name in type(entry).__slots__:
+        shape["from" if name == "sender" else name] = getattr(entry, name)
+    try:
+        return orjson.dumps(shape) + b"\n"
+    except TypeError:  # a file name that is not UTF-8: only json writes surrogates, and reads them back
+        return json.dumps(shape).encode() + b"\n"
+
+
+def _read(line: bytes) -> TakenIn | LetGo | None:
+    """None is the clean stop."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        found = json.loads(line)
+    match found["op"]:
+        case "in":
+            return TakenIn(
+                **_texts(found, "agent", "message_id", "box", "name", "digest", "type"),
+                sender=str(found["from"]),
+                crashes=int(found["crashes"]),
+                at=float(found["at"]),
+            )
+        case "out":
+            return LetGo(
+                **_texts(found, "agent", "message_id", "name", "digest"), end=End(found["end"]), at=float(found["at"])
+            )
+        case "stop":
+            return None
+        case other:
+            raise ValueError(f"unknown op {other!r}")
+
+
+def _texts(found: dict[str, object], *names: str) -> dict[str, str]:
+    texts = {name: found[name] for name in names}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise TypeError("not a text")
+    return {name: str(text) for name, text in texts.items()}

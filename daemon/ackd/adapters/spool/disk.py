@@ -1,0 +1,125 @@
+"""The few steps that every change on disk is made of.
+
+Owns making directories, writing temporary files, flushing, and moving under a free name. Refuses to know the layout.
+Fails with OSError, and then leaves nothing behind.
+"""
+
+# ruff: noqa: PTH102, PTH108, PTH120, PTH123
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING, Final
+
+from ackd.adapters.spool.names import numbered, temporary
+from ackd.adapters.spool.reading import open_regular
+from ackd.adapters.spool.renames import rename_noreplace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class Disk:
+    """``durable``: whether ``flush`` does anything."""
+
+    __slots__ = ("_durable",)
+
+    def __init__(self, *, durable: bool) -> None:
+        self._durable = durable
+
+    def make_directory(self, directory: str) -> None:
+        """With its missing parents, 0700. Something else under that name, a link too, is NotADirectoryError."""
+        try:
+            os.mkdir(directory, 0o700)
+        except FileExistsError:
+            if not stat.S_ISDIR(os.lstat(directory).st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from None
+        except FileNotFoundError:
+            self.make_directory(os.path.dirname(directory))
+            self.make_directory(directory)
+        else:
+            self.flush(os.path.dirname(directory))
+
+    def flush(self, path: str) -> None:
+        if not self._durable:
+            return
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def write_temporary(self, directory: str, data: bytes, like: os.stat_result | None = None) -> str:
+        """Not flushed. Mode, owner and times as in ``like``."""
+        with self._temporary(directory, like) as (path, fd):
+            view = memoryview(data)
+            while view:
+                view = view[os.write(fd, view) :]
+        return path
+
+    def move(self, source: str, directory: str, name: str) -> str:
+        """Into a directory, under the name or the first free numbered one; returns which. Replaces nothing."""
+        for candidate in numbered(name):
+            with contextlib.suppress(FileExistsError):
+                self.rename(source, f"{directory}/{candidate}")
+                return candidate
+        raise AssertionError("numbered() raises when it runs out")
+
+    def rename(self, source: str, target: str) -> None:
+        """To exactly this name, or FileExistsError. FileNotFoundError means the source: a missing directory is made."""
+        try:
+            rename_noreplace(source, target)
+        except FileNotFoundError:
+            if not os.path.lexists(source):
+                raise
+            self.make_directory(os.path.dirname(target))
+            rename_noreplace(source, target)
+        except OSError as error:
+            if error.errno != errno.EXDEV or not stat.S_ISREG(os.lstat(source).st_mode):
+                raise
+            self._carry_over(source, target)
+
+    def _carry_over(self, source: str, target: str) -> None:
+        """To another file system: a durable copy first. A crash in between leaves both, which is recognised."""
+        directory = os.path.dirname(target)
+        with (
+            open(open_regular(source), "rb") as old,
+            self._temporary(directory, os.fstat(old.fileno())) as (temp, fd),
+            open(fd, "wb", closefd=False) as new,
+        ):
+            shutil.copyfileobj(old, new)
+        try:
+            self.flush(temp)
+            rename_noreplace(temp, target)
+        except OSError:
+            os.unlink(temp)
+            raise
+        self.flush(directory)
+        os.unlink(source)
+
+    @contextlib.contextmanager
+    def _temporary(self, directory: str, like: os.stat_result | None) -> Iterator[tuple[str, int]]:
+        path = f"{directory}/{temporary()}"
+        fd = os.open(path, _NEW_FILE, 0o600)
+        try:
+            yield path, fd
+            if like is not None:
+                _make_like(fd, like)
+        except BaseException:
+            os.unlink(path)
+            raise
+        finally:
+            os.close(fd)
+
+
+def _make_like(fd: int, old: os.stat_result) -> None:
+    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+        with contextlib.suppress(PermissionError):  # only root may give a file away
+            os.fchown(fd, old.st_uid, old.st_gid)
+    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+    os.utime(fd, ns=(old.st_atime_ns, old.st_mtime_ns))

@@ -1,0 +1,52 @@
+"""Names in the spool: which are ours, which are harmless, which is free.
+
+Owns the spelling of temporary and of numbered names. Pure. A name that cannot be a file's in one of our directories is
+FileNotFoundError: whoever asks for ``../x`` asks for what is not there.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_MAX_NAME_BYTES: Final = 255
+_MAX_EXTENSION: Final = 32  # what is longer is no extension
+_MAX_CLASHES: Final = 10_000
+#: Ours, and those of who drops messages and receipts: a name, its writer's pid, eight hex digits.
+_TEMPORARY: Final = re.compile(r"\.ackd-\d+-[0-9a-f]{16}\.tmp|\..*\.\d+\.[0-9a-f]{8}", re.DOTALL)
+
+
+def plain(name: str) -> str:
+    """The name itself, if it is one: no path, no dot-name."""
+    if not name or name[0] == "." or "/" in name or "\0" in name:
+        raise FileNotFoundError(errno.ENOENT, "not a plain file name", name)
+    return name
+
+
+def temporary() -> str:
+    """A dot-name nobody else uses. Not made from the file's own, which may already be 255 bytes long."""
+    return f".ackd-{os.getpid()}-{os.urandom(8).hex()}.tmp"
+
+
+def is_temporary(name: str) -> bool:
+    return _TEMPORARY.fullmatch(name) is not None
+
+
+def numbered(name: str, room_bytes: int = 0) -> Iterator[str]:
+    """The name, then ``stem-1.ext``, ``stem-2.ext`` …, each short enough to leave ``room_bytes`` for a tail."""
+    stem, dot, extension = name.rpartition(".")
+    stem, extension = (stem, dot + extension) if stem and len(extension) <= _MAX_EXTENSION else (name, "")
+    for number in range(_MAX_CLASHES):
+        tail = f"-{number}{extension}" if number else extension
+        yield _cut(stem, _MAX_NAME_BYTES - room_bytes - len(os.fsencode(tail))) + tail
+    raise FileExistsError(errno.EEXIST, f"{_MAX_CLASHES} files of that name", name)
+
+
+def _cut(stem: str, limit_bytes: int) -> str:
+    raw = os.fsencode(stem)
+    return stem if len(raw) <= limit_bytes else os.fsdecode(raw[:limit_bytes])

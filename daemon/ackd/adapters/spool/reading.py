@@ -1,0 +1,146 @@
+"""Reading what strangers put into a directory, without being hurt by it.
+
+Owns opening: regular files only, never through a symlink, never blocking, never more than the limit; and telling a file
+that is still being written from one that is whole. Refuses to know what the bytes mean. What is no readable message is
+``BadMessage`` with ``not_regular`` or ``too_large``; every OSError, FileNotFoundError first, passes.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import signal
+import stat
+from dataclasses import dataclass
+from typing import Final
+
+from ackd.core.errors import BadMessage
+from ackd.core.message import Rejection
+
+_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_KINDS: Final = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a directory",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileBytes:
+    """``mtime`` in wall-clock seconds. ``size`` is the file's, which ``data`` may be only the beginning of."""
+
+    data: bytes
+    mtime: float
+    size: int
+    inode: int
+
+
+def read_regular(path: str, limit: int) -> FileBytes:
+    """The whole file, if it is a regular one of at most ``limit`` bytes."""
+    fd = open_regular(path)
+    try:
+        status = os.fstat(fd)
+        if status.st_size > limit:  # a sparse file of 2 GB is refused here, before a byte is read
+            raise _too_large(status.st_size, limit)
+        data = os.read(fd, status.st_size + 1)
+        while len(data) > status.st_size:  # it grew since
+            if len(data) > limit:
+                raise _too_large(len(data), limit)
+            status = os.fstat(fd)
+            more = os.read(fd, limit + 1 - len(data))
+            if not more:
+                break
+            data += more
+    finally:
+        os.close(fd)
+    return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)
+
+
+def read_header_block(path: str, limit: int) -> FileBytes:
+    """The file's beginning, up to and with its first blank line, or ``limit`` bytes if there is none."""
+    fd = open_regular(path)
+    try:
+        status = os.fstat(fd)
+        data = os.read(fd, min(limit, 4096))
+        while (end := _end_of_headers(data)) is None and len(data) < limit:
+            more = os.read(fd, limit - len(data))
+            if not more:
+                break
+            data += more
+    finally:
+        os.close(fd)
+    return FileBytes(data[:end], status.st_mtime, status.st_size, status.st_ino)
+
+
+def has_settled(path: str, now_wall: float, settle_s: float) -> bool:
+    """Nobody has written to it for ``settle_s``, and nobody has it open for writing, as far as can be known.
+
+    What is not a regular file has settled: it will never become one. An mtime in the future says nothing.
+    """
+    status = os.lstat(path)
+    if not stat.S_ISREG(status.st_mode):
+        return True
+    if 0 <= now_wall - status.st_mtime < settle_s:
+        return False
+    try:
+        fd = open_regular(path)
+    except (BadMessage, PermissionError):
+        return True
+    try:
+        return not _open_for_writing(fd)
+    finally:
+        os.close(fd)
+
+
+def open_regular(path: str) -> int:
+    # lstat, then open, then fstat. Opening a device may already do something (rewind a tape, hang up a line), so the
+    # look comes first; who swaps the file in between can offer a symlink (NOFOLLOW) or a FIFO (NONBLOCK), but a device
+    # only as root. O_PATH and a second open through /proc would close that gap too, but needs /proc and costs twice.
+    _must_be_regular(os.lstat(path).st_mode)
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a symlink or a socket since the look
+            raise BadMessage(Rejection.NOT_REGULAR, "it is not a regular file") from None
+        raise
+    try:
+        _must_be_regular(os.fstat(fd).st_mode)
+    except BadMessage:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _must_be_regular(mode: int) -> None:
+    if not stat.S_ISREG(mode):
+        kind = _KINDS.get(stat.S_IFMT(mode), "no file")
+        raise BadMessage(Rejection.NOT_REGULAR, f"it is {kind}, not a regular file")
+
+
+def _too_large(size: int, limit: int) -> BadMessage:
+    return BadMessage(Rejection.TOO_LARGE, f"it has {size} bytes, and {limit} are allowed")
+
+
+def _open_for_writing(fd: int) -> bool:
+    """A read lease is granted only on a file that nobody has open for writing. Taken and given back at once.
+
+    A writer who opens the file in that moment breaks the lease, and the kernel tells us by a signal: SIGIO unless set,
+    which would end the daemon. SIGURG is ignored by default.
+    """
+    try:
+        fcntl.fcntl(fd, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        # Otherwise no lease to be had: another's file (EACCES), a file system without (EINVAL). The mtime must do.
+        return error.errno == errno.EAGAIN
+    fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return False
+
+
+def _end_of_headers(data: bytes) -> int | None:
+    ends = [at + len(blank) for blank in (b"\n\n", b"\r\n\r\n") if (at := data.find(blank)) >= 0]
+    return min(ends, default=None)

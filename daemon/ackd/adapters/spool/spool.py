@@ -1,0 +1,334 @@
+"""The spool's directories and every change in them.
+
+Owns the layout below the root, moves, rewrites, the archive. The directory is the state: what lies where is what is so,
+and each change is one rename. Refuses to read messages: bytes in, bytes out. Synchronous and small, to be called on the
+event loop; where a flush is needed it is split into prepare and commit, so that the caller can flush many at once in
+threads in between. Only the holder of the root's lock may call what changes anything.
+
+A file that is gone is FileNotFoundError, one that is no message ``BadMessage``, a name no agent can have ``BadName``;
+every other OSError (full, read-only, broken disk) passes to the caller, and then nothing has changed.
+"""
+
+# ruff: noqa: PTH108, PTH120
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ackd.adapters.spool.disk import Disk
+from ackd.adapters.spool.names import is_temporary, plain
+from ackd.adapters.spool.quarantine import Quarantine, Reason
+from ackd.adapters.spool.reading import FileBytes, has_settled, read_header_block, read_regular
+from ackd.adapters.spool.renames import Identity, changed, put_in_place_of
+from ackd.core.errors import BadMessage, BadName
+from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LAYOUT: Final = ("queue/dead_letter", "queue/corrupt", "receipts", "archive", "logs", "state/runs", "run")
+_DAY: Final = re.compile(r"\d{8}")
+_HEADER_LIMIT: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRewrite:
+    """New content of a file, under a temporary name beside it. Flush ``temp``, then commit; or abandon."""
+
+    place: Place
+    temp: str
+    replaces: Identity
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedDrop:
+    """A new file, not yet visible. Flush ``temp``, commit, then flush the directory; or abandon."""
+
+    place: Place
+    temp: str
+
+
+class Spool:
+    def __init__(
+        self, root: Path, *, max_message_bytes: int, durable: bool, reserved: frozenset[str] = RESERVED_NAMES
+    ) -> None:
+        self._root = str(root)
+        self._queue = f"{root}/queue"
+        self._dead = f"{root}/queue/dead_letter"
+        self._receipts = f"{root}/receipts"
+        self._archive = f"{root}/archive"
+        self._max_message_bytes = max_message_bytes
+        self._reserved = reserved
+        self._disk = Disk(durable=durable)
+        self._corrupt = Quarantine(f"{root}/queue/corrupt", self._disk)
+
+    # --- what is where ------------------------------------------------------------------------------------------------
+    def ensure_layout(self) -> None:
+        for name in _LAYOUT:
+            self._disk.make_directory(f"{self._root}/{name}")
+
+    def ensure_box(self, box: str) -> None:
+        self._disk.make_directory(f"{self._queue}/{agent_name(box, self._reserved)}")
+        self._disk.make_directory(f"{self._queue}/{box}/processed")
+
+    def boxes(self) -> dict[str, int]:
+        """Every queue directory an agent can have, with its inode. Links and ackd's own directories are none."""
+        with os.scandir(self._queue) as entries:
+            return {entry.name: entry.inode() for entry in entries if self._is_box(entry)}
+
+    def inodes(self, box: str) -> tuple[int, int] | None:
+        """Of a box and its processed/; None if either is not there. Other numbers than before: it was replaced."""
+        try:
+            outer = os.lstat(f"{self._queue}/{plain(box)}")
+            inner = os.lstat(f"{self._queue}/{box}/processed")
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        return (outer.st_ino, inner.st_ino) if stat.S_ISDIR(outer.st_mode) and stat.S_ISDIR(inner.st_mode) else None
+
+    def path(self, place: Place) -> Path:
+        return Path(self._path(place))
+
+    def exists(self, place: Place) -> bool:
+        return os.path.lexists(self._path(place))
+
+    def scan(self, box: str) -> Iterator[tuple[Place, os.DirEntry[str]]]:
+        """What lies in a box and in its processed/, of whatever kind. A box that is not there raises."""
+        directory = f"{self._queue}/{plain(box)}"
+        for entry in _visible(directory):
+            if entry.name != "processed":
+                yield Place(box, Folder.QUEUE, entry.name), entry
+        with contextlib.suppress(FileNotFoundError):  # a box that others made may have none yet
+            for entry in _visible(f"{directory}/processed"):
+                yield Place(box, Folder.PROCESSED, entry.name), entry
+
+    def find_in_archive(self, box: str, name: str, dates: Iterable[str]) -> Place | None:
+        places = (Place(box, Folder.ARCHIVE, f"{date}/{name}") for date in dates)
+        return next((place for place in places if self.exists(place)), None)
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+    def read(self, place: Place) -> FileBytes:
+        return read_regular(self._path(place), self._max_message_bytes)
+
+    def read_headers(self, place: Place) -> FileBytes:
+        """Its header block with the blank line, at most 64 KiB: all that recovery needs of most files."""
+        return read_header_block(self._path(place), _HEADER_LIMIT)
+
+    def settled(self, place: Place, now_wall: float, settle_s: float) -> bool:
+        """Whether a file that a scan met may be read: quiet for ``settle_s``, and open for writing nowhere."""
+        return has_settled(self._path(place), now_wall, settle_s)
+
+    def dead_letters(self) -> Iterator[tuple[str, bytes]]:
+        """Name and header block of each. One that vanishes meanwhile or is no regular file is left out."""
+        for entry in _visible(self._dead):
+            with contextlib.suppress(FileNotFoundError, BadMessage):
+                yield entry.name, read_header_block(entry.path, _HEADER_LIMIT).data
+
+    def quarantined(self) -> Iterator[tuple[str, Reason | None]]:
+        """Name and reason of each file in corrupt/; None where the reason cannot be read."""
+        return iter(self._corrupt)
+
+    # --- receipts -----------------------------------------------------------------------------------------------------
+    def scan_receipts(self) -> Iterator[os.DirEntry[str]]:
+        return _visible(self._receipts)
+
+    def receipt_path(self, name: str) -> Path:
+        return Path(f"{self._receipts}/{plain(name)}")
+
+    def remove_receipt(self, name: str) -> None:
+        """Gone already is as good."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f"{self._receipts}/{plain(name)}")
+
+    def quarantine_receipt(self, name: str, code: str, detail: str, at: str) -> str:
+        return self._corrupt.keep(f"{self._receipts}/{plain(name)}", Reason("", "receipts", name, code, detail, at))
+
+    # --- moving and rewriting -----------------------------------------------------------------------------------------
+    def move(self, place: Place, folder_to: Folder, *, date: str | None = None, box: str | None = None) -> Place:
+        """By one rename, under the next free name. For the archive ``date`` is YYYYMMDD and becomes part of the name.
+
+        Nothing is flushed: a durable file whose move is lost in a power cut lies where it was, and is offered again.
+        """
+        name = place.name.rpartition("/")[2]
+        to_box = box if box is not None else place.box
+        prefix = f"{date}/" if folder_to is Folder.ARCHIVE else ""
+        directory = os.path.dirname(self._path(Place(to_box, folder_to, prefix + name)))
+        return Place(to_box, folder_to, prefix + self._disk.move(self._path(place), directory, name))
+
+    def prepare_rewrite(self, place: Place, data: bytes, of: FileBytes | None = None) -> PreparedRewrite:
+        """Order depends on mtime, and who may read it on mode and owner: the new content keeps all of them.
+
+        ``of``: what ``data`` was made from; if the file has changed since, ESTALE.
+        """
+        path = self._path(place)
+        old = os.lstat(path)
+        if of is not None and (of.inode, of.mtime, of.size) != (old.st_ino, old.st_mtime, old.st_size):
+            raise changed(path)
+        temp = self._disk.write_temporary(os.path.dirname(path), data, like=old)
+        return PreparedRewrite(place, temp, (old.st_ino, old.st_mtime_ns, old.st_size))
+
+    def commit_rewrite(self, prepared: PreparedRewrite) -> None:
+        """FileNotFoundError if its agent has deleted the file meanwhile, ESTALE if someone has changed it.
+
+        Then nothing has happened, and the temporary file is gone.
+        """
+        try:
+            put_in_place_of(prepared.temp, self._path(prepared.place), prepared.replaces)
+        except OSError:
+            self.abandon(prepared)
+            raise
+
+    def abandon(self, prepared: PreparedRewrite | PreparedDrop) -> None:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(prepared.temp)
+
+    def rewrite(self, place: Place, data: bytes, of: FileBytes | None = None) -> None:
+        """All steps at once. Blocks for the flush."""
+        prepared = self.prepare_rewrite(place, data, of)
+        self._flush(prepared)
+        self.commit_rewrite(prepared)
+
+    def bury(self, place: Place, data: bytes, agent: str | None = None) -> Place:
+        """Rewritten where it lies, then moved: at no moment is the only copy one that is not durable."""
+        self.rewrite(place, data)
+        return self.move(place, Folder.DEAD, box=agent)
+
+    # --- new messages -------------------------------------------------------------------------------------------------
+    def prepare_drop(self, box: str, name: str, data: bytes) -> PreparedDrop:
+        """A message of our own for ``queue/<box>/``, which is made if it is missing."""
+        place = Place(box, Folder.QUEUE, plain(name))
+        self.ensure_box(box)
+        return PreparedDrop(place, self._disk.write_temporary(f"{self._queue}/{box}", data))
+
+    def commit_drop(self, prepared: PreparedDrop) -> Place:
+        """Visible from here on, durable once its directory is flushed."""
+        box = prepared.place.box
+        try:
+            name = self._disk.move(prepared.temp, f"{self._queue}/{box}", prepared.place.name)
+        except OSError:
+            self.abandon(prepared)
+            raise
+        return Place(box, Folder.QUEUE, name)
+
+    def drop(self, box: str, name: str, data: bytes) -> Place:
+        """All steps at once, durable on return. Blocks for the flushes."""
+        prepared = self.prepare_drop(box, name, data)
+        self._flush(prepared)
+        place = self.commit_drop(prepared)
+        self._disk.flush(f"{self._queue}/{box}")
+        return place
+
+    # --- putting away and digging up ----------------------------------------------------------------------------------
+    def quarantine(self, place: Place, code: str, detail: str, at: str) -> str:
+        """Moved to corrupt/ byte for byte, whatever it is, and never opened. Returns its name there."""
+        reason = Reason(place.box, place.folder.value, place.name, code, detail, at)
+        return self._corrupt.keep(self._path(place), reason)
+
+    def requeue_dead(self, name: str, data: bytes, box: str) -> Place:
+        self.ensure_box(box)
+        place = Place(box, Folder.DEAD, plain(name))
+        self.rewrite(place, data)
+        return self.move(place, Folder.QUEUE)
+
+    def requeue_corrupt(self, name: str) -> Place:
+        """Back to the queue it came from, as it is. ``BadName`` if its reason does not name one."""
+        os.lstat(self._path(Place("", Folder.CORRUPT, name)))
+        reason = self._corrupt.reason(name)
+        box = agent_name(reason.queue if reason else "", self._reserved)
+        self.ensure_box(box)
+        wanted = plain(reason.name) if reason else name
+        return Place(box, Folder.QUEUE, self._corrupt.release(name, f"{self._queue}/{box}", wanted))
+
+    def purge(self, folder: Folder, name: str) -> None:
+        """A dead letter or a quarantined file, for good."""
+        if folder is Folder.CORRUPT:
+            self._corrupt.purge(name)
+        elif folder is Folder.DEAD:
+            os.unlink(f"{self._dead}/{plain(name)}")
+        else:
+            raise ValueError(f"{folder.value} is not purged")
+
+    # --- sweeping -----------------------------------------------------------------------------------------------------
+    def archive_sweep(self, keep_days: int, today: dt.date) -> int:
+        """Removes the days that are older; returns how many. May take long: best called in a thread."""
+        oldest = today - dt.timedelta(days=keep_days)
+        with os.scandir(self._archive) as entries:
+            days = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+        old = [entry for entry in days if (day := _as_day(entry.name)) is not None and day < oldest]
+        for entry in old:
+            shutil.rmtree(entry.path)
+        return len(old)
+
+    def sweep_temps(self, older_than_s: float, now_wall: float) -> int:
+        """What crashed writers left: never accepted, or the old content of a rewrite that was through.
+
+        Judged by ctime, since a rewrite in progress carries the mtime of its file.
+        """
+        directories = [self._receipts, self._dead, f"{self._queue}/corrupt"]
+        for box in self.boxes():
+            directories += [f"{self._queue}/{box}", f"{self._queue}/{box}/processed"]
+        return sum(_sweep(directory, now_wall - older_than_s) for directory in directories)
+
+    # --- the steps ----------------------------------------------------------------------------------------------------
+    def _path(self, place: Place) -> str:
+        match place.folder:
+            case Folder.QUEUE:
+                return f"{self._queue}/{plain(place.box)}/{plain(place.name)}"
+            case Folder.PROCESSED:
+                return f"{self._queue}/{plain(place.box)}/processed/{plain(place.name)}"
+            case Folder.DEAD | Folder.CORRUPT:
+                return f"{self._queue}/{place.folder.value}/{plain(place.name)}"
+            case Folder.ARCHIVE:
+                date, _, name = place.name.partition("/")
+                return f"{self._archive}/{plain(date)}/{plain(place.box)}/{plain(name)}"
+
+    def _is_box(self, entry: os.DirEntry[str]) -> bool:
+        try:
+            agent_name(entry.name, self._reserved)
+        except BadName:
+            return False
+        return entry.is_dir(follow_symlinks=False)
+
+    def _flush(self, prepared: PreparedRewrite | PreparedDrop) -> None:
+        try:
+            self._disk.flush(prepared.temp)
+        except OSError:
+            self.abandon(prepared)
+            raise
+
+
+def _visible(directory: str) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name[0] != ".":
+                yield entry
+
+
+def _sweep(directory: str, before: float) -> int:
+    try:
+        with os.scandir(directory) as entries:
+            temps = [entry for entry in entries if is_temporary(entry.name) and entry.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        return 0
+    swept = 0
+    for entry in temps:
+        with contextlib.suppress(FileNotFoundError):  # its writer has finished just now
+            if entry.stat(follow_symlinks=False).st_ctime < before:
+                os.unlink(entry.path)
+                swept += 1
+    return swept
+
+
+def _as_day(name: str) -> dt.date | None:
+    if not _DAY.fullmatch(name):
+        return None
+    try:
+        return dt.date(int(name[:4]), int(name[4:6]), int(name[6:]))
+    except ValueError:
+        return None

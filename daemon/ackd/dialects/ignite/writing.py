@@ -1,0 +1,190 @@
+"""Messages as ackd writes them: new ones, and old ones with a header changed.
+
+Owns the rule that no value can become more than its one header, the seed's header order, and ids, names and times in
+the seed's form. Refuses to know where the bytes go. Fails with ``BadMessage``, and then nothing was made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from typing import TYPE_CHECKING, Final
+
+from ackd.core.errors import BadMessage
+from ackd.core.message import Rejection
+from ackd.dialects.ignite.fields import bare_id, faults
+from ackd.dialects.ignite.form import (
+    CONTENT_TYPE,
+    MAX_HEADER_BYTES,
+    MIME_VERSION,
+    REQUIRED,
+    STATUS,
+    THREAD_ID,
+    TOKEN,
+    TRANSFER_ENCODING,
+    bad,
+    joined,
+    split,
+    split_head,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ackd.core.message import Draft
+
+DOMAIN: Final = "ignite.local"
+_UNWRITABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def rewrite(data: bytes, changes: Sequence[tuple[str, str | None]]) -> bytes:
+    """Set headers (where they stand, else after the last) or remove them (None); every other byte stays.
+
+    Judges the form only: a dead letter of a type we no longer know can still be rewritten.
+    """
+    raw = split_head(data)
+    lines = list(raw.lines)
+    keys = list(raw.fields)
+    for name, value in changes:
+        line = None if value is None else header_line(name, value)
+        _change(lines, keys, name.lower(), line)
+    if not lines:
+        raise bad(Rejection.MISSING_HEADER, "a message must keep at least one header")
+    head = joined(lines, raw.line_end)
+    if len(head) > MAX_HEADER_BYTES:
+        raise bad(Rejection.HEADER_TOO_LARGE, f"the headers would be larger than {MAX_HEADER_BYTES} bytes")
+    return head + raw.body
+
+
+def _change(lines: list[str], keys: list[str], key: str, line: str | None) -> None:
+    if key not in keys:
+        if line is not None:
+            lines.append(line)
+            keys.append(key)
+        return
+    at = keys.index(key)
+    if line is None:
+        del lines[at], keys[at]
+    else:
+        name = lines[at].partition(":")[0]  # the spelling that is there
+        lines[at] = name + line[len(name) :]
+
+
+def header_line(name: str, value: str) -> str:
+    """One header line, or ``BadMessage`` for a name or value that would not come back as the same one header."""
+    if not TOKEN.fullmatch(name):
+        raise bad(Rejection.BAD_HEADER, f"not a header name: {name[:40]!r}")
+    if found := _UNWRITABLE.search(value):
+        code = Rejection.CONTROL_CHARACTER
+        raise bad(code, f"{name}: a value holds no control characters or line ends, found U+{ord(found[0]):04X}")
+    if found := SURROGATE.search(value):
+        raise bad(Rejection.NOT_UTF8, f"{name}: U+{ord(found[0]):04X} is half a character and no UTF-8")
+    return f"{name}: {value}" if value else f"{name}:"
+
+
+def build(
+    *,
+    message_id: str,
+    sender: str,
+    to: Sequence[str],
+    date: str,
+    type: str,  # noqa: A002 - the header's name
+    body: str,
+    priority: str = "normal",
+    cc: Sequence[str] = (),
+    in_reply_to: str | None = None,
+    thread_id: str | None = None,
+    repository: str | None = None,
+    issue: str | None = None,
+    status: str | None = None,
+    extra_types: frozenset[str] = frozenset(),
+) -> bytes:
+    """A new message in the seed's header order, read back before it is returned. A body gets its last line end."""
+    fields = (
+        ("MIME-Version", MIME_VERSION),
+        ("Message-ID", f"<{bare_id(message_id)}>"),
+        ("From", sender),
+        ("To", ", ".join(to)),
+        ("Cc", ", ".join(cc)),
+        ("Date", date),
+        ("In-Reply-To", f"<{bare_id(in_reply_to)}>" if in_reply_to else ""),
+        ("X-IGNITE-Type", type),
+        ("X-IGNITE-Priority", priority),
+        (THREAD_ID, thread_id or ""),
+        ("X-IGNITE-Repository", repository or ""),
+        ("X-IGNITE-Issue", issue or ""),
+        (STATUS, status or ""),
+        ("Content-Type", CONTENT_TYPE),
+        ("Content-Transfer-Encoding", TRANSFER_ENCODING),
+    )
+    head = joined([header_line(name, value) for name, value in fields if value or name in REQUIRED], "\n")
+    data = head + _body_bytes(body)
+    for fault in faults(split(data), extra_types):
+        raise BadMessage(fault.code, fault.detail)  # the lines of a message that does not exist yet help nobody
+    return data
+
+
+def encode_draft(draft: Draft, wall: float) -> bytes:
+    """The bytes of a message that ackd itself writes."""
+    from ackd.dialects import yaml_body  # noqa: PLC0415
+
+    return build(
+        message_id=draft.message_id,
+        sender=draft.sender,
+        to=[draft.recipient],
+        date=rfc2822_date(wall),
+        type=draft.type,
+        body=yaml_body.dump(draft.body),
+        priority=draft.priority.value,
+        thread_id=draft.thread_id,
+        in_reply_to=draft.in_reply_to,
+        extra_types=frozenset({draft.type}),
+    )
+
+
+def _body_bytes(body: str) -> bytes:
+    if found := SURROGATE.search(body):
+        detail = f"the body holds U+{ord(found[0]):04X}, half a character, which cannot be written as UTF-8"
+        raise bad(Rejection.NOT_UTF8, detail, body.count("\n", 0, found.start()) + 1)
+    return body.encode() if not body or body.endswith("\n") else body.encode() + b"\n"
+
+
+# --- ids, names and times as the seed writes them ---------------------------------------------------------------------
+def new_message_id(now: float, pid: int, entropy: bytes) -> str:
+    """``<epoch.pid.hash@ignite.local>``, brackets included. 48 bits of hash: a process may send thousands a second."""
+    unique = hashlib.blake2b(entropy, digest_size=6).hexdigest()
+    return f"<{int(now)}.{pid}.{unique}@{DOMAIN}>"
+
+
+def day(wall: float) -> str:
+    """YYYYMMDD, local: the name of a day's archive."""
+    return time.strftime("%Y%m%d", time.localtime(wall))
+
+
+def file_name(type: str, micros: int) -> str:  # noqa: A002
+    return f"{type}_{micros:016d}.mime"
+
+
+def iso_seconds(wall: float) -> str:
+    """As ``date -Iseconds`` prints it: local time with its offset."""
+    local = time.localtime(wall)
+    offset = _offset(local.tm_gmtoff)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', local)}{offset[:3]}:{offset[3:]}"
+
+
+_DAYS: Final = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def rfc2822_date(wall: float) -> str:
+    """As the Date header wants it, local. By hand: strftime would translate the names, email.utils costs 20 ms."""
+    t = time.localtime(wall)
+    day = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02d} {_MONTHS[t.tm_mon - 1]} {t.tm_year:04d}"
+    return f"{day} {t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d} {_offset(t.tm_gmtoff)}"
+
+
+def _offset(seconds: int) -> str:
+    minutes = abs(seconds) // 60
+    return f"{'-' if seconds < 0 else '+'}{minutes // 60:02d}{minutes % 60:02d}"

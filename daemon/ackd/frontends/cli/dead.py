@@ -1,0 +1,172 @@
+"""`ackd dead`: what could not be delivered (dead letters) and what could not be read (quarantined files).
+
+Owns the list, the reasons, and the two ways out: back into the queue, or gone for good. Only the holder of the root may
+move these files: with a daemon running a receipt asks it to, and the file is watched until it has left; without one the
+command holds the root itself for as long as it takes. Where each file comes from and how it is moved: graveyard.py.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ackd.core.errors import RootHeld
+from ackd.core.message import ReceiptKind
+from ackd.frontends.cli.errors import TRY_AGAIN, Failure
+from ackd.frontends.cli.options import print_json, site_options
+
+if TYPE_CHECKING:
+    from ackd.frontends.cli.graveyard import Grave
+    from ackd.site import Site
+
+PATIENCE_S: Final = 5.0
+_DONE: Final = {ReceiptKind.REQUEUE: "requeued", ReceiptKind.PURGE: "purged"}
+
+
+@click.group()
+def dead() -> None:
+    """What could not be delivered (dead) or read (corrupt), each with its reason."""
+
+
+@dead.command("list")
+@site_options
+def list_(site: Site, as_json: bool) -> None:
+    """List dead letters and quarantined files."""
+    from ackd.frontends.cli import graveyard
+    from ackd.frontends.cli.table import print_table
+
+    graves = graveyard.all_graves(site)
+    if as_json:
+        print_json([grave.as_dict() for grave in graves])
+    elif not graves:
+        click.echo("nothing is dead or corrupt")
+    else:
+        rows = [
+            [
+                grave.kind,
+                (grave.message_id or grave.name).partition("@")[0],
+                grave.agent or "-",
+                grave.at or "-",
+                grave.reason,
+            ]
+            for grave in graves
+        ]
+        print_table(["KIND", "ID OR FILE", "AGENT", "AT", "REASON"], rows)
+
+
+@dead.command()
+@click.argument("wanted", metavar="ID|FILE")
+@site_options
+def show(site: Site, as_json: bool, wanted: str) -> None:
+    """Print one, after the reason why it is here."""
+    from ackd.adapters.message_lookup import read_head
+    from ackd.frontends.cli import graveyard
+    from ackd.frontends.cli.table import printable, printable_lines
+
+    grave = graveyard.find(site, wanted)
+    data = read_head(grave.path, site.max_message_bytes)
+    text = data.decode(errors="replace") if data is not None else None
+    if as_json:
+        print_json({**grave.as_dict(), "content": text})
+        return
+    for key, value in grave.as_dict().items():
+        if value is not None:
+            click.echo(f"{key}: {printable(str(value))}")
+    click.echo()
+    click.echo(printable_lines(text) if text is not None else "(not a regular file)")
+
+
+@dead.command()
+@click.argument("wanted", nargs=-1, metavar="ID|FILE...")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@site_options
+def requeue(site: Site, as_json: bool, wanted: tuple[str, ...], everything: bool) -> None:
+    """Put back where they came from: dead letters with their counts reset, quarantined files byte for byte."""
+    _act(site, ReceiptKind.REQUEUE, _chosen(site, wanted, everything), as_json=as_json)
+
+
+@dead.command()
+@click.argument("wanted", nargs=-1, metavar="ID|FILE...")
+@click.option("--all", "everything", is_flag=True, help="All of them.")
+@click.option("--yes", is_flag=True, help="Needed: what is purged cannot be brought back.")
+@site_options
+def purge(site: Site, as_json: bool, wanted: tuple[str, ...], everything: bool, yes: bool) -> None:
+    """Remove for good. Needs --yes."""
+    graves = _chosen(site, wanted, everything)
+    if not yes:
+        raise click.UsageError(f"{len(graves)} would be removed for good: say --yes")
+    _act(site, ReceiptKind.PURGE, graves, as_json=as_json)
+
+
+def _chosen(site: Site, wanted: tuple[str, ...], everything: bool) -> list[Grave]:
+    from ackd.frontends.cli import graveyard
+
+    if everything == bool(wanted):
+        raise click.UsageError("name what you mean, or say --all")
+    if everything:
+        return graveyard.all_graves(site)
+    return list({grave.path: grave for grave in (graveyard.find(site, one) for one in wanted)}.values())
+
+
+def _act(site: Site, kind: ReceiptKind, graves: list[Grave], *, as_json: bool) -> None:
+    from ackd.adapters import maildrop, root_lock
+
+    maildrop.make_private_directory(site.run, fsync=site.fsync)
+    try:
+        lock = root_lock.hold(site.run)
+    except RootHeld:
+        results, left = _ask_daemon(site, kind, graves), [grave for grave in graves if not _has_left(grave)]
+    else:
+        try:
+            results, left = _act_ourselves(site, kind, graves), []
+        finally:
+            lock.release()
+    _report(results, as_json=as_json)
+    if left:
+        raise Failure(
+            TRY_AGAIN, f"the daemon has not dealt with {left[0].name} yet: `ackd dead list` shows what is left"
+        )
+
+
+def _act_ourselves(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict[str, Any]]:
+    from ackd.frontends.cli import graveyard
+
+    if kind is ReceiptKind.PURGE:
+        return [graveyard.purge(grave) for grave in graves]
+    boxes = [graveyard.home(site, grave) for grave in graves]  # all of them before the first is moved
+    return [graveyard.requeue(site, grave, box) for grave, box in zip(graves, boxes, strict=True)]
+
+
+def _ask_daemon(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict[str, Any]]:
+    from ackd.adapters import maildrop
+
+    for grave in graves:
+        maildrop.drop_receipt(site.receipts, kind, grave.message_id, None, file=grave.name, fsync=site.fsync)
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline and not all(map(_has_left, graves)):
+        time.sleep(0.02)
+    return [
+        {"file": grave.name, "message_id": grave.message_id, "result": _DONE[kind] if _has_left(grave) else "asked for"}
+        for grave in graves
+    ]
+
+
+def _has_left(grave: Grave) -> bool:
+    try:
+        grave.path.lstat()
+    except FileNotFoundError:
+        return True
+    return False
+
+
+def _report(results: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        print_json(results)
+        return
+    for result in results:
+        to = f" to {result['to']}" if "to" in result else ""
+        click.echo(f"{result['result']} {result['message_id'] or result['file']}{to}")
+    if not results:
+        click.echo("nothing is dead or corrupt")

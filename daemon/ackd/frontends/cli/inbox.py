@@ -1,0 +1,180 @@
+"""`ackd inbox` and `ackd read`: an agent's mail as it lies on disk.
+
+Owns the difference between "no mail" (exit 0) and "cannot read" (exit 66): three days of deafness looked like an empty
+inbox elsewhere. Reads headers and the first line of each body, no more. `read`, done in the name of the recipient,
+drops a `seen` receipt: proof that the message was taken, which stops the clock of its ACK.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ackd.core.errors import BadMessage
+from ackd.core.message import Folder, ReceiptKind, identity
+from ackd.frontends.cli.errors import NOT_FOUND, Failure
+from ackd.frontends.cli.options import print_json, site_options
+from ackd.frontends.cli.receipts import agent_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ackd.adapters.message_lookup import Found
+    from ackd.site import Site
+
+#: Enough for any header block that is taken, and the beginning of the body.
+_LOOK_BYTES: Final = 70_000
+_STYLES: Final = {"critical": "bold red", "high": "yellow", "low": "dim", "unreadable": "red", "dead": "red"}
+
+
+@click.command()
+@click.argument("agent")
+@click.option("--all", "everything", is_flag=True, help="Also what is completed or dead.")
+@site_options
+def inbox(site: Site, as_json: bool, agent: str, everything: bool) -> None:
+    """List an agent's mail: what waits, and what it was told of and has not completed."""
+    name = site.resolve_agent(agent)
+    try:
+        mail = list(_mail(site, name, everything))
+    except OSError as error:
+        where = error.filename or site.box_dir(name)
+        raise Failure(NOT_FOUND, f"cannot read {where}: {error.strerror}") from None
+    if as_json:
+        print_json({"agent": name, "messages": mail})
+    elif not mail:
+        click.echo(f"no mail for {name}")
+    else:
+        from ackd.frontends.cli.table import age, print_table
+
+        now = time.time()
+        rows = [
+            [
+                (row["message_id"] or row["file"].rpartition("/")[2]).partition("@")[0],
+                age(now - row["arrived_at"]),
+                *(row[key] or "-" for key in ("from", "type", "priority", "state", "subject")),
+            ]
+            for row in mail
+        ]
+        print_table(["ID", "AGE", "FROM", "TYPE", "PRIORITY", "STATE", "SUBJECT"], rows, _STYLES)
+
+
+def _mail(site: Site, name: str, everything: bool) -> Iterator[dict[str, Any]]:
+    box = site.box_dir(name)
+    yield from _rows(box, Folder.QUEUE)
+    yield from _rows(box / "processed", Folder.PROCESSED)
+    if everything:
+        from ackd.adapters import message_lookup
+
+        for one in message_lookup.in_folders(site.root, (Folder.DEAD, Folder.ARCHIVE), name):
+            if (row := _row(one.path, one.place.folder)) is not None:
+                yield row
+
+
+def _rows(directory: Path, folder: Folder) -> Iterator[dict[str, Any]]:
+    try:
+        names = sorted(path.name for path in directory.iterdir())
+    except FileNotFoundError:
+        return
+    rows = (_row(directory / name, folder) for name in names if not name.startswith(".") and name != "processed")
+    yield from sorted((row for row in rows if row is not None), key=lambda row: row["arrived_at"])
+
+
+def _row(path: Path, folder: Folder) -> dict[str, Any] | None:
+    from ackd.adapters import message_lookup
+    from ackd.dialects import ignite
+
+    row: dict[str, Any] = dict.fromkeys(("message_id", "from", "type", "priority", "subject"))
+    try:
+        arrived_at = path.lstat().st_mtime
+    except FileNotFoundError:
+        return None
+    head = message_lookup.read_head(path, _LOOK_BYTES)
+    try:
+        raw = ignite.split_head(head if head is not None else b"")
+    except BadMessage as error:
+        return {**row, "state": "unreadable", "subject": str(error), "file": str(path), "arrived_at": arrived_at}
+    fields = raw.fields
+    return {
+        "message_id": ignite.bare_id(fields.get("message-id", "")) or None,
+        "from": fields.get("from"),
+        "type": fields.get("x-ignite-type"),
+        "priority": fields.get("x-ignite-priority"),
+        "state": _state(folder, raw.data),
+        "subject": _subject(raw.body),
+        "file": str(path),
+        "arrived_at": arrived_at,
+    }
+
+
+def _state(folder: Folder, head: bytes) -> str:
+    from ackd.dialects import ignite
+
+    match folder:
+        case Folder.PROCESSED:
+            return ignite.standing(head).status.value
+        case Folder.DEAD:
+            return "dead"
+        case Folder.ARCHIVE:
+            return "completed"
+        case _:
+            return "queued"
+
+
+def _subject(body: bytes) -> str:
+    """The first line that says something; the key of a text of several lines does not."""
+    lines = [line.strip() for line in body[:4000].decode(errors="replace").splitlines() if line.strip()]
+    if lines and lines[0].endswith((": |", ": |-", ": >")) and len(lines) > 1:
+        return lines[1]
+    first = lines[0] if lines else ""
+    if first.startswith('content: "'):  # as `ackd send` writes one line of words
+        return first[len('content: "') :].removesuffix('"').replace('\\"', '"').replace("\\\\", "\\")
+    return first
+
+
+@click.command()
+@click.argument("message_id", metavar="ID")
+@agent_option
+@site_options
+def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
+    """Print a message. ID is whole, a unique beginning, or a path. Read by its recipient, it counts as seen."""
+    from ackd.adapters import message_lookup
+
+    name = agent or os.environ.get("ACKD_AGENT")
+    name = site.resolve_agent(name) if name else None
+    found = message_lookup.find(site.root, message_id)
+    one = next((one for one in found if name is not None and identity(one.place.box) == identity(name)), found[0])
+    data = message_lookup.read_head(one.path, site.max_message_bytes + 1)
+    if data is None:
+        raise Failure(NOT_FOUND, f"{one.path}: has just gone")
+    _print(one, data, as_json=as_json)
+    _say_seen(site, one, name)
+
+
+def _print(one: Found, data: bytes, *, as_json: bool) -> None:
+    import sys
+
+    from ackd.dialects import ignite
+    from ackd.frontends.cli.table import printable_lines
+
+    text = data.decode(errors="replace")
+    if as_json:
+        raw = ignite.split_head(data)
+        row = {"message_id": one.message_id, "agent": one.place.box or None, "state": _state(one.place.folder, data)}
+        headers = dict(ignite.headers(data))
+        print_json({**row, "file": str(one.path), "headers": headers, "body": raw.body.decode(errors="replace")})
+    else:
+        click.echo(printable_lines(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+
+
+def _say_seen(site: Site, one: Found, name: str | None) -> None:
+    """Only the recipient's own reading proves anything, and only while the message is on its way."""
+    on_its_way = one.place.folder in (Folder.QUEUE, Folder.PROCESSED)
+    if name is None or not on_its_way or identity(one.place.box) != identity(name):
+        return
+    from ackd.adapters import maildrop
+
+    maildrop.drop_receipt(site.receipts, ReceiptKind.SEEN, one.message_id, name, fsync=site.fsync)

@@ -1,0 +1,54 @@
+"""``ackd run``: the daemon in the foreground.
+
+On a terminal one line per fact, coloured; elsewhere one JSON object per fact, so that a service manager's journal can be
+searched. ``--quiet`` leaves out the ordinary life of messages: the session log has it anyway.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ackd.frontends.cli.options import site_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackd.site import Site
+
+#: The ordinary course of a message: every one is in the session log.
+ROUTINE: Final = frozenset(
+    "message_queued message_claimed message_told message_seen message_acked message_completed worker_assign "
+    "worker_release task_start task_complete review_start review_result child_started child_ended progress".split()
+)
+
+
+@click.command(short_help="Run the daemon in the foreground.")
+@click.option("--quiet", "-q", is_flag=True, help="Leave out the ordinary life of messages.")
+@site_options
+def run(site: Site, *, quiet: bool, as_json: bool) -> None:
+    """Run the daemon in the foreground until SIGTERM or Ctrl-C.
+
+    The first signal lets running deliveries finish (drain_timeout_s); a second one leaves at once, and what still runs
+    is taken up again by the next start.
+    """
+    import anyio
+
+    from ackd.config import load_site
+    from ackd.frontends.terminal_view import TerminalView, structured
+    from ackd.runtime.daemon import Daemon
+
+    config = load_site(site)
+    config.require_built()
+    show = structured(sys.stdout) if as_json or not sys.stdout.isatty() else TerminalView(sys.stdout).show
+    anyio.run(Daemon(config, site, _quietly(show) if quiet else show).serve)
+
+
+def _quietly(show: Callable[[str, dict[str, object], float], None]) -> Callable[[str, dict[str, object], float], None]:
+    def show_the_rest(type_: str, data: dict[str, object], at: float) -> None:
+        if type_ not in ROUTINE:
+            show(type_, data, at)
+
+    return show_the_rest

@@ -1,0 +1,287 @@
+"""`ackd send` and `ackd reply`: a message into the queues of its recipients, durably, or nothing at all.
+
+Owns the order: everything is checked (recipients, type, body, size) before the first byte is written; then one file for
+each recipient, none visible before all are written. Says "queued", because that is all that is known; `--wait` asks the
+session log for more. Needs no daemon.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from ackd.core.errors import BadBody, BadMessage, UnknownAgent
+from ackd.core.message import KNOWN_TYPES, USER, agent_name, identity
+from ackd.frontends.cli.errors import BAD_DATA, NO_DAEMON, NOT_FOUND, Failure
+from ackd.frontends.cli.options import print_json, site_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ackd.site import Site
+
+DEFAULT_WAIT_S: Final = 300.0
+
+
+class Outgoing(NamedTuple):
+    """What is to be sent, every name resolved and nothing yet written."""
+
+    sender: str
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    type: str
+    priority: str
+    body: str
+    thread_id: str | None = None
+    in_reply_to: str | None = None
+    repository: str | None = None
+    issue: str | None = None
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Everyone once, however often and in whatever spelling they were named."""
+        folded = {identity(name): name for name in reversed((*self.to, *self.cc))}
+        return tuple(reversed(folded.values()))
+
+
+class Queued(NamedTuple):
+    message_id: str
+    recipients: tuple[str, ...]
+    files: tuple[Path, ...]
+
+
+def _body_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    for option in (
+        click.option("--body", metavar="TEXT", help="The body: YAML, or plain text for type message. - reads stdin."),
+        click.option("--body-file", metavar="FILE", help="Read the body from a file, or from stdin (-)."),
+        click.option("--priority", type=click.Choice(["critical", "high", "normal", "low"]), default="normal"),
+        click.option("--from", "sender", metavar="AGENT", help="The sender (default: ACKD_AGENT, else user)."),
+        click.option("--wait", type=click.Choice(["acked", "completed"]), help="Wait until every recipient has."),
+        click.option(
+            "--timeout", type=click.FloatRange(min=0), default=DEFAULT_WAIT_S, metavar="S", show_default=True,
+            help="How many seconds to --wait; then exit 75.",
+        ),
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("to", nargs=-1, required=True, metavar="TO... [-]")
+@click.option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The message's type.")
+@click.option("--cc", multiple=True, metavar="AGENT", help="Someone who gets it too. May be given again.")
+@click.option("--thread-id", metavar="ID")
+@click.option("--in-reply-to", metavar="ID", help="The message that this one answers.")
+@click.option("--repo", "repository", metavar="OWNER/NAME")
+@click.option("--issue", metavar="N")
+@_body_options
+@site_options
+def send(
+    site: Site, as_json: bool, to: tuple[str, ...], kind: str, cc: tuple[str, ...], body: str | None,
+    body_file: str | None, sender: str | None, wait: str | None, timeout: float, **headers: str | None,
+) -> None:  # fmt: skip
+    """Queue a message for one or more agents. A lone - among them reads the body from stdin."""
+    names = tuple(name for name in to if name != "-")
+    if not names:
+        raise click.UsageError("name at least one recipient")
+    if len(names) < len(to):
+        if body is not None or body_file is not None:
+            raise click.UsageError("- already means stdin: give no --body or --body-file with it")
+        body_file = "-"
+    check_type(site, kind)
+    outgoing = Outgoing(
+        sender=sender_name(site, sender),
+        to=tuple(site.resolve_agent(name) for name in names),
+        cc=tuple(site.resolve_agent(name) for name in cc),
+        type=kind,
+        body=checked_body(kind, read_body(site, body, body_file)),
+        priority=headers.pop("priority") or "normal",
+        **headers,
+    )
+    post(site, outgoing, wait, timeout, as_json=as_json)
+
+
+@click.command()
+@click.argument("message_id", metavar="ID")
+@click.option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The answer's type.")
+@_body_options
+@site_options
+def reply(
+    site: Site, as_json: bool, message_id: str, kind: str, body: str | None, body_file: str | None,
+    priority: str, sender: str | None, wait: str | None, timeout: float,
+) -> None:  # fmt: skip
+    """Answer a message: to whoever sent it, in its thread. ID is whole, a unique beginning, or a path."""
+    from ackd.adapters import message_lookup
+    from ackd.dialects import ignite
+
+    check_type(site, kind)
+    found = message_lookup.find(site.root, message_id)
+    original = found[0]
+    own_box = original.place.box if len(found) == 1 else None
+    head = message_lookup.read_head(original.path)
+    if head is None:
+        raise Failure(NOT_FOUND, f"{original.path}: has just gone")
+    fields = {name.lower(): value for name, value in ignite.headers(head)}
+    outgoing = Outgoing(
+        sender=sender_name(site, sender, default=own_box or USER),
+        to=(site.resolve_agent(fields.get("from", "")),),
+        cc=(),
+        type=kind,
+        priority=priority,
+        body=checked_body(kind, read_body(site, body, body_file)),
+        thread_id=fields.get("x-ignite-thread-id") or None,
+        in_reply_to=original.message_id,
+        repository=fields.get("x-ignite-repository") or None,
+        issue=fields.get("x-ignite-issue") or None,
+    )
+    post(site, outgoing, wait, timeout, as_json=as_json)
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+def sender_name(site: Site, given: str | None, default: str = USER) -> str:
+    """Who it is from. A sender need not be an agent of ours, but if it is, its one spelling is used."""
+    name = given or os.environ.get("ACKD_AGENT") or default
+    try:
+        return site.resolve_agent(name)
+    except UnknownAgent:
+        return agent_name(name, site.reserved)
+
+
+def check_type(site: Site, kind: str) -> None:
+    known = (*KNOWN_TYPES, *site.extra_types)
+    if kind not in known:
+        import difflib
+
+        near = difflib.get_close_matches(kind, known, n=1)
+        hint = f": did you mean {near[0]}?" if near else "; extra_types in ackd.toml adds one"
+        raise Failure(BAD_DATA, f"unknown type {kind!r}{hint}")
+
+
+def read_body(site: Site, body: str | None, body_file: str | None) -> str:
+    """The text, from wherever it was said to be. Never from stdin unasked: an agent's may stay open for ever."""
+    if body is not None and body_file is not None:
+        raise click.UsageError("give --body or --body-file, not both")
+    if body == "-":
+        body, body_file = None, "-"
+    if body is not None:
+        return body
+    if body_file is None:
+        raise click.UsageError("a message needs a body: --body TEXT, --body-file FILE, or - for stdin")
+    limit = site.max_message_bytes + 1
+    if body_file == "-":
+        data = sys.stdin.buffer.read(limit)
+    else:
+        with open(body_file, "rb") as file:  # noqa: PTH123 - pathlib is no faster to read here
+            data = file.read(limit)
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        if len(data) == limit:  # cut within a character, and too large anyway
+            return data.decode(errors="replace")
+        raise Failure(BAD_DATA, f"the body is not UTF-8 (byte {error.start})") from None
+
+
+def checked_body(kind: str, text: str) -> str:
+    """The body as it will be written, proven right for its type."""
+    if kind == "message" and not _has_content(text):
+        return _as_content(text)
+    from ackd.dialects import body_shapes, yaml_body
+
+    if not body_shapes.quick_check(kind, yaml_body.load(text)):
+        from ackd.dialects import bodies  # pydantic: only a wrong body pays for it
+
+        raise BadBody(tuple(bodies.check(kind, text)))
+    return text
+
+
+def _has_content(text: str) -> bool:
+    """A body of type message as YAML says so by its key; everything else, colons or not, is someone's words."""
+    if not (text.startswith("content:") or "\ncontent:" in text):
+        return False
+    from ackd.dialects import yaml_body
+
+    try:
+        loaded = yaml_body.load(text)
+    except BadBody:
+        return False
+    return isinstance(loaded, dict) and "content" in loaded
+
+
+def _as_content(text: str) -> str:
+    line = text.removesuffix("\n")
+    if line.isprintable():  # one line, written by hand: yaml costs as much to import as all the rest
+        quoted = line.replace("\\", "\\\\").replace('"', '\\"')
+        return f'content: "{quoted}"\n'
+    from ackd.dialects import yaml_body
+
+    return yaml_body.dump({"content": text})
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+def post(site: Site, outgoing: Outgoing, wait: str | None, timeout_s: float, *, as_json: bool) -> None:
+    """Queue it, say so, and wait if that was asked for."""
+    from ackd.adapters import root_lock
+
+    if wait is None:
+        queued = queue(site, outgoing)
+        _report(queued, running=root_lock.holder(site.run) is not None, as_json=as_json)
+        return
+    from ackd.frontends.cli.waiting import Waiter
+
+    waiter = Waiter(site, wait)  # before the first byte is written, so that no line is missed
+    queued = queue(site, outgoing)
+    if root_lock.holder(site.run) is None:
+        _report(queued, running=False, as_json=as_json)
+        raise click.exceptions.Exit(NO_DAEMON)
+    if not as_json:
+        _report(queued, running=True, as_json=False)
+    waiter.wait(queued.message_id, queued.recipients, queued.files, timeout_s, as_json=as_json)
+
+
+def queue(site: Site, outgoing: Outgoing) -> Queued:
+    from ackd.adapters import maildrop
+    from ackd.dialects import ignite
+
+    now_ns = time.time_ns()
+    wall = now_ns / 1e9
+    message_id = ignite.bare_id(ignite.new_message_id(wall, os.getpid(), os.urandom(16)))
+    data = ignite.build(
+        message_id=message_id,
+        sender=outgoing.sender,
+        to=outgoing.to,
+        cc=outgoing.cc,
+        date=ignite.rfc2822_date(wall),
+        type=outgoing.type,
+        priority=outgoing.priority,
+        body=outgoing.body,
+        in_reply_to=outgoing.in_reply_to,
+        thread_id=outgoing.thread_id,
+        repository=outgoing.repository,
+        issue=outgoing.issue,
+        extra_types=frozenset(site.extra_types),
+    )
+    if len(data) > site.max_message_bytes:
+        raise BadMessage("too_large", f"{len(data)} bytes; max_message_bytes is {site.max_message_bytes}")
+    boxes = [site.box_dir(name) for name in outgoing.recipients]
+    for box in boxes:
+        maildrop.make_box(box, fsync=site.fsync)
+    names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
+    items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
+    return Queued(message_id, outgoing.recipients, tuple(maildrop.drop_all(items, fsync=site.fsync)))
+
+
+def _report(queued: Queued, *, running: bool, as_json: bool) -> None:
+    if as_json:
+        print_json({"message_id": queued.message_id, "files": _paths(queued.files), "daemon_running": running})
+        return
+    note = "" if running else " (not yet delivered: no daemon is running)"
+    click.echo(f"queued {queued.message_id} for {', '.join(queued.recipients)}{note}")
+
+
+def _paths(files: Sequence[Path]) -> list[str]:
+    return [str(path) for path in files]

@@ -1,0 +1,164 @@
+"""`ackd status`: the daemon, the agents and their mail.
+
+Owns the picture: what the daemon says of itself in run/status.json while it runs, what the directories say when it does
+not. A count comes from the directory or from the daemon, never from a guess: with no daemon an agent's state is
+"unknown". A status file left behind by a daemon that died is not believed.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ackd.core.message import USER, identity
+from ackd.frontends.cli.options import print_json, site_options
+from ackd.site import ALWAYS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackd.site import Site
+
+STATUS_NAME: Final = "status.json"
+_MAX_STATUS_BYTES: Final = 4 * 1024 * 1024
+_TOTALS: Final = ("queued", "in_flight", "completed", "dead", "corrupt")
+_STYLES: Final = {"available": "green", "busy": "cyan", "parked": "yellow", "paused": "yellow", "down": "bold red"}
+
+
+@click.command()
+@click.option("--watch", is_flag=True, help="Show it again every second, until Ctrl-C.")
+@site_options
+def status(site: Site, as_json: bool, watch: bool) -> None:
+    """Show the daemon, the agents and their mail."""
+    if not watch:
+        _show(site, as_json=as_json)
+        return
+    try:
+        while True:
+            if not as_json:
+                click.clear()
+            _show(site, as_json=as_json)
+            time.sleep(1)
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(0) from None
+
+
+def _show(site: Site, *, as_json: bool) -> None:
+    picture = take(site)
+    if as_json:
+        print_json(picture)
+    else:
+        _print(site, picture)
+
+
+def take(site: Site) -> dict[str, Any]:
+    """The whole picture, with the keys of DESIGN 6 and whatever else the daemon tells."""
+    from ackd.adapters import root_lock
+
+    pid = root_lock.holder(site.run)
+    told = _told_by_daemon(site) if pid is not None else {}
+    daemon = told.pop("daemon", {})
+    agents = {name: _agent_on_disk(site, name) for name in site.known_agents()}
+    for name, words in told.pop("agents", {}).items():
+        spelling = next((one for one in agents if identity(one) == identity(name)), name)
+        agents[spelling] = {**agents.get(spelling, {}), **words}
+    named = {"session_id": daemon.get("session_id"), "pid": daemon.get("pid") or pid or None}
+    totals = {**_totals_on_disk(site, agents), **told.pop("totals", {})}
+    return {"daemon": {**daemon, "running": pid is not None, **named}, "agents": agents, "totals": totals, **told}
+
+
+def _told_by_daemon(site: Site) -> dict[str, Any]:
+    """What run/status.json says; nothing, if it is not there yet or is not what it should be."""
+    import json
+
+    try:
+        with open(site.run / STATUS_NAME, "rb") as file:  # noqa: PTH123
+            told = json.loads(file.read(_MAX_STATUS_BYTES))
+    except (FileNotFoundError, ValueError):
+        return {}
+    if not isinstance(told, dict) or not all(
+        isinstance(told.get(key, {}), dict) for key in ("daemon", "agents", "totals")
+    ):
+        return {}
+    told["agents"] = {name: words for name, words in told.get("agents", {}).items() if isinstance(words, dict)}
+    return told
+
+
+def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
+    box = site.box_dir(name)
+    inside = name in ALWAYS and name != USER
+    endpoint = site.agents.get(name, {}).get("endpoint", "handler" if inside else "inbox")
+    counts = {"queued": _count(box), "in_flight": _count(box / "processed")}
+    return {"endpoint": endpoint, "state": "unknown", **counts}
+
+
+def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
+    sums = {key: sum(int(agent.get(key) or 0) for agent in agents.values()) for key in ("queued", "in_flight")}
+    completed = sum(_count(box) for day in _subdirectories(site.archive) for box in _subdirectories(day))
+    return {**sums, "completed": completed, "dead": _count(site.dead_letter), "corrupt": _count(site.corrupt)}
+
+
+def _count(directory: Path) -> int:
+    try:
+        with os.scandir(directory) as entries:
+            return sum(
+                not entry.name.startswith(".") and not entry.name.endswith(".reason") and entry.name != "processed"
+                for entry in entries
+            )
+    except FileNotFoundError:
+        return 0
+
+
+def _subdirectories(directory: Path) -> list[Path]:
+    try:
+        return [path for path in directory.iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+def _print(site: Site, picture: dict[str, Any]) -> None:
+    from ackd.frontends.cli.table import print_table, printable
+
+    click.echo(printable(_daemon_line(site, picture["daemon"])))
+    click.echo()
+    rows = [
+        [name, str(agent.get("endpoint", "-")), str(agent.get("state", "unknown")), str(agent.get("queued", 0)),
+         str(agent.get("in_flight", 0)), _note(agent)]
+        for name, agent in picture["agents"].items()
+    ]  # fmt: skip
+    print_table(["AGENT", "ENDPOINT", "STATE", "QUEUED", "IN FLIGHT", "NOTE"], rows, _STYLES)
+    click.echo()
+    totals = picture["totals"]
+    click.echo("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
+    for escalation in picture.get("escalations", []):
+        click.echo(printable(f"escalated: {_escalation_words(escalation)}"))
+    if not any(totals.get(key) for key in _TOTALS):
+        click.echo("no mail yet: `ackd send AGENT --body TEXT` writes the first")
+    if totals.get("dead") or totals.get("corrupt"):
+        click.echo("`ackd dead list` shows what is dead or corrupt, and why")
+
+
+def _daemon_line(site: Site, daemon: dict[str, Any]) -> str:
+    if not daemon["running"]:
+        return f"daemon: not running on {site.root} (`ackd run` starts it)"
+    words = [f"running on {site.root}"]
+    words += [f"pid {daemon['pid']}"] if daemon.get("pid") else []
+    words += [f"session {daemon['session_id']}"] if daemon.get("session_id") else []
+    words += [f"watching by {daemon['watch']}"] if daemon.get("watch") else []
+    return f"daemon: {', '.join(words)}"
+
+
+def _note(agent: dict[str, Any]) -> str:
+    parts = [str(agent[key]) for key in ("reason",) if agent.get(key)]
+    parts += [f"until {agent['until']}"] if agent.get("until") else []
+    return ", ".join(parts)
+
+
+def _escalation_words(escalation: object) -> str:
+    if isinstance(escalation, dict):
+        return ", ".join(f"{key} {value}" for key, value in escalation.items() if value is not None)
+    return str(escalation)

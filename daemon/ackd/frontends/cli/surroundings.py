@@ -1,0 +1,152 @@
+"""What the machine has to say about a root: rights, room, file system, watches, clock, daemon.
+
+Each function answers one question with one ``Finding``. They read what the kernel tells and never change anything, but
+for the one hidden file that proves the root writable.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ackd.config import Config
+    from ackd.site import Site
+
+OK: Final = "ok"
+WARN: Final = "warn"
+FAIL: Final = "fail"
+
+_INOTIFY: Final = Path("/proc/sys/fs/inotify")
+_MOUNTS: Final = Path("/proc/self/mountinfo")
+#: inotify does not see what other machines (or the other side of a shared folder) write there.
+REMOTE_KINDS: Final = frozenset(
+    "nfs nfs4 cifs smb3 smbfs 9p ceph glusterfs lustre afs vboxsf virtiofs drvfs fuse.sshfs fuse.rclone".split()
+)
+_LITTLE_BYTES: Final = 100 * 1024 * 1024
+_TOO_LITTLE_BYTES: Final = 4 * 1024 * 1024
+#: No clock that shows an earlier time is right.
+_BUILT_AT: Final = 1_735_689_600  # 2025
+
+
+class Finding(NamedTuple):
+    level: str
+    subject: str
+    words: str
+    mend: str | None = None
+
+
+def surroundings(site: Site, config: Config) -> Iterator[Finding]:
+    yield daemon(site)
+    if not site.root.is_dir():
+        yield Finding(WARN, "root", f"{site.root} is not there yet", "`ackd init` makes it")
+        return
+    yield writable(site.root)
+    yield rights(site)
+    yield disk_space(site.root)
+    yield file_system(site.root, config.watch.mode)
+    if config.watch.mode != "polling":
+        yield watches(len(site.known_agents()))
+    yield clock(site.root)
+
+
+def daemon(site: Site) -> Finding:
+    from ackd.adapters import root_lock
+
+    pid = root_lock.holder(site.run)
+    if pid is None:
+        return Finding(OK, "daemon", "not running (`ackd run` starts it)")
+    return Finding(OK, "daemon", f"running, pid {pid}" if pid else "running")
+
+
+def writable(root: Path) -> Finding:
+    probe = root / f".check.{os.getpid()}"
+    try:
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        probe.unlink()
+    except OSError as error:
+        return Finding(FAIL, "root", f"{root} cannot be written: {error.strerror}", f"chown or chmod u+rwx {root}")
+    return Finding(OK, "root", f"{root} can be written")
+
+
+def rights(site: Site) -> Finding:
+    """Mail is private: others of the machine could read it, or write in an agent's name."""
+    named = (site.root, site.queue, site.receipts, site.archive, site.logs, site.state, site.run)
+    boxes = tuple(site.queue / box for box in site.boxes())
+    for directory in (*named, *boxes):
+        try:
+            mode = directory.lstat().st_mode
+        except FileNotFoundError:
+            continue
+        if not stat.S_ISDIR(mode):
+            return Finding(FAIL, "rights", f"{directory} is not a directory", "move it away")
+        if mode & 0o077:
+            words = f"{directory} is open to others ({stat.S_IMODE(mode):04o})"
+            return Finding(WARN, "rights", words, f"chmod -R go-rwx {site.root}")
+    return Finding(OK, "rights", "nobody else can read or write the mail")
+
+
+def disk_space(root: Path) -> Finding:
+    room = os.statvfs(root)
+    free_bytes = room.f_bavail * room.f_frsize
+    words = f"{free_bytes // (1024 * 1024)} MiB free"
+    if room.f_files and room.f_favail < 1000:
+        return Finding(WARN, "disk", f"only {room.f_favail} inodes free", "make room: every message is a file")
+    if free_bytes < _TOO_LITTLE_BYTES:
+        return Finding(FAIL, "disk", words, "make room: nothing can be queued")
+    return Finding(WARN, "disk", words, "make room") if free_bytes < _LITTLE_BYTES else Finding(OK, "disk", words)
+
+
+def file_system(root: Path, mode: str) -> Finding:
+    kind = _kind_of(root)
+    if kind in REMOTE_KINDS and mode != "polling":
+        mend = 'set [watch] mode = "polling" if other machines write there'
+        return Finding(WARN, "file system", f"{kind}: inotify does not see what other machines write", mend)
+    if kind in {"tmpfs", "ramfs"}:
+        return Finding(WARN, "file system", f"{kind}: everything is gone after a reboot", "use a root on a disk")
+    return Finding(OK, "file system", kind or "unknown")
+
+
+def _kind_of(root: Path) -> str | None:
+    """The type of the mount that the root lies on: the longest mount point above it, the last of equals."""
+    try:
+        lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    path = root.resolve()
+    best: tuple[int, str | None] = (-1, None)
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        point = before.split()[4].replace("\\040", " ")
+        if path.is_relative_to(point) and len(point) >= best[0]:
+            best = (len(point), after.split()[0])
+    return best[1]
+
+
+def watches(agents: int) -> Finding:
+    """Two watches for each agent, and one each for queue/ and receipts/."""
+    needed = 2 * agents + 2
+    try:
+        allowed = int((_INOTIFY / "max_user_watches").read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return Finding(WARN, "inotify", "not available here: queues will be polled", "nothing to do, only slower")
+    if needed > allowed:
+        words = f"{needed} watches needed, {allowed} allowed for all your programs: queues will be polled"
+        return Finding(WARN, "inotify", words, f"sysctl fs.inotify.max_user_watches={max(65_536, 4 * needed)}")
+    return Finding(OK, "inotify", f"{needed} of {allowed} watches needed")
+
+
+def clock(root: Path) -> Finding:
+    now = time.time()
+    if now < _BUILT_AT:
+        return Finding(FAIL, "clock", f"says {time.strftime('%Y-%m-%d', time.gmtime(now))}", "set the clock")
+    newest = max(entry.stat().st_mtime for entry in [root, *root.iterdir()])
+    if newest > now + 60:
+        words = f"files in {root} are {int(newest - now)} s from the future"
+        return Finding(WARN, "clock", words, "set the clock: retries and archives go by it")
+    return Finding(OK, "clock", "plausible")

@@ -1,0 +1,66 @@
+"""Text for people: tables as wide as the terminal, and words that cannot play tricks on it.
+
+Names, reasons and bodies come from whoever could write a file. A control character among them could retitle the
+terminal or hide a line, so everything printed for people goes through ``printable``. On a terminal rich draws the
+table; into a pipe go plain columns, untruncated, for grep and awk.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def printable(text: str) -> str:
+    """The text on one line, with whatever would move the cursor shown as a question mark."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else " " if c in "\n\t" else "?" for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same for text of several lines."""
+    return "\n".join(printable(line) for line in text.split("\n"))
+
+
+def age(seconds: float) -> str:
+    """How long ago, in one unit: 5s, 12m, 3h, 9d."""
+    for limit, size, unit in ((90, 1, "s"), (5400, 60, "m"), (129_600, 3600, "h")):
+        if seconds < limit:
+            return f"{max(0, int(seconds / size))}{unit}"
+    return f"{int(seconds / 86400)}d"
+
+
+def age_since(wall: float) -> str:
+    return age(time.time() - wall)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
+    """``styles``: words that, as a whole cell, are worth a colour."""
+    clean = [[printable(cell) for cell in row] for row in rows]
+    if sys.stdout.isatty():
+        _print_rich(columns, clean, styles or {})
+        return
+    widths = [max(len(row[number]) for row in [list(columns), *clean]) for number in range(len(columns))]
+    for row in [list(columns), *clean]:
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for number, name in enumerate(columns[:-1]):  # an id that is cut cannot be typed: only the last column gives way
+        table.add_column(name, no_wrap=True, min_width=max(len(row[number]) for row in [columns, *rows]))
+    table.add_column(columns[-1], no_wrap=True, overflow="ellipsis", ratio=1)
+    for row in rows:
+        table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
+    Console().print(table)

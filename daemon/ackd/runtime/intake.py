@@ -1,0 +1,298 @@
+"""From hints to events: reads what came, proves what went, scans for what no hint told of.
+
+A notification is a hint, a scan is the truth: a hint may be lost, repeated or early, and every path here ends in a look
+at the disk. Owns the waiting until a file has settled and the proof that a deletion is one (still absent after
+``settle_s``, same directory, found nowhere else). Refuses to decide what becomes of a message.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, assert_never
+
+import anyio
+import anyio.lowlevel
+
+from ackd import ports
+from ackd.adapters import maildrop
+from ackd.core import events
+from ackd.core.errors import BadMessage, BadReceipt
+from ackd.core.message import Folder, Place, ReceiptKind, Rejection
+from ackd.dialects import ignite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from ackd.adapters.spool import Spool
+    from ackd.core.book import Book
+    from ackd.core.message import Message, Receipt
+    from ackd.ports import Clock, Hint, Post
+
+SUFFIX: Final = ".mime"
+#: A file that is no message by its name is somebody's mistake once it has lain there this long.
+STRAY_AFTER_S: Final = 60.0
+#: Files looked at between two breaths of the loop.
+SLICE: Final = 64
+_OPERATOR: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
+
+
+@dataclass
+class Intake:
+    spool: Spool
+    book: Book
+    clock: Clock
+    post: Post
+    tasks: TaskGroup
+    settle_s: float
+    extra_types: frozenset[str]
+    #: The agent a queue directory belongs to; makes it known if it is new.
+    agent_of: Callable[[str], str]
+    #: The agent of that name, or None: names in receipts and headers make nobody known.
+    called: Callable[[str], str | None]
+    record: Callable[[str, dict[str, object]], None]
+    operate: Callable[[Receipt], None]
+    #: Directories as they were when last seen whole: other inodes mean another directory.
+    boxes: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    _settling: set[Place] = field(default_factory=set)
+    _leaving: set[Place] = field(default_factory=set)
+    _losing: set[str] = field(default_factory=set)
+    _strays: set[Place] = field(default_factory=set)
+
+    def hint(self, hint: Hint) -> None:
+        match hint:
+            case ports.FileReady(place, closed):
+                self.came(place, closed=closed)
+            case ports.FileGone(place):
+                self.left(place)
+            case ports.ReceiptReady(name):
+                self.receipt(name)
+            case ports.BoxAppeared(box):
+                self.meet_box(box)
+                self.scan_box(box)
+            case ports.BoxGone(box):
+                self.lose_box(box)
+            case ports.HintsLost():
+                self.record("watch_overflow", {})
+                self.tasks.start_soon(self.scan, name="scan after overflow")
+            case ports.WatchFailed():
+                raise AssertionError  # the daemon's: it changes the watcher
+            case _:
+                assert_never(hint)
+
+    # --- boxes ------------------------------------------------------------------------------------------------------
+    def meet_box(self, box: str) -> None:
+        self.agent_of(box)
+        self.spool.ensure_box(box)
+        self.boxes[box] = self.spool.inodes(box)
+
+    def lose_box(self, box: str) -> None:
+        if box in self.boxes and box not in self._losing:
+            self._losing.add(box)
+            self.tasks.start_soon(self._mourn, box, name=f"box {box} gone")
+
+    async def _mourn(self, box: str) -> None:
+        """Moved away and back is no loss; replaced or gone is: say which files went with it, and make it anew."""
+        await anyio.sleep(self.settle_s)
+        self._losing.discard(box)
+        if self.spool.inodes(box) == self.boxes.get(box):
+            self.scan_box(box)
+            return
+        known = [
+            d.place for d in self.book if d.place.box == box and d.place.folder in (Folder.QUEUE, Folder.PROCESSED)
+        ]
+        lost = tuple(place for place in known if not self.spool.exists(place))
+        self.post(events.SpoolLost(box, lost))
+        try:
+            self.spool.ensure_layout()
+            self.meet_box(box)
+        except OSError as error:
+            self.record("io_error", {"what": f"make queue/{box} again", "error": str(error)})
+            return
+        self.scan_box(box)
+
+    # --- files ------------------------------------------------------------------------------------------------------
+    def came(self, place: Place, *, closed: bool) -> None:
+        if not place.name.endswith(SUFFIX) or place in self._settling or self.book.at(place) is not None:
+            return
+        if closed:
+            self.read(place)
+            return
+        self._settling.add(place)
+        self.tasks.start_soon(self._wait_until_settled, place, name=f"settle {place}")
+
+    async def _wait_until_settled(self, place: Place) -> None:
+        """A scan cannot know whether its writer is through: nobody has it open, and it has not changed for a while."""
+        try:
+            while not self.spool.settled(place, self.clock.now().wall, self.settle_s):
+                await anyio.sleep(max(self.settle_s / 4, 0.05))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.record("io_error", {"what": f"look at {place}", "error": str(error)})
+            return
+        finally:
+            self._settling.discard(place)
+        self.read(place)
+
+    def read(self, place: Place) -> None:
+        if self.book.at(place) is not None:
+            return
+        try:
+            event = self.look(place)
+        except FileNotFoundError:
+            return
+        except OSError as error:  # no descriptors left, I/O error: the next scan meets it again
+            self.record("io_error", {"what": f"read {place}", "error": str(error)})
+            return
+        self.post(event)
+
+    def look(self, place: Place, *, recovered: bool = False) -> events.Arrived | events.Unreadable:
+        """The file as an event: a message, or a named reason why it is none."""
+        try:
+            file = self.spool.read(place)
+            message = ignite.decode(file.data, self.agent_of(place.box), extra_types=self.extra_types)
+        except BadMessage as bad:
+            return events.Unreadable(place, bad.code, str(bad))
+        standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED else None
+        return events.Arrived(message, place, file.mtime, standing, recovered=recovered)
+
+    def left(self, place: Place) -> None:
+        if self.book.at(place) is not None and place not in self._leaving:
+            self._leaving.add(place)
+            self.tasks.start_soon(self._prove_gone, place, name=f"gone {place}")
+
+    async def _prove_gone(self, place: Place) -> None:
+        await anyio.sleep(self.settle_s)
+        self._leaving.discard(place)
+        if self.book.at(place) is None or self.spool.exists(place):
+            return
+        if self.spool.inodes(place.box) != self.boxes.get(place.box):
+            self.lose_box(place.box)
+            return
+        other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED
+        elsewhere = Place(place.box, other, place.name)
+        if self.spool.exists(elsewhere) and self.book.at(elsewhere) is None:
+            self.post(events.Vanished(place, moved_to=elsewhere))
+            self.came(elsewhere, closed=True)
+        else:
+            self.post(events.Vanished(place))
+
+    # --- receipts -----------------------------------------------------------------------------------------------------
+    def receipt(self, name: str) -> None:
+        try:
+            receipt = maildrop.read_receipt(self.spool.receipt_path(name))
+        except FileNotFoundError:
+            return
+        except BadReceipt as bad:
+            self._refuse_receipt(name, bad)
+            return
+        except OSError as error:
+            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
+            return
+        if receipt.kind in _OPERATOR:
+            self.operate(receipt)
+            return
+        self.dig_up(receipt)
+        self.post(events.ReceiptCame(receipt))
+
+    def _refuse_receipt(self, name: str, bad: BadReceipt) -> None:
+        at = ignite.iso_seconds(self.clock.now().wall)
+        try:
+            kept_as = self.spool.quarantine_receipt(name, Rejection.BAD_RECEIPT.value, str(bad), at)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
+            return
+        data = {"file": f"receipts/{name}", "agent": "", "code": Rejection.BAD_RECEIPT.value}
+        self.record("message_rejected", {**data, "reason": str(bad), "kept_as": kept_as})
+
+    def dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
+        """A receipt for a message the engine has let go may mean a dead letter: a late completion, or a requeue.
+
+        The message's id and agent, once the engine knows of it (or will, when it reads what was posted here).
+        """
+        agent = self.called(receipt.agent) if receipt.agent else None
+        if agent is not None and self.book.of_id(receipt.message_id, agent):
+            return receipt.message_id, agent
+        for name, head in self.spool.dead_letters():
+            if name != receipt.file and (not receipt.message_id or receipt.message_id.encode() not in head):
+                continue
+            found = self._dead(name)
+            if found is None or (agent is not None and found[0].recipient != agent):
+                continue
+            message, place, mtime = found
+            if name == receipt.file or message.message_id == receipt.message_id:
+                self.post(events.Arrived(message, place, mtime))
+                return message.message_id, message.recipient
+        return None
+
+    def _dead(self, name: str) -> tuple[Message, Place, float] | None:
+        place = Place("", Folder.DEAD, name)
+        try:
+            file = self.spool.read(place)
+            fields = dict(ignite.headers(file.data))
+            recipient = self.called(fields.get("X-IGNITE-Recipient") or fields["To"].split(",")[0].strip())
+            if recipient is None:
+                return None
+            message = ignite.decode(file.data, recipient, extra_types=self.extra_types)
+        except (OSError, BadMessage, KeyError):
+            return None
+        return message, Place(recipient, Folder.DEAD, name), file.mtime
+
+    # --- the scan -----------------------------------------------------------------------------------------------------
+    async def scan(self) -> None:
+        """Everything there is, in slices: whatever no hint told of is found here."""
+        try:
+            boxes = self.spool.boxes()
+        except FileNotFoundError:
+            boxes = {}
+        for box in self.boxes.keys() - boxes.keys():
+            self.lose_box(box)
+        for box in sorted(boxes):
+            if box not in self.boxes:
+                self.meet_box(box)
+            elif self.spool.inodes(box) != self.boxes[box]:
+                self.lose_box(box)
+            self.scan_box(box)
+            await anyio.lowlevel.checkpoint()
+        await self._scan_missing()
+        for entry in list(self.spool.scan_receipts()):
+            self.receipt(entry.name)
+
+    def scan_box(self, box: str) -> None:
+        try:
+            found = [place for place, _ in self.spool.scan(box)]
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.record("io_error", {"what": f"list queue/{box}", "error": str(error)})
+            return
+        for place in found:
+            if place.name.endswith(SUFFIX):
+                self.came(place, closed=False)
+            else:
+                self._stray(place)
+
+    async def _scan_missing(self) -> None:
+        """Known files that are not there: their deletion went unheard."""
+        for number, delivery in enumerate(self.book):
+            if number % SLICE == SLICE - 1:
+                await anyio.lowlevel.checkpoint()
+            if delivery.place.folder in (Folder.QUEUE, Folder.PROCESSED) and not self.spool.exists(delivery.place):
+                self.left(delivery.place)
+
+    def _stray(self, place: Place) -> None:
+        """Not ours to touch: a writer may yet rename it. But somebody should know that nobody will read it."""
+        if place in self._strays:
+            return
+        try:
+            age_s = self.clock.now().wall - self.spool.path(place).lstat().st_mtime
+        except OSError:
+            return
+        if age_s > STRAY_AFTER_S:
+            self._strays.add(place)
+            what = f"the name does not end in {SUFFIX}: nobody will read it"
+            self.record("stray_file", {"agent": place.box, "file": str(place), "reason": what})

@@ -1,0 +1,101 @@
+"""What outlives a session besides the messages: totals, and escalations that are still open.
+
+Kept in state/, written when they change. Losing them costs a count or a repeated escalation, never a message. Totals
+are exact all the same: the file says up to which byte of which log it has counted, and what follows there is counted at
+start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final
+
+import orjson
+
+from ackd.adapters import session_log
+from ackd.core.escalations import OpenEscalation
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackd.core.engine import Engine
+
+_COUNTED: Final = {"message_completed": "completed", "message_withdrawn": "withdrawn", "message_duplicate": "duplicates"}
+
+
+class Memory:
+    def __init__(self, state_dir: Path, engine: Engine, logs_dir: Path) -> None:
+        self._totals = state_dir / "totals.json"
+        self._escalations = state_dir / "escalations.json"
+        self._engine = engine
+        self._logs = logs_dir
+        self._written: list[tuple[str, int]] = []
+
+    def load(self) -> None:
+        self._load_totals()
+        for item in _read(self._escalations).get("open", []):
+            with contextlib.suppress(TypeError):
+                self._engine.desk.escalations.open(OpenEscalation(**item))
+        self._written = self._picture()
+
+    def _load_totals(self) -> None:
+        """What was saved, and whatever the logs after it tell of."""
+        saved, totals = _read(self._totals), self._engine.desk.totals
+        for name in _COUNTED.values():
+            count = saved.get(name, 0)
+            setattr(totals, name, count if isinstance(count, int) else 0)
+        upto, offset = saved.get("log", ""), saved.get("offset", 0)
+        for path in session_log.session_files(self._logs):
+            if path.name < str(upto):
+                continue
+            start = offset if path.name == upto and isinstance(offset, int) else 0
+            for line in session_log.read_lines(path, start):
+                if line.type in _COUNTED:
+                    name = _COUNTED[line.type]
+                    setattr(totals, name, getattr(totals, name) + 1)
+
+    def save(self) -> None:
+        """At a clean stop, after the last line."""
+        totals = self._engine.desk.totals
+        data: dict[str, object] = {name: getattr(totals, name) for name in _COUNTED.values()}
+        files = session_log.session_files(self._logs)
+        if files:
+            data |= {"log": files[-1].name, "offset": files[-1].stat().st_size}
+        _write(self._totals, data)
+        self.note_changes()
+
+    def note_changes(self) -> None:
+        """At the end of each turn: open escalations as they are now."""
+        picture = self._picture()
+        if picture == self._written:
+            return
+        fields = OpenEscalation.__slots__
+        items = [{name: getattr(one, name) for name in fields} for one in self._engine.desk.escalations.all()]
+        if _write(self._escalations, {"open": items}):
+            self._written = picture
+
+    def _picture(self) -> list[tuple[str, int]]:
+        return [(one.escalation_id, one.counted) for one in self._engine.desk.escalations.all()]
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        found = orjson.loads(path.read_bytes())
+    except (OSError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _write(path: Path, data: dict[str, object]) -> bool:
+    temp = path.with_name(f".{path.name}.tmp")
+    try:
+        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            os.write(fd, orjson.dumps(data))
+        finally:
+            os.close(fd)
+        temp.replace(path)
+    except OSError:
+        return False  # a full disk: tried again at the next change
+    return True

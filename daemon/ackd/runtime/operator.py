@@ -1,0 +1,96 @@
+"""What a person asks for through receipts/: digging a dead letter or quarantined file up, or removing one for good.
+
+Only the holder of the root's lock moves files, so ``ackd dead`` asks the daemon when one is running. A dead letter goes
+back through the engine; a quarantined file was never a message, so it is moved here and met by the watcher like any
+other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ackd.core import events
+from ackd.core.errors import BadName
+from ackd.core.message import Folder, ReceiptKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackd.adapters.spool import Spool
+    from ackd.core.book import Book
+    from ackd.core.message import Receipt
+    from ackd.ports import Post
+
+
+@dataclass
+class Operator:
+    spool: Spool
+    book: Book
+    post: Post
+    record: Callable[[str, dict[str, object]], None]
+    #: Puts the dead letter a receipt means before the engine: its (message id, agent), or None.
+    dig_up: Callable[[Receipt], tuple[str, str] | None]
+    purged: Callable[[Folder], None]
+
+    def operate(self, receipt: Receipt) -> None:
+        try:
+            if receipt.kind is ReceiptKind.PURGE:
+                self._purge(receipt)
+            else:
+                self._requeue(receipt)
+        except (OSError, BadName) as error:
+            self._note(receipt, f"{receipt.kind.value} failed: {error}")
+        else:
+            return
+        self.spool.remove_receipt(receipt.name)
+
+    def _requeue(self, receipt: Receipt) -> None:
+        found = self.dig_up(receipt)
+        if found is not None:
+            message_id, agent = found
+            self.post(events.ReceiptCame(_addressed(receipt, message_id, agent)))
+            return
+        if receipt.file is None:
+            self._note(receipt, "requeue: no such dead letter")
+        else:
+            place = self.spool.requeue_corrupt(receipt.file)
+            self.record("message_requeued", {"agent": place.box, "file": str(place), "kept_as": receipt.file})
+            self.purged(Folder.CORRUPT)
+        self.spool.remove_receipt(receipt.name)
+
+    def _purge(self, receipt: Receipt) -> None:
+        folder, name = self._grave(receipt)
+        if name is None:
+            self._note(receipt, "purge: no such dead letter or quarantined file")
+        else:
+            self.spool.purge(folder, name)
+            self.purged(folder)
+            data: dict[str, object] = {"file": f"{folder.value}/{name}", "message_id": receipt.message_id}
+            self.record("message_purged", data)
+        self.spool.remove_receipt(receipt.name)
+
+    def _grave(self, receipt: Receipt) -> tuple[Folder, str | None]:
+        quarantined = {name for name, _ in self.spool.quarantined()}
+        if receipt.file in quarantined:
+            return Folder.CORRUPT, receipt.file
+        wanted = receipt.message_id.encode()
+        for name, head in self.spool.dead_letters():
+            if name == receipt.file or (wanted and b"<" + wanted + b">" in head):
+                return Folder.DEAD, name
+        return Folder.DEAD, None
+
+    def _note(self, receipt: Receipt, warning: str) -> None:
+        data: dict[str, object] = {"warning": warning, "message_id": receipt.message_id, "agent": receipt.agent or ""}
+        self.record("message_warning", data)
+
+
+def _addressed(receipt: Receipt, message_id: str, agent: str) -> Receipt:
+    return type(receipt)(
+        kind=receipt.kind,
+        message_id=message_id,
+        agent=agent,
+        name=receipt.name,
+        reason=receipt.reason,
+        file=receipt.file,
+    )

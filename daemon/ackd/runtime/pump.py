@@ -1,0 +1,80 @@
+"""The one loop: events in, decisions out, lines to the kernel.
+
+Owns the order of things: an event is decided, its effects are begun, and what was recorded reaches the kernel before
+anything slow starts, because a slow effect is a task and tasks run only after the turn. Refuses to know what the events
+are about. A turn is bounded, so that a flood does not keep the watcher and the timers waiting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.lowlevel
+
+from ackd.core.events import Ticked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackd.core.effects import Effect
+    from ackd.core.engine import Engine
+    from ackd.core.events import Event
+    from ackd.ports import Clock
+
+EVENTS_A_TURN: Final = 256
+
+
+class Pump:
+    def __init__(
+        self, engine: Engine, clock: Clock, carry_out: Callable[[list[Effect]], None], commit: Callable[[], None]
+    ) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._carry_out = carry_out
+        self._commit = commit
+        self._inbox: deque[Event] = deque()
+        self._wake = asyncio.Event()
+        self.turns = 0  # the watchdog looks whether it grows
+
+    def post(self, event: Event) -> None:
+        self._inbox.append(event)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Come round once, though nothing happened: the watchdog asks whether we can."""
+        self._wake.set()
+
+    def idle(self) -> bool:
+        return not self._inbox
+
+    async def run(self) -> None:
+        while True:
+            await self._something()
+            self.turn()
+            await anyio.lowlevel.checkpoint()
+
+    def turn(self) -> None:
+        for _ in range(EVENTS_A_TURN):
+            if not self._inbox:
+                break
+            self._handle(self._inbox.popleft())
+        deadline = self._engine.next_deadline()
+        if deadline is not None and deadline <= self._clock.now().mono:
+            self._handle(Ticked())
+        self._commit()
+        self.turns += 1
+
+    def _handle(self, event: Event) -> None:
+        self._carry_out(self._engine.handle(event, self._clock.now()))
+
+    async def _something(self) -> None:
+        if self._inbox:
+            return
+        self._wake.clear()
+        deadline = self._engine.next_deadline()
+        wait_s = None if deadline is None else max(0.0, deadline - self._clock.now().mono)
+        with anyio.move_on_after(wait_s):
+            await self._wake.wait()

@@ -1,0 +1,115 @@
+"""run/status.json: what the daemon knows right now, for ``ackd status`` and anyone with ``jq``.
+
+Written when it changed, at most twice a second, by write-new-and-rename: a reader never sees half of it. Not flushed:
+after a power cut there is no daemon to tell of.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import orjson
+
+from ackd.core.delivery import IN_WINDOW, State
+from ackd.core.escalations import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ackd.core.engine import Engine
+    from ackd.ports import Clock
+
+EVERY_S: Final = 0.5
+
+
+def describe(engine: Engine) -> dict[str, object]:
+    """Agents, totals and open escalations, as ``ackd status --json`` has them."""
+    desk = engine.desk
+    waiting: dict[str, int] = {}
+    retrying: dict[str, int] = {}
+    for delivery in desk.book:
+        if delivery.state is State.QUEUED:
+            waiting[delivery.agent] = waiting.get(delivery.agent, 0) + 1
+        elif delivery.state is State.RETRYING:
+            retrying[delivery.agent] = retrying.get(delivery.agent, 0) + 1
+    agents: dict[str, dict[str, object]] = {}
+    for agent in desk.book.agents.values():
+        entry: dict[str, object] = {
+            "endpoint": agent.endpoint,
+            "state": agent.state.value,
+            "queued": waiting.get(agent.name, 0),
+            "in_flight": len(agent.window) + retrying.get(agent.name, 0),
+            "retrying": retrying.get(agent.name, 0),
+        }
+        if agent.reason:
+            entry["reason"] = agent.reason
+        if agent.until is not None:
+            entry["until"] = stamp(agent.until)
+        agents[agent.name] = entry
+    return {"agents": agents, "totals": _totals(engine, waiting, retrying), "escalations": _escalations(engine)}
+
+
+def _totals(engine: Engine, waiting: dict[str, int], retrying: dict[str, int]) -> dict[str, int]:
+    desk = engine.desk
+    in_flight = sum(1 for d in desk.book if d.state in IN_WINDOW) + sum(retrying.values())
+    return {
+        "queued": sum(waiting.values()),
+        "in_flight": in_flight,
+        "completed": desk.totals.completed,
+        "dead": desk.totals.dead,
+        "corrupt": desk.totals.rejected,
+        "withdrawn": desk.totals.withdrawn,
+        "duplicates": desk.totals.duplicates,
+    }
+
+
+def _escalations(engine: Engine) -> list[dict[str, object]]:
+    return [
+        {
+            "escalation_id": one.escalation_id,
+            "agent": one.agent,
+            "cause": one.cause,
+            "to": one.to,
+            "since": stamp(one.opened_at),
+            "counted": one.counted,
+        }
+        for one in engine.desk.escalations.all()
+    ]
+
+
+class StatusPage:
+    def __init__(self, path: Path, clock: Clock, content: Callable[[], dict[str, object]]) -> None:
+        self._path = path
+        self._clock = clock
+        self._content = content
+        self._written: bytes | None = None
+
+    async def run(self, turns: Callable[[], int]) -> None:
+        """Looks only when the pump has turned: an idle daemon writes nothing."""
+        seen = -1
+        while True:
+            if (now := turns()) != seen:
+                seen = now
+                self.write()
+            await anyio.sleep(EVERY_S)
+
+    def write(self) -> OSError | None:
+        content = orjson.dumps(self._content())
+        if content == self._written:
+            return None
+        dated = orjson.dumps({**orjson.loads(content), "at": stamp(self._clock.now().wall)})
+        temp = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        try:
+            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            try:
+                os.write(fd, dated + b"\n")
+            finally:
+                os.close(fd)
+            temp.replace(self._path)
+        except OSError as error:
+            return error  # a full disk must not stop deliveries; the next change tries again
+        self._written = content
+        return None

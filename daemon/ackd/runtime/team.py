@@ -1,0 +1,140 @@
+"""Who is in the team, and by which endpoint each is told.
+
+Owns the map from names to endpoints: those of the config, those inside the daemon, and every queue directory that turns
+up (an inbox). Announces each to the engine once. Refuses to know what is delivered to them.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ackd.adapters.exec_runs import ExecEndpoint
+from ackd.adapters.handler_calls import HandlerEndpoint
+from ackd.adapters.inbox_calls import InboxEndpoint
+from ackd.config import EndpointKind
+from ackd.core.events import AgentJoined
+from ackd.core.message import MONITOR, identity
+from ackd.handlers import load_handler
+from ackd.runtime.house import SystemHandler, queue_monitor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from ackd.adapters.exec_runs import FoundRun
+    from ackd.adapters.spool import Spool
+    from ackd.config import Agent, Config
+    from ackd.core.message import Draft, Place
+    from ackd.handlers import Handler, Mail
+    from ackd.ports import Endpoint, Post
+    from ackd.site import Site
+
+
+@dataclass
+class Team:
+    config: Config
+    site: Site
+    spool: Spool
+    tasks: TaskGroup
+    post: Post
+    record: Callable[[str, dict[str, object]], None]
+    read_mail: Callable[[Place], Mail]
+    send: Callable[[Draft], object]
+    status: Callable[[], dict[str, object]]
+    _endpoints: dict[str, Endpoint] = field(default_factory=dict)
+    _names: dict[str, str] = field(default_factory=dict)
+
+    def join(self, name: str) -> str:
+        """The agent of that name, made known if it is new; its spelling is the one that came first."""
+        known = self._names.get(identity(name))
+        if known is not None:
+            return known
+        table = self.config.agent(name)
+        self._endpoints[name] = self._build(name, table)
+        self._names[identity(name)] = name
+        self.post(AgentJoined(name, self.config.policy(name), table.endpoint.value))
+        return name
+
+    def called(self, name: str) -> str | None:
+        return self._names.get(identity(name))
+
+    def endpoint(self, agent: str) -> Endpoint:
+        return self._endpoints[agent]
+
+    def endpoints(self) -> list[Endpoint]:
+        return list(self._endpoints.values())
+
+    def box(self, agent: str) -> str:
+        return self.site.box_dir(agent).name
+
+    def adopt(self, agent: str, key: int, run: FoundRun) -> None:
+        endpoint = self._endpoints.get(self.called(agent) or "")
+        if isinstance(endpoint, ExecEndpoint):
+            endpoint.adopt(key, run)
+
+    def forget_run(self, agent: str, key: int) -> None:
+        endpoint = self._endpoints[agent]
+        if isinstance(endpoint, ExecEndpoint):
+            endpoint.forget(key)
+
+    def abandon(self) -> None:
+        for endpoint in self._endpoints.values():
+            if isinstance(endpoint, ExecEndpoint):
+                endpoint.abandon()
+
+    def _build(self, name: str, table: Agent) -> Endpoint:
+        if table.endpoint is EndpointKind.EXEC:
+            return self._exec(name, table)
+        if table.endpoint is EndpointKind.HANDLER:
+            return HandlerEndpoint(
+                agent=name,
+                handler=self._handler(name, table),
+                read=self.read_mail,
+                send=self.send,
+                post=self.post,
+                tasks=self.tasks,
+            )
+        return InboxEndpoint()
+
+    def _exec(self, name: str, table: Agent) -> ExecEndpoint:
+        return ExecEndpoint(
+            agent=name,
+            command=list(table.command),
+            cwd=self._base / table.cwd,
+            env=table.env,
+            runs_dir=self.site.state / "runs",
+            resolve=self.spool.path,
+            post=self.post,
+            record=self.record,
+            tasks=self.tasks,
+            extra_env=environment(self.site),
+            timeout_s=table.timeout_s,
+            stop_timeout_s=self.config.daemon.stop_timeout_s,
+        )
+
+    def _handler(self, name: str, table: Agent) -> Handler:
+        if table.handler is None and name == "system":
+            return SystemHandler(self.status)
+        if table.handler is None and name == MONITOR:
+            return queue_monitor
+        return load_handler(table.handler or name)
+
+    @property
+    def _base(self) -> Path:
+        return self.config.base_dir
+
+
+def environment(site: Site) -> dict[str, str]:
+    """What every command we start is told, so that ``ackd send`` inside it finds this team."""
+    found = {"ACKD_ROOT": str(site.root.absolute())}
+    if site.config_path is not None:
+        found["ACKD_CONFIG"] = str(site.config_path.absolute())
+    return found
+
+
+def command_environment(site: Site) -> dict[str, str]:
+    return {**os.environ, **environment(site)}

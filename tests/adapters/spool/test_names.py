@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import itertools
+import os
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ackd.adapters.spool.names import is_temporary, numbered, plain, temporary
+
+
+def first(name: str, count: int = 3, room_bytes: int = 0) -> list[str]:
+    return list(itertools.islice(numbered(name, room_bytes), count))
+
+
+def test_the_number_stands_before_the_extension() -> None:
+    assert first("task_1.mime") == ["task_1.mime", "task_1-1.mime", "task_1-2.mime"]
+    assert first("noext") == ["noext", "noext-1", "noext-2"]
+    assert first("a.b.mime") == ["a.b.mime", "a.b-1.mime", "a.b-2.mime"]
+
+
+@given(st.binary(min_size=1, max_size=255), st.integers(0, 20))
+def test_every_candidate_fits_and_they_all_differ(raw: bytes, room_bytes: int) -> None:
+    candidates = first(os.fsdecode(raw), 12, room_bytes)
+    assert len(set(candidates)) == len(candidates)
+    assert all(0 < len(os.fsencode(one)) <= 255 - room_bytes for one in candidates)
+
+
+def test_it_gives_up_in_the_end() -> None:
+    with pytest.raises(FileExistsError):
+        list(numbered("x.mime"))
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../x", "/etc/passwd", "nul\0"])
+def test_a_name_that_leads_elsewhere_is_not_there(name: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        plain(name)
+
+
+def test_our_temporary_names_and_the_droppers_are_recognised() -> None:
+    assert is_temporary(temporary())
+    assert is_temporary(".task_1.mime.4711.0a1b2c3d")
+    assert temporary() != temporary()
+
+
+@pytest.mark.parametrize("name", [".gitkeep", ".nfs000012", "task_1.mime", ".task_1.mime", ".x.tmp", "ackd-1-0.tmp"])
+def test_what_others_hide_is_not_ours(name: str) -> None:
+    assert not is_temporary(name)

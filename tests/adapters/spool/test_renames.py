@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.spool import renames
+from ackd.adapters.spool.renames import identity_of, put_in_place_of, rename_noreplace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture(params=["renameat2", "fallback"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "fallback":
+        monkeypatch.setattr(renames, "_libc_renameat2", lambda: None)
+    return str(request.param)
+
+
+def test_a_file_moves(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert [p.name for p in tmp_path.iterdir()] == ["b"]
+
+
+def test_nothing_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("new")
+    (tmp_path / "b").write_text("old")
+    with pytest.raises(FileExistsError):
+        rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert (tmp_path / "a").read_text() == "new"
+    assert (tmp_path / "b").read_text() == "old"
+
+
+def test_links_fifos_and_directories_move_unopened_and_unfollowed(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/nonexistent")
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "dir").mkdir()
+    (tmp_path / "dir" / "inside").touch()
+    for name in ("link", "fifo", "dir"):
+        rename_noreplace(str(tmp_path / name), str(tmp_path / f"{name}2"))
+    assert (tmp_path / "link2").is_symlink()
+    assert (tmp_path / "fifo2").is_fifo()
+    assert (tmp_path / "dir2" / "inside").exists()
+
+
+def test_a_directory_does_not_replace_one_either(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    with pytest.raises(FileExistsError):
+        rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_a_source_that_is_gone_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_new_content_takes_the_old_ones_place_and_the_old_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "m").write_text("old")
+    put_in_place_of(str(tmp_path / "new"), str(tmp_path / "m"), identity_of(str(tmp_path / "m")))
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("m", "new")]
+
+
+def test_a_deleted_file_is_not_brought_back(tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "m").write_text("old")
+    identity = identity_of(str(tmp_path / "m"))
+    (tmp_path / "m").unlink()
+    with pytest.raises(FileNotFoundError):
+        put_in_place_of(str(tmp_path / "new"), str(tmp_path / "m"), identity)
+    assert not (tmp_path / "m").exists()
+
+
+def test_a_file_that_someone_put_there_instead_is_not_destroyed(tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "m").write_text("old")
+    identity = identity_of(str(tmp_path / "m"))
+    (tmp_path / "other").write_text("theirs")
+    (tmp_path / "other").replace(tmp_path / "m")
+    with pytest.raises(OSError, match="changed") as refused:
+        put_in_place_of(str(tmp_path / "new"), str(tmp_path / "m"), identity)
+    assert refused.value.errno == errno.ESTALE
+    assert (tmp_path / "m").read_text() == "theirs"
+    assert (tmp_path / "new").read_text() == "new"
+
+
+def test_a_reused_inode_is_not_taken_for_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "new").write_text("new")
+    (tmp_path / "m").write_text("their later words")
+    inode, mtime, size = identity_of(str(tmp_path / "m"))
+    with pytest.raises(OSError, match="changed"):
+        put_in_place_of(str(tmp_path / "new"), str(tmp_path / "m"), (inode, mtime - 1, size - 3))
+    assert (tmp_path / "m").read_text() == "their later words"
+
+
+def test_a_file_system_that_does_not_know_the_flags_gets_the_fallback(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unknown(*_: object) -> int:
+        renames.ctypes.set_errno(errno.EINVAL)
+        return -1
+
+    monkeypatch.setattr(renames, "_libc_renameat2", lambda: unknown)
+    (tmp_path / "a").write_text("x")
+    rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+    (tmp_path / "new").write_text("new")
+    put_in_place_of(str(tmp_path / "new"), str(tmp_path / "b"), identity_of(str(tmp_path / "b")))
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("b", "new")]

@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.group_flush import GroupFlusher, NoFlusher, sync_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ackd.ports import Flusher
+
+NEVER_S = 3600.0
+
+
+class Syncs:
+    """Records what was really synced, in order, and may refuse."""
+
+    def __init__(self, refuse: Callable[[str], bool] = lambda _: False) -> None:
+        self.done: list[str] = []
+        self.threads: set[str] = set()
+        self._refuse = refuse
+        self._mutex = threading.Lock()
+
+    def __call__(self, path: str) -> None:
+        if self._refuse(path):
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        sync_path(path)
+        with self._mutex:
+            self.done.append(path)
+            self.threads.add(threading.current_thread().name)
+
+
+def files(directory: Path, count: int, prefix: str = "m") -> list[str]:
+    paths = [directory / f"{prefix}{n}.mime" for n in range(count)]
+    for path in paths:
+        path.write_bytes(b"x")
+    return [str(path) for path in paths]
+
+
+def as_port(flusher: GroupFlusher | NoFlusher) -> Flusher:
+    return flusher
+
+
+async def test_64_callers_share_one_flush_of_their_directory(tmp_path: Path) -> None:
+    syncs, paths = Syncs(), files(tmp_path, 64)
+    flusher = GroupFlusher(max_wait_s=NEVER_S, sync=syncs)
+    await asyncio.gather(*(flusher.flush([path]) for path in paths))
+    await flusher.aclose()
+    assert sorted(syncs.done[:64]) == sorted(paths)
+    assert syncs.done[64:] == [str(tmp_path)]
+
+
+async def test_files_are_flushed_side_by_side(tmp_path: Path) -> None:
+    together = threading.Barrier(8, timeout=30)
+
+    def meet(path: str) -> None:
+        if path.endswith(".mime"):
+            together.wait()
+
+    flusher = GroupFlusher(max_batch=8, threads=8, sync=meet)
+    await flusher.flush(files(tmp_path, 8))
+    await flusher.aclose()
+
+
+async def test_nobody_returns_before_file_and_directory_are_synced(tmp_path: Path) -> None:
+    syncs = Syncs()
+    flusher = GroupFlusher(max_batch=7, sync=syncs)
+
+    async def one(path: str) -> None:
+        await flusher.flush([path])
+        at_return = list(syncs.done)
+        assert path in at_return
+        assert str(tmp_path) in at_return[at_return.index(path) :]
+
+    await asyncio.gather(*map(one, files(tmp_path, 50)))
+    await flusher.aclose()
+
+
+async def test_a_lonely_caller_waits_no_longer_than_max_wait(tmp_path: Path) -> None:
+    flusher = GroupFlusher(max_batch=1000, max_wait_s=0.001)
+    async with asyncio.timeout(30):
+        await flusher.flush(files(tmp_path, 1))
+    await flusher.aclose()
+
+
+async def test_each_directory_is_flushed_once(tmp_path: Path) -> None:
+    syncs = Syncs()
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    paths = files(tmp_path / "a", 3) + files(tmp_path / "b", 3)
+    flusher = GroupFlusher(sync=syncs)
+    await flusher.flush(paths)
+    await flusher.aclose()
+    assert sorted(syncs.done[6:]) == [str(tmp_path / "a"), str(tmp_path / "b")]
+
+
+async def test_a_temporary_name_needs_no_directory_and_a_directory_no_parent(tmp_path: Path) -> None:
+    syncs = Syncs()
+    (tmp_path / ".tmp").write_bytes(b"x")
+    flusher = GroupFlusher(max_wait_s=0, sync=syncs)
+    await flusher.flush([f"{tmp_path}/.tmp"])
+    assert syncs.done == [f"{tmp_path}/.tmp"]
+    await flusher.flush([f"{tmp_path}/"])
+    assert syncs.done[1:] == [str(tmp_path)]
+    await flusher.aclose()
+
+
+async def test_what_vanished_is_fine(tmp_path: Path) -> None:
+    flusher = GroupFlusher(max_wait_s=0)
+    await flusher.flush([str(tmp_path / "gone.mime"), str(tmp_path / "no" / "directory.mime")])
+    await flusher.aclose()
+
+
+async def test_a_fifo_or_link_in_a_files_place_neither_hangs_nor_fails_the_batch(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.mime")
+    (tmp_path / "link.mime").symlink_to("/dev/zero")
+    flusher = GroupFlusher(max_wait_s=0)
+    async with asyncio.timeout(30):
+        await flusher.flush([str(tmp_path / "fifo.mime"), str(tmp_path / "link.mime")])
+    await flusher.aclose()
+
+
+async def test_an_error_reaches_exactly_its_batch_and_is_not_retried(tmp_path: Path) -> None:
+    refused: list[str] = []
+
+    def refuse(path: str) -> bool:
+        if path.endswith("bad1.mime"):
+            refused.append(path)
+            return True
+        return False
+
+    syncs = Syncs(refuse)
+    flusher = GroupFlusher(max_batch=4, max_wait_s=NEVER_S, sync=syncs)
+    batches = [files(tmp_path, 4, prefix) for prefix in ("good", "bad", "fine")]
+    results = await asyncio.gather(*(flusher.flush([p]) for batch in batches for p in batch), return_exceptions=True)
+    await flusher.aclose()
+    assert [type(result) for result in results] == [type(None)] * 4 + [OSError] * 4 + [type(None)] * 4
+    assert {(e.errno, e.filename) for e in results if isinstance(e, OSError)} == {(errno.EIO, batches[1][1])}
+    assert len({id(e) for e in results if isinstance(e, OSError)}) == 4
+    assert refused == [batches[1][1]]
+
+
+async def test_a_directory_that_cannot_be_flushed_fails_its_files(tmp_path: Path) -> None:
+    flusher = GroupFlusher(max_wait_s=0, sync=Syncs(lambda path: path == str(tmp_path)))
+    with pytest.raises(OSError, match="Input/output error"):
+        await flusher.flush(files(tmp_path, 2))
+    await flusher.aclose()
+
+
+async def test_a_cancelled_caller_disturbs_nobody(tmp_path: Path) -> None:
+    syncs, (first, second) = Syncs(), files(tmp_path, 2)
+    flusher = GroupFlusher(max_batch=2, max_wait_s=NEVER_S, sync=syncs)
+    impatient = asyncio.create_task(flusher.flush([first]))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    await flusher.flush([second])
+    await flusher.aclose()
+    assert impatient.cancelled()
+    assert set(syncs.done) == {first, second, str(tmp_path)}
+
+
+async def test_closing_finishes_what_was_asked_for_and_takes_no_more(tmp_path: Path) -> None:
+    syncs, (path,) = Syncs(), files(tmp_path, 1)
+    flusher = GroupFlusher(max_wait_s=NEVER_S, sync=syncs)
+    asked = asyncio.create_task(flusher.flush([path]))
+    await asyncio.sleep(0)
+    await flusher.aclose()
+    await asked
+    assert path in syncs.done
+    with pytest.raises(RuntimeError):
+        await flusher.flush([path])
+
+
+async def test_a_bug_in_the_flushing_leaves_nobody_waiting(tmp_path: Path) -> None:
+    def broken(path: str) -> None:
+        raise ZeroDivisionError
+
+    flusher = GroupFlusher(max_wait_s=0, sync=broken)
+    async with asyncio.timeout(30):
+        with pytest.raises(ZeroDivisionError):
+            await flusher.flush(files(tmp_path, 1))
+    await flusher.aclose()
+
+
+async def test_a_batch_that_is_cancelled_cancels_who_waits_for_it(tmp_path: Path) -> None:
+    held = threading.Event()
+
+    def hang(path: str) -> None:
+        held.wait(30)
+
+    flusher = GroupFlusher(max_batch=1, sync=hang)
+    waiting = asyncio.create_task(flusher.flush(files(tmp_path, 1)))
+    await asyncio.sleep(0)
+    (batch,) = flusher._running
+    await asyncio.sleep(0)
+    batch.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    held.set()
+    await flusher.aclose()
+
+
+async def test_flushing_happens_off_the_loops_thread(tmp_path: Path) -> None:
+    syncs = Syncs()
+    flusher = GroupFlusher(max_wait_s=0, sync=syncs)
+    await flusher.flush(files(tmp_path, 3))
+    await flusher.aclose()
+    assert threading.current_thread().name not in syncs.threads
+
+
+async def test_nothing_to_flush_returns_at_once() -> None:
+    flusher = GroupFlusher(max_wait_s=NEVER_S)
+    await flusher.flush([])
+    await flusher.aclose()
+
+
+async def test_without_durability_nothing_is_touched() -> None:
+    flusher = NoFlusher()
+    await as_port(flusher).flush(["/nonexistent/x"])
+    await flusher.aclose()
+    await as_port(GroupFlusher()).flush([])

@@ -1,0 +1,268 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackd.adapters import journal as journal_module
+from ackd.adapters.journal import End, Journal, JournalState, LetGo, TakenIn
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW, WINDOW = 1_800_000_000.0, 86400.0
+
+
+def taken(n: int = 1, **changes: Any) -> TakenIn:
+    entry = TakenIn("leader", f"m{n}@host", "leader", f"task_{n}.mime", f"d{n}", "user", "user_goal", 0, NOW)
+    return replace(entry, **changes)
+
+
+def let_go(n: int = 1, end: End = End.COMPLETED, at: float = NOW, **changes: Any) -> LetGo:
+    return replace(LetGo("leader", f"m{n}@host", f"task_{n}.mime", end, f"d{n}", at), **changes)
+
+
+def written(path: Path, *entries: TakenIn | LetGo, stop: bool = False) -> None:
+    journal = Journal.open(path)
+    for entry in entries:
+        if isinstance(entry, TakenIn):
+            journal.take_in(entry)
+        else:
+            journal.let_go(entry)
+    if stop:
+        journal.stop()
+    journal.close()
+
+
+def loaded(path: Path, now: float = NOW) -> JournalState:
+    journal = Journal.open(path)
+    state = journal.load(now, WINDOW)
+    journal.close()
+    return state
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "journal.ndjson"
+
+
+def test_a_new_journal_says_that_nothing_was_lost(path: Path) -> None:
+    assert loaded(path) == JournalState({}, [], clean_stop=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert path.parent.stat().st_mode & 0o777 == 0o700
+
+
+def test_what_was_in_hand_is_found_again(path: Path) -> None:
+    written(path, taken(1), taken(2), let_go(1))
+    state = loaded(path)
+    assert list(state.in_flight.values()) == [taken(2)]
+    assert state.completed == [let_go(1)]
+    assert not state.clean_stop
+
+
+def test_the_lines_on_disk_are_the_documented_ones(path: Path) -> None:
+    written(path, taken(1), let_go(1, End.DEAD), stop=True)
+    first, second, third = map(json.loads, path.read_text().splitlines())
+    assert first == {
+        "op": "in", "agent": "leader", "message_id": "m1@host", "box": "leader", "name": "task_1.mime",
+        "digest": "d1", "from": "user", "type": "user_goal", "crashes": 0, "at": NOW,
+    }  # fmt: skip
+    assert second == {
+        "op": "out", "agent": "leader", "message_id": "m1@host", "name": "task_1.mime", "end": "dead",
+        "digest": "d1", "at": NOW,
+    }  # fmt: skip
+    assert third == {"op": "stop"}
+
+
+@pytest.mark.parametrize("end", [End.DEAD, End.WITHDRAWN])
+def test_only_what_was_completed_is_remembered_as_completed(path: Path, end: End) -> None:
+    written(path, taken(1), let_go(1, end))
+    assert (loaded(path).in_flight, loaded(path).completed) == ({}, [])
+
+
+def test_completions_older_than_the_window_are_left_out(path: Path) -> None:
+    written(path, let_go(1, at=NOW - WINDOW - 1), let_go(2, at=NOW - WINDOW + 1), let_go(3, at=NOW + 5))
+    assert [entry.message_id for entry in loaded(path).completed] == ["m2@host", "m3@host"]
+
+
+def test_one_id_with_two_contents_is_two_messages(path: Path) -> None:
+    written(path, taken(1), taken(1, digest="other"), let_go(1))
+    assert list(loaded(path).in_flight.values()) == [taken(1, digest="other")]
+
+
+def test_taken_in_again_the_newer_line_counts(path: Path) -> None:
+    written(path, taken(1), taken(1, crashes=1))
+    assert list(loaded(path).in_flight.values()) == [taken(1, crashes=1)]
+
+
+def test_a_stop_is_clean_only_if_nothing_came_after_it(path: Path) -> None:
+    written(path, taken(1), stop=True)
+    assert loaded(path).clean_stop
+    written(path, taken(2))
+    assert not loaded(path).clean_stop
+
+
+def test_compacting_after_a_clean_stop_makes_the_next_crash_count(path: Path) -> None:
+    written(path, taken(1), stop=True)
+    journal = Journal.open(path)
+    state = journal.load(NOW, WINDOW)
+    journal.compact(state)
+    assert not journal.load(NOW, WINDOW).clean_stop
+    assert journal.load(NOW, WINDOW).in_flight == state.in_flight
+    journal.close()
+
+
+@pytest.mark.parametrize("cut", range(1, 30))
+def test_a_torn_last_line_costs_that_line_only(path: Path, cut: int) -> None:
+    written(path, taken(1), taken(2))
+    path.write_bytes(path.read_bytes()[:-cut])
+    state = loaded(path)
+    whole = [taken(1), taken(2)] if cut == 1 else [taken(1)]
+    assert list(state.in_flight.values()) == whole
+    assert state.unreadable_lines == (0 if cut == 1 else 1)
+
+
+def test_lines_after_a_torn_one_are_whole(path: Path) -> None:
+    written(path, taken(1), taken(2))
+    path.write_bytes(path.read_bytes()[:-20])
+    written(path, taken(3))
+    assert [entry.message_id for entry in loaded(path).in_flight.values()] == ["m1@host", "m3@host"]
+
+
+def test_a_torn_line_after_the_stop_is_no_clean_stop(path: Path) -> None:
+    written(path, taken(1), stop=True)
+    with path.open("ab") as file:
+        file.write(b'{"op":"i')
+    assert not loaded(path).clean_stop
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\0" * 4096,
+        b"[]",
+        b"{}",
+        b'{"op":"in"}',
+        b'{"op":"sing"}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"op":"in","agent":1}',
+    ],
+)
+def test_garbage_between_lines_is_skipped_and_counted(path: Path, garbage: bytes) -> None:
+    written(path, taken(1))
+    with path.open("ab") as file:
+        file.write(garbage + b"\n")
+    written(path, taken(2))
+    state = loaded(path)
+    assert list(state.in_flight.values()) == [taken(1), taken(2)]
+    assert state.unreadable_lines == 1
+
+
+def test_a_file_name_that_is_not_utf8_survives(path: Path) -> None:
+    odd = taken(1, name=os.fsdecode(b"task_\xff.mime"))
+    written(path, odd)
+    assert list(loaded(path).in_flight.values()) == [odd]
+
+
+def test_nothing_reaches_the_file_before_flush_and_everything_after(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+    assert path.stat().st_size == 0
+    journal.flush()
+    assert path.read_bytes().count(b"\n") == 1
+    journal.close()
+    journal.close()
+
+
+def test_a_full_disk_loses_no_line_once_there_is_room_again(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, real_write, room = Journal.open(path), os.write, [100]
+
+    def write(fd: int, data: bytearray) -> int:
+        if not room[0]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        written = real_write(fd, bytes(data[: room[0]]))
+        room[0] -= written
+        return written
+
+    monkeypatch.setattr(os, "write", write)
+    journal.take_in(taken(1))
+    with pytest.raises(OSError, match="No space"):
+        journal.flush()
+    room[0] = 10_000
+    journal.take_in(taken(2))
+    state = journal.load(NOW, WINDOW)
+    assert (list(state.in_flight.values()), state.unreadable_lines) == ([taken(1), taken(2)], 0)
+    journal.close()
+
+
+def test_compaction_keeps_what_counts_and_appending_goes_on(path: Path) -> None:
+    written(path, *(entry for n in range(500) for entry in (taken(n), let_go(n, End.DEAD))), taken(900), let_go(901))
+    before = path.stat().st_size
+    journal = Journal.open(path)
+    journal.compact(journal.load(NOW, WINDOW))
+    assert path.stat().st_size < before / 100
+    journal.take_in(taken(902))
+    state = journal.load(NOW, WINDOW)
+    journal.close()
+    assert list(state.in_flight.values()) == [taken(900), taken(902)]
+    assert state.completed == [let_go(901)]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_lines_written_while_compaction_is_prepared_are_kept(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+    journal.take_in(taken(2))
+    journal.flush()
+    prepared = journal.prepare_compaction(NOW, WINDOW)
+    journal.let_go(let_go(1))
+    journal.flush()
+    journal.take_in(taken(3))
+    journal.finish_compaction(prepared)
+    state = journal.load(NOW, WINDOW)
+    journal.close()
+    assert list(state.in_flight.values()) == [taken(2), taken(3)]
+    assert state.completed == [let_go(1)]
+
+
+def test_it_asks_for_compaction_when_large_and_not_again_before_it_doubled(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(journal_module, "COMPACT_ABOVE_BYTES", 1000)
+    journal = Journal.open(path)
+    for n in range(20):
+        assert journal.too_large is (journal._size > 1000)
+        journal.take_in(taken(n))
+        journal.flush()
+    before = journal.too_large
+    journal.compact(journal.load(NOW, WINDOW))
+    after = journal.too_large
+    assert journal._size > 1000
+    assert (before, after) == (True, False)
+    journal.close()
+
+
+def test_a_compaction_that_cannot_be_written_leaves_the_old_journal(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+    journal.flush()
+
+    def refuse(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(OSError, match="No space"):
+        journal.compact(JournalState())
+    monkeypatch.undo()
+    journal.take_in(taken(2))
+    assert list(journal.load(NOW, WINDOW).in_flight.values()) == [taken(1), taken(2)]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    journal.close()

@@ -1,0 +1,226 @@
+"""What only looking again and again has to get right; the rest is in test_watch_conformance.py."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+import pytest
+
+from ackd.adapters import polling_watch
+from ackd.adapters.polling_watch import PollingWatcher
+from ackd.core.message import Folder, Place
+from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+DEADLINE_S = 20.0
+
+
+class Heard(list[Hint]):
+    def __init__(self) -> None:
+        super().__init__()
+        self._more = anyio.Event()
+
+    def post(self, hint: Hint) -> None:
+        self.append(hint)
+        self._more.set()
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        with anyio.move_on_after(DEADLINE_S):
+            while not happened():
+                self._more = anyio.Event()
+                await self._more.wait()
+        assert happened(), f"not heard; the last that was: {self[-20:]}"
+
+    async def of(self, *expected: Hint) -> None:
+        await self.until(lambda: set(expected) <= set(self))
+
+
+@contextlib.asynccontextmanager
+async def listening_to(watcher: PollingWatcher) -> AsyncIterator[Heard]:
+    heard = Heard()
+    ready = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(watcher.run, heard.post, ready.set)
+        with anyio.fail_after(DEADLINE_S):
+            await ready.wait()
+        yield heard
+        group.cancel_scope.cancel()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "receipts").mkdir()
+    for box in ("leader", "coder"):
+        (tmp_path / "queue" / box / "processed").mkdir(parents=True)
+    return tmp_path
+
+
+@pytest.fixture
+def leader(root: Path) -> Path:
+    return root / "queue" / "leader"
+
+
+@pytest.fixture
+def watcher(root: Path) -> PollingWatcher:
+    return PollingWatcher(root / "queue", root / "receipts", interval_s=0.01)
+
+
+def move_away(box: Path) -> None:
+    box.rename(box.parent.parent / "away")
+
+
+def place(name: str) -> Place:
+    return Place("leader", Folder.QUEUE, name)
+
+
+async def test_no_file_is_claimed_to_be_closed(watcher: PollingWatcher, leader: Path) -> None:
+    async with listening_to(watcher) as heard:
+        (leader / ".draft").write_text("x")
+        (leader / ".draft").rename(leader / "a.mime")
+        await heard.of(FileReady(place("a.mime"), closed=False))
+        assert FileReady(place("a.mime"), closed=True) not in heard
+
+
+async def test_an_unchanged_file_is_reported_once(watcher: PollingWatcher, leader: Path) -> None:
+    async with listening_to(watcher) as heard:
+        (leader / ".draft").write_text("x")
+        (leader / ".draft").rename(leader / "a.mime")
+        await heard.of(FileReady(place("a.mime"), closed=False))
+        looks = watcher.beats
+        with anyio.fail_after(DEADLINE_S):
+            while watcher.beats < looks + 3:
+                await anyio.lowlevel.checkpoint()
+        assert len(heard) == 1
+
+
+async def test_a_file_that_grows_is_reported_for_as_long_as_it_does(watcher: PollingWatcher, leader: Path) -> None:
+    async with listening_to(watcher) as heard:
+        with (leader / "a.mime").open("w") as file:
+            for size in range(1, 4):
+                heard.clear()
+                file.write("x" * size)
+                file.flush()
+                await heard.of(FileReady(place("a.mime"), closed=False))
+
+
+async def test_a_rewrite_of_the_same_size_is_noticed(watcher: PollingWatcher, leader: Path) -> None:
+    (leader / "a.mime").write_text("x")
+    os.utime(leader / "a.mime", (1, 1))
+    async with listening_to(watcher) as heard:
+        (leader / "a.mime").write_text("y")
+        await heard.of(FileReady(place("a.mime"), closed=False))
+
+
+async def test_looks_happen_off_the_loop(watcher: PollingWatcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    lookers: set[int] = set()
+    take_picture = polling_watch._take_picture
+
+    def noted(queue: str, receipts: str, before: polling_watch._Picture) -> polling_watch._Picture:
+        lookers.add(threading.get_ident())
+        return take_picture(queue, receipts, before)
+
+    monkeypatch.setattr(polling_watch, "_take_picture", noted)
+    async with listening_to(watcher):
+        assert lookers
+        assert threading.get_ident() not in lookers
+
+
+async def test_a_look_is_given_up_when_the_watcher_is_cancelled(
+    watcher: PollingWatcher, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten thousand boxes on a slow disk must not hold up a stop."""
+    looking, go_on, seen = threading.Event(), threading.Event(), []
+    see_box = polling_watch._see_box
+
+    def slow(path: str, before: polling_watch._Box | None) -> polling_watch._Box | None:
+        seen.append(path)
+        looking.set()
+        assert go_on.wait(DEADLINE_S)
+        return see_box(path, before)
+
+    monkeypatch.setattr(polling_watch, "_see_box", slow)
+    async with anyio.create_task_group() as group:
+        group.start_soon(watcher.run, lambda _hint: None, lambda: None)
+        await anyio.to_thread.run_sync(looking.wait, DEADLINE_S)
+        group.cancel_scope.cancel()
+        go_on.set()
+    assert len(seen) == 1
+
+
+def test_a_box_made_again_with_the_same_inode_has_another_birth(root: Path, leader: Path) -> None:
+    if polling_watch._born_at_ns(str(leader)) == 0:
+        pytest.skip("this file system records no births")
+    first = polling_watch._birth(str(leader))
+    shutil.rmtree(leader)
+    leader.mkdir()
+    assert polling_watch._birth(str(leader)) != first
+
+
+def test_a_birth_does_not_change_when_the_directory_does(leader: Path) -> None:
+    first = polling_watch._birth(str(leader))
+    (leader / "a.mime").write_text("x")
+    leader.chmod(0o700)
+    os.utime(leader, (1, 1))
+    assert polling_watch._birth(str(leader)) == first
+
+
+def test_the_time_of_birth_is_read_from_the_right_place(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    born_s = polling_watch._born_at_ns(str(tmp_path / "new")) / 1e9
+    assert born_s == 0 or abs(born_s - time.time()) < 60
+
+
+async def test_without_statx_a_box_that_was_replaced_is_still_told_by_its_inode(
+    watcher: PollingWatcher, root: Path, leader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(polling_watch, "_STATX", None)
+    (root / "other").mkdir()
+    async with listening_to(watcher) as heard:
+        move_away(leader)
+        (root / "other").rename(leader)
+        await heard.of(BoxGone("leader"), BoxAppeared("leader"))
+
+
+def test_a_box_swapped_while_it_is_read_counts_as_gone_until_the_next_look(
+    root: Path, leader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the files of the one would be missed in the other, and taken for completed."""
+    (leader / "a.mime").write_text("x")
+    (root / "other").mkdir()
+    before = polling_watch._see_box(str(leader), None)
+    marks = polling_watch._marks
+
+    def swap_first(directory: str, but_not: str | None = None) -> polling_watch.Marks:
+        leader.rename(root / "away")
+        (root / "other").rename(leader)
+        monkeypatch.setattr(polling_watch, "_marks", marks)
+        return marks(directory, but_not)
+
+    monkeypatch.setattr(polling_watch, "_marks", swap_first)
+    assert polling_watch._see_box(str(leader), before) is None
+    successor = polling_watch._see_box(str(leader), None)
+    assert successor is not None
+    assert successor.files == {}
+
+
+async def test_a_lost_box_does_not_report_its_files_as_deleted(watcher: PollingWatcher, leader: Path) -> None:
+    (leader / "processed" / "a.mime").write_text("x")
+    async with listening_to(watcher) as heard:
+        move_away(leader)
+        await heard.of(BoxGone("leader"))
+        assert not [hint for hint in heard if isinstance(hint, FileGone)]
+
+
+def test_the_interval_of_the_design_is_the_default(root: Path) -> None:
+    assert PollingWatcher(root / "queue", root / "receipts")._interval_s == 2.0

@@ -1,0 +1,177 @@
+"""From bytes to the engine's values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ackd.core.message import Priority, Progress, Standing, Status
+from ackd.dialects import ignite
+
+CORPUS = Path(__file__).parents[1] / "corpus"
+PLAIN = (CORPUS / "good" / "plain.mime").read_bytes()
+FULL = (CORPUS / "good" / "all_headers.mime").read_bytes()
+
+
+def with_body(body: str, kind: str = "task_assignment") -> bytes:
+    return PLAIN[: PLAIN.index(b"\n\n") + 2].replace(b"task_assignment", kind.encode()) + body.encode()
+
+
+def test_every_field_reaches_the_engine() -> None:
+    message = ignite.decode(FULL, "ignitian-1")
+    assert message.message_id == "1790000000.4242.0a1b2c@ignite.local"
+    assert message.sender == "coordinator"
+    assert message.recipient == "ignitian-1"
+    assert message.type == "task_assignment"
+    assert message.priority is Priority.HIGH
+    assert message.thread_id == "thread-9"
+    assert message.in_reply_to == "1789999999.1.ffffff@ignite.local"
+    assert message.task_id == "task_007"
+    assert message.progress is None
+
+
+def test_headers_come_in_order_and_as_they_are_spelled() -> None:
+    data = (CORPUS / "good" / "unknown_headers_in_odd_places.mime").read_bytes()
+    listed = ignite.headers(data)
+    assert listed[0] == ("X-Custom", "first of all")
+    assert ("x-lower-case", "kept as it is") in listed
+    assert listed[-1] == ("X-Last", "")
+
+
+# --- the digest -------------------------------------------------------------------------------------------------------
+def digest(data: bytes) -> str:
+    return ignite.decode(data, "leader").digest
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"From: coordinator", b"From: leader"),
+        (b"Mend the parser", b"Mend the writer"),
+        (b"task_assignment", b"improvement_request"),
+        (b"Date:", b"X-IGNITE-Thread-ID: t\nDate:"),
+        (b"Date:", b"In-Reply-To: <a@b>\nDate:"),
+    ],
+)
+def test_other_content_under_the_same_id_has_another_digest(old: bytes, new: bytes) -> None:
+    assert digest(PLAIN.replace(old, new)) != digest(PLAIN)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"To: ignitian_1", b"To: ignitian_2"),
+        (b"01:02:03", b"04:05:06"),
+        (b"Date:", b"X-IGNITE-Status: retrying\nX-IGNITE-Retry-Count: 2\nDate:"),
+        (b"Date:", b"X-IGNITE-Error-Reason: exit 1\nDate:"),
+    ],
+)
+def test_what_ackd_rewrites_and_whom_it_was_meant_for_do_not_change_the_digest(old: bytes, new: bytes) -> None:
+    assert digest(PLAIN.replace(old, new)) == digest(PLAIN)
+
+
+def test_mail_from_the_monitor_is_the_same_whenever_its_id_is() -> None:
+    ours = PLAIN.replace(b"From: coordinator", b"From: queue_monitor")
+    assert digest(ours) == digest(ours.replace(b"Mend the parser", b"at another second"))
+    assert digest(ours) != digest(ours.replace(b"0a1b2c", b"ffffff"))
+
+
+# --- standing ---------------------------------------------------------------------------------------------------------
+def test_a_file_in_processed_says_where_it_stands() -> None:
+    standing = ignite.standing(FULL)
+    assert standing.status is Status.RETRYING
+    assert standing.retry_count == 2
+    assert standing.next_retry_at == 1794791100.0
+    assert standing.processed_at is None
+
+
+def test_no_status_means_processing() -> None:
+    assert ignite.standing(PLAIN) == Standing()
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "X-IGNITE-Status: on fire",
+        "X-IGNITE-Retry-Count: -1",
+        "X-IGNITE-Retry-Count: ٣",
+        "X-IGNITE-Retry-Count: 99999999999999999999",
+        "X-IGNITE-Next-Retry-After: tomorrow",
+        "X-IGNITE-Next-Retry-After: 9999-12-31T23:59:59Z",
+        "X-IGNITE-Processed-At: 0001-01-01T00:00:00",
+        "X-IGNITE-Processed-At: nan",
+    ],
+)
+def test_garbage_in_a_status_header_counts_as_absent(header: str) -> None:
+    data = PLAIN.replace(b"Date:", header.encode() + b"\nDate:")
+    ignite.decode(data, "leader")
+    assert ignite.standing(data) == Standing()
+
+
+@pytest.mark.parametrize("text", ["2026-11-16T01:05:00Z", "2026-11-16T10:05:00+09:00", "1794791100", "1794791100.000"])
+def test_times_are_read_in_the_forms_that_people_and_tools_write(text: str) -> None:
+    data = PLAIN.replace(b"Date:", f"X-IGNITE-Processed-At: {text}\nDate:".encode())
+    assert ignite.standing(data).processed_at == 1794791100.0
+
+
+def test_the_time_that_iso_seconds_prints_is_read_back() -> None:
+    data = ignite.rewrite(PLAIN, [(ignite.PROCESSED_AT, ignite.iso_seconds(1794791100.9))])
+    assert ignite.standing(data).processed_at == 1794791100.0
+
+
+# --- task_id ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("task_id: task_1\n", "task_1"),
+        ('goal: x\ntask_id: "task_1"  # mine\n', "task_1"),
+        ("task_id: 'task_1'", "task_1"),
+        ("task_id: FEAT-3 # mine\r\n", "FEAT-3"),
+        ("task_id: issue#4\n", "issue#4"),
+        ("task_id: 007\n", "007"),
+        ("nested:\n  task_id: inner\n", None),
+        ("notes: |\n  task_id: in a text\n", None),
+        ("task_id:\n", None),
+        ("task_id: null\n", None),
+        ("task_id: |\n  block\n", None),
+        ("task_id: [a]\n", None),
+        ("task_id: &anchor a\n", None),
+        ('task_id: "open\n', None),
+        ("task_id: " + "x" * 129, None),
+        ("task_id: a\x1bb\n", None),
+        ("not yaml: : :\ntask_id: still\n", "still"),
+        ("", None),
+    ],
+)
+def test_the_task_is_found_without_parsing_the_body(body: str, expected: str | None) -> None:
+    assert ignite.decode(with_body(body), "leader").task_id == expected
+
+
+# --- progress ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("stage: review\npercent: 40\nmessage: half\nfinal: true\n", Progress("review", 40, "half", True)),
+        ("repository: a/b\nsummary: x\n", Progress()),
+        ("percent: 101\n", Progress()),
+        ("percent: true\n", Progress()),
+        ("percent: 40%\n", Progress(percent=40)),
+        ("percent: 39.9\n", Progress(percent=39)),
+        ("stage: no\n", Progress(stage="no")),
+        ("stage: [a]\nmessage: {b: c}\n", Progress()),
+        ("message: |\n  two\n  lines\n", Progress(message="two lines")),
+        ('message: "bell \\a"\n', Progress(message="bell ")),
+        ("a: &x 1\nb: *x\nstage: review\npercent: 7\n", Progress(stage="review", percent=7)),
+        ("}{ broken\nstage: review\nfinal: true\n", Progress(stage="review", final=True)),
+        ("- a list\n", Progress()),
+        ("", Progress()),
+    ],
+)
+def test_progress_is_what_can_be_read_and_never_a_rejection(body: str, expected: Progress) -> None:
+    assert ignite.decode(with_body(body, "progress_update"), "leader").progress == expected
+
+
+def test_a_huge_progress_report_is_not_parsed_but_its_keys_are_found() -> None:
+    body = "stage: review\n" + "- x\n" * 50_000
+    assert ignite.decode(with_body(body, "progress_update"), "leader").progress == Progress(stage="review")
