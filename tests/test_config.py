@@ -38,7 +38,7 @@ def test_an_empty_file_is_all_defaults(tmp_path: Path) -> None:
 
 def test_defaults_are_those_of_the_engine() -> None:
     config = Config(agents={"e": Agent(endpoint=EndpointKind.EXEC, command=("true",))})
-    assert config.policy("e") == AgentPolicy()
+    assert config.policy("e") == AgentPolicy(volatile=True)
     assert config.engine_policy() == EnginePolicy()
 
 
@@ -71,6 +71,11 @@ endpoint = "inbox"
     assert config.agents["evaluator"].command == ("./evaluate.sh",)
     assert config.agents["ignitian_1"].env == {"LANG": "C.UTF-8"}
     assert config.engine_policy().escalate_to == "leader"
+
+
+def test_what_was_told_to_a_run_inside_the_daemons_reach_does_not_outlive_it() -> None:
+    config = Config(agents={kind.value: Agent(endpoint=kind, command=("x",)) for kind in EndpointKind})
+    assert {name for name in config.agents if config.policy(name).volatile} == {"exec", "handler"}
 
 
 def test_windows_ladders_and_reminders_follow_the_endpoint() -> None:

@@ -30,14 +30,16 @@ Owns these words and the search for entry points. Refuses to know how a message 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ackd.core.errors import TheirFault
 from ackd.core.escalations import derived_id
 from ackd.core.message import Draft, Priority, agent_name
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
 
 GROUP: Final = "ackd.handlers"
 
@@ -112,7 +114,7 @@ class Context:
     write: Callable[[Draft], Awaitable[None]] = field(repr=False)
     _sent: int = field(default=0, init=False)
 
-    async def reply(self, *, type: str, body: dict[str, object], priority: Priority | str | None = None) -> str:  # noqa: A002
+    async def reply(self, *, type: str, body: Mapping[str, object], priority: Priority | str | None = None) -> str:  # noqa: A002
         """Answer the mail's sender; durable when it returns. Unless told otherwise as urgent as the mail itself."""
         return await self._write(self.mail.sender, type, body, priority or self.mail.priority, self.mail.message_id)
 
@@ -120,14 +122,14 @@ class Context:
         self,
         to: str,
         type: str,  # noqa: A002 - the word of the protocol
-        body: dict[str, object],
+        body: Mapping[str, object],
         priority: Priority | str = Priority.NORMAL,
     ) -> str:
         """Write to anyone, in the mail's thread; durable when it returns. Returns the new message's id."""
         return await self._write(to, type, body, priority, None)
 
     async def _write(
-        self, to: str, kind: str, body: dict[str, object], priority: Priority | str, reply: str | None
+        self, to: str, kind: str, body: Mapping[str, object], priority: Priority | str, reply: str | None
     ) -> str:
         self._sent += 1
         draft = Draft(
@@ -136,7 +138,7 @@ class Context:
             recipient=agent_name(to),
             type=kind,
             priority=Priority(priority),
-            body=body,
+            body=dict(body),
             thread_id=self.mail.thread_id,
             in_reply_to=reply,
         )

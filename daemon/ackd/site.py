@@ -169,17 +169,22 @@ def _upwards(start: Path, name: str) -> Path | None:
 def read_toml(path: Path) -> dict[str, object]:
     """The file's tables, or ``BadConfig`` with the line where TOML ends and noise begins."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as error:
-        text = str(error)
-        at = re.search(r"\(at line (\d+), column (\d+)\)", text)
-        column = f" (column {at[2]})" if at else ""
-        what = re.sub(r" \(at [^)]*\)$", "", text)
-        raise BadConfig(str(path), (Problem("", f"not TOML: {what}{column}", int(at[1]) if at else None),)) from None
+        text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise BadConfig(str(path), (Problem("", f"not UTF-8 at byte {error.start}"),)) from None
     except OSError as error:
         raise BadConfig(str(path), (Problem("", f"cannot be read: {error.strerror}"),)) from None
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise BadConfig(str(path), (_not_toml(str(error), text),)) from None
+
+
+def _not_toml(words: str, text: str) -> Problem:
+    what = re.sub(r" \(at [^)]*\)$", "", words)
+    if at := re.search(r"\(at line (\d+), column (\d+)\)", words):
+        return Problem("", f"not TOML: {what} (column {at[2]})", int(at[1]))
+    return Problem("", f"not TOML: {what} (the file ends here)", len(text.splitlines()))
 
 
 def read_site(path: Path, root: Path | None = None) -> Site:

@@ -83,11 +83,41 @@ async def test_nobody_returns_before_file_and_directory_are_synced(tmp_path: Pat
     await flusher.aclose()
 
 
-async def test_a_lonely_caller_waits_no_longer_than_max_wait(tmp_path: Path) -> None:
-    flusher = GroupFlusher(max_batch=1000, max_wait_s=0.001)
+async def test_a_lonely_caller_waits_for_nobody(tmp_path: Path) -> None:
+    flusher = GroupFlusher(max_batch=1000, max_wait_s=NEVER_S)
     async with asyncio.timeout(30):
-        await flusher.flush(files(tmp_path, 1))
+        for path in files(tmp_path, 3):
+            await flusher.flush([path])
     await flusher.aclose()
+
+
+@pytest.mark.parametrize(("max_wait_s", "released_first"), [(NEVER_S, True), (0.001, False)])
+async def test_a_crowd_gathers_while_a_batch_is_flushed(
+    tmp_path: Path, max_wait_s: float, released_first: bool
+) -> None:
+    (slow, *crowd), held, syncs = files(tmp_path, 4), threading.Event(), Syncs()
+
+    def sync(path: str) -> None:
+        if path == slow:
+            held.wait(30)
+        syncs(path)
+
+    flusher = GroupFlusher(max_wait_s=max_wait_s, sync=sync)
+    first = asyncio.create_task(flusher.flush([slow]))
+    while not flusher._running:
+        await asyncio.sleep(0)
+    others = [asyncio.create_task(flusher.flush([path])) for path in crowd]
+    await asyncio.sleep(0)
+    assert syncs.done == []
+    if released_first:  # the end of the first batch starts the second
+        held.set()
+        await first
+    async with asyncio.timeout(30):
+        await asyncio.gather(*others)
+    held.set()
+    await first
+    await flusher.aclose()
+    assert syncs.done.count(str(tmp_path)) == 2
 
 
 async def test_each_directory_is_flushed_once(tmp_path: Path) -> None:

@@ -179,14 +179,29 @@ async def test_a_directory_further_up_that_is_renamed_is_noticed_by_the_heartbea
 
 
 # --- overflow ---------------------------------------------------------------------------------------------------------
-@pytest.mark.skipif(MAX_QUEUED_EVENTS > 200_000, reason="the kernel's queue is too long to fill in a test")
-async def test_in_q_overflow_ignored_nine_hours_of_outage(watcher: InotifyWatcher, root: Path, leader: Path) -> None:
-    """[Lobster #1518] A real overflow, made while the loop is kept busy; what came and went in it is found out."""
+def overflow(leader: Path) -> None:
+    """Fill the kernel's queue while the loop is kept from reading it. (No need to touch the system's limit.)"""
     (leader / "a").write_text("x")
+    for _ in range(MAX_QUEUED_EVENTS // 4 + 1):  # two events for each rename
+        (leader / "a").rename(leader / "b")
+        (leader / "b").rename(leader / "a")
+
+
+def swap(one: Path, other: Path) -> None:
+    spare = one.parent.parent / "spare"
+    one.rename(spare)
+    other.rename(one)
+    spare.rename(other)
+
+
+can_overflow = pytest.mark.skipif(MAX_QUEUED_EVENTS > 200_000, reason="the queue is too long to fill in a test")
+
+
+@can_overflow
+async def test_in_q_overflow_ignored_nine_hours_of_outage(watcher: InotifyWatcher, root: Path, leader: Path) -> None:
+    """[Lobster #1518] What came and went unheard is found out, and watched."""
     async with listening_to(watcher) as heard:
-        for _ in range(MAX_QUEUED_EVENTS // 4 + 1):  # two events for each rename
-            (leader / "a").rename(leader / "b")
-            (leader / "b").rename(leader / "a")
+        overflow(leader)
         (root / "queue" / "tester").mkdir()
         (root / "queue" / "tester" / "early.mime").write_text("x")
         shutil.rmtree(root / "queue" / "coder")
@@ -198,6 +213,21 @@ async def test_in_q_overflow_ignored_nine_hours_of_outage(watcher: InotifyWatche
         (root / "queue" / "tester" / "late.mime").write_text("x")
         (root / "receipts" / "late.json").write_text("{}")
         await heard.of(hint("late.mime", closed=True, box="tester"), ReceiptReady("late.json"))
+
+
+@can_overflow
+async def test_boxes_that_swapped_names_in_an_overflow_are_told_apart(
+    watcher: InotifyWatcher, root: Path, leader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inotify_watch, "HEARTBEAT_S", 600.0)
+    coder = root / "queue" / "coder"
+    async with listening_to(watcher) as heard:
+        overflow(leader)
+        swap(leader, coder)
+        await heard.of(BoxGone("leader"), BoxGone("coder"), BoxAppeared("leader"), BoxAppeared("coder"))
+        (leader / "l.mime").write_text("x")
+        (coder / "c.mime").write_text("x")
+        await heard.of(hint("l.mime", closed=True), hint("c.mime", closed=True, box="coder"))
 
 
 # --- limits -----------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from ackd.adapters import inotify_watch
 from ackd.adapters.inotify_watch import InotifyWatcher
 from ackd.adapters.polling_watch import PollingWatcher
 from ackd.core.message import Folder, Place
@@ -111,7 +112,11 @@ def _polling(queue_dir: Path, receipts_dir: Path) -> BeatingWatcher:
 
 
 @pytest.fixture(params=[InotifyWatcher, _polling], ids=["inotify", "polling"])
-def make_watcher(request: pytest.FixtureRequest) -> Callable[[Path, Path], BeatingWatcher]:
+def make_watcher(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[Path, Path], BeatingWatcher]:
+    # The heartbeat would make good for a missed event before a test gives up: here events must do.
+    monkeypatch.setattr(inotify_watch, "HEARTBEAT_S", 600.0)
     made: Callable[[Path, Path], BeatingWatcher] = request.param
     return made
 
@@ -528,6 +533,8 @@ async def _see_everything_again(heard: Heard, spool: Spool) -> None:
     await heard.ready(waiting("a.mime"))
     await heard.ready(claimed("b.mime", "coder"))
     await heard.of(ReceiptReady("c.json"))
+    spool.make_box("newcomer")
+    await heard.of(BoxAppeared("newcomer"))
 
 
 async def test_queue_removed_and_made_again(watcher: BeatingWatcher, spool: Spool) -> None:

@@ -53,7 +53,10 @@ class _Batch:
 
 
 class GroupFlusher:
-    """``ports.Flusher``. A batch starts when it holds ``max_batch`` paths or is ``max_wait_s`` old."""
+    """``ports.Flusher``. A batch starts when it holds ``max_batch`` paths, is ``max_wait_s`` old, or none is running.
+
+    So one message alone waits for nobody, and a crowd gathers while the batch before it is being flushed.
+    """
 
     def __init__(
         self,
@@ -96,7 +99,9 @@ class GroupFlusher:
     def _join(self, paths: Sequence[str], caller: asyncio.Future[None]) -> None:
         if self._open is None:
             self._open = _Batch()
-            self._open.timer = caller.get_loop().call_later(self._max_wait_s, self._start)
+            # Even with nothing running it stays open for this turn of the loop: who comes together goes together.
+            wait_s = self._max_wait_s if self._running else 0
+            self._open.timer = caller.get_loop().call_later(wait_s, self._start)
         self._open.paths.update(dict.fromkeys(paths))
         self._open.callers.append(caller)
         if len(self._open.paths) >= self._max_batch:
@@ -110,7 +115,12 @@ class GroupFlusher:
             batch.timer.cancel()
         task = asyncio.get_running_loop().create_task(self._carry_out(batch), name="flush-batch")
         self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        if not self._running:
+            self._start()
 
     async def _carry_out(self, batch: _Batch) -> None:
         error: Exception | None = None

@@ -1,8 +1,8 @@
 """Handler agents: one call of a Python function inside the daemon per message.
 
-Owns the calls under way and what an end of one means. Refuses to know what handlers do, how a message is read (``read``)
-or written (``write``). Nothing a handler raises gets further than ``RunEnded``; a message that cannot be read is
-``NotTold``.
+Owns the calls under way and what an end of one means. Refuses to know what handlers do, how a message is read
+(``read``) or written (``write``). Nothing a handler raises gets further than ``RunEnded``; a message that cannot be
+read is ``NotTold``.
 
 Every call is its own task. To run the first step of a coroutine in the teller's task, and make a task only of one that
 waits, would be faster, but the timeouts and task groups it opens in that step would belong to the wrong task.
@@ -65,8 +65,8 @@ class HandlerEndpoint:
     _stopping: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        called = self.handler if inspect.isroutine(self.handler) else getattr(self.handler, "__call__", self.handler)  # noqa: B004
-        self._is_async = inspect.iscoroutinefunction(self.handler) or inspect.iscoroutinefunction(called)
+        by_class = type(self.handler).__call__
+        self._is_async = inspect.iscoroutinefunction(self.handler) or inspect.iscoroutinefunction(by_class)
         self._limiter = anyio.CapacityLimiter(self.threads)  # not the common one, where flushes would wait behind us
 
     async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway:
@@ -95,13 +95,15 @@ class HandlerEndpoint:
             await self._all_over()
 
     async def _run(self, call: _Call, mail: Mail) -> None:
-        outcome, detail = Outcome.STOPPED, "ackd was stopped"
+        outcome, detail = Outcome.FAILED, "cancelled"
         try:
             with call.scope:
                 outcome, detail = await self._outcome(mail)
         finally:
             self._calls.discard(call)
             call.over.set()
+        if call.scope.cancel_called and outcome is Outcome.FAILED:
+            outcome, detail = Outcome.STOPPED, "ackd was stopped"
         self.post(RunEnded(call.key, outcome, detail, call.attempt))
 
     async def _outcome(self, mail: Mail) -> tuple[Outcome, str]:

@@ -222,10 +222,12 @@ def _read_regular(path: Path) -> bytes:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise BadReceipt(path.name, "not a regular file") from None
         raise
-    with os.fdopen(fd, "rb") as file:
+    try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise BadReceipt(path.name, "not a regular file")
-        data = file.read(MAX_RECEIPT_BYTES + 1)
+        data = os.read(fd, MAX_RECEIPT_BYTES + 1)
+    finally:
+        os.close(fd)
     if len(data) > MAX_RECEIPT_BYTES:
         raise BadReceipt(path.name, f"larger than {MAX_RECEIPT_BYTES} bytes")
     return data

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ackd.core.availability import AgentState
-from ackd.core.delivery import IN_WINDOW, Happening, State
+from ackd.core.delivery import IN_WINDOW, MOVING, Happening, State
 from ackd.core.lineup import Lineup
 
 if TYPE_CHECKING:
@@ -38,20 +38,33 @@ class Delivery:
     crashes: int = 0
     tells: int = 0
     told_at: float | None = None  # monotonic, the last telling or nudge
+    first_told_at: float = 0.0  # monotonic, of this attempt
     met_at: float = 0.0  # wall, for how long it took
+    assigned: bool = False  # the log says that its agent has it
     seen: bool = False
     started: bool = False
-    reason: str = ""  # of the retry or death that is under way
+    busy_told: bool = False  # someone was told that its agent lives and does not take it
+    reason: str = ""  # of the death that is under way
     by: str = ""  # what completed it
     wish: tuple[Happening, str] | None = None  # came while a move was under way
+    swept: str = ""  # why its file is gone by nobody's word, learned while a move was under way
     duplicate: bool = False
-    late: bool = False  # adopted from dead_letter/
-    receipts: list[str] = field(default_factory=list)
+    passed_on: bool = False  # an escalation that could not be delivered: a person was told
+    late: bool = False  # a dead letter
+    receipts: list[str] = field(default_factory=list)  # acted on, to be dropped when that is on disk
+    heard: set[str] = field(default_factory=set)  # all receipts so far: a hint may come twice
     story: list[tuple[float, str]] = field(default_factory=list)
 
     def remember(self, at_wall: float, what: str) -> None:
         self.story.append((at_wall, what))
         del self.story[:-STORY_LENGTH]
+
+    def live_again(self, at_wall: float) -> None:
+        """Dug up: counts and times begin anew. The story stays, for whoever reads of the next death."""
+        self.arrived_at = self.met_at = at_wall
+        self.retries = self.crashes = self.tells = 0
+        self.seen = self.started = self.assigned = self.busy_told = self.late = False
+        self.told_at, self.reason, self.by, self.swept = None, "", "", ""
 
 
 @dataclass(slots=True)
@@ -65,6 +78,7 @@ class Agent:
     reason: str = ""
     until: float | None = None  # wall, of a park
     parks: int = 0  # in a row
+    absence_told: bool = False  # someone knows that it is away
     window: set[int] = field(default_factory=set)
     line: Lineup = field(default_factory=lambda: Lineup(0))
     ladder: Ladder | None = None
@@ -73,6 +87,9 @@ class Agent:
 
     def __post_init__(self) -> None:
         self.line = Lineup(self.policy.aging_s)
+
+    def came_back(self) -> None:
+        self.parks, self.absence_told = 0, False
 
     @property
     def has_room(self) -> bool:
@@ -115,8 +132,6 @@ class Book:
         agent = self.agents[delivery.agent]
         agent.window.discard(delivery.key)
         agent.line.discard(delivery.key)
-        if agent.ladder is not None and agent.ladder.key == delivery.key:
-            agent.ladder = None
 
     def relocate(self, delivery: Delivery, place: Place) -> None:
         self._drop_place(delivery)
@@ -128,12 +143,15 @@ class Book:
             del self._by_place[delivery.place]
 
     def set_state(self, delivery: Delivery, state: State) -> None:
+        """Keeps the agent's window, and its ladder: only a message that was told and not answered stands on one."""
         delivery.state = state
-        window = self.agents[delivery.agent].window
+        agent = self.agents[delivery.agent]
         if state in IN_WINDOW:
-            window.add(delivery.key)
+            agent.window.add(delivery.key)
         else:
-            window.discard(delivery.key)
+            agent.window.discard(delivery.key)
+        if state is not State.DELIVERED and agent.ladder is not None and agent.ladder.key == delivery.key:
+            agent.ladder = None
 
     def get(self, key: int) -> Delivery | None:
         return self._by_key.get(key)
@@ -147,5 +165,14 @@ class Book:
 
     def addressed(self, message_id: str, agent: str) -> Delivery | None:
         """The one a receipt means. An id that was copied has several: the one in its agent's hands comes first."""
-        several = self.of_id(message_id, agent)
-        return min(several, key=lambda d: (d.state not in IN_WINDOW, d.key), default=None)
+        return min(self.of_id(message_id, agent), key=_nearness, default=None)
+
+    def dead_one(self, message_id: str, agent: str) -> Delivery | None:
+        return next((d for d in self.of_id(message_id, agent) if d.state is State.DEAD), None)
+
+
+def _nearness(delivery: Delivery) -> tuple[int, int]:
+    if delivery.state in IN_WINDOW:
+        return (0, delivery.key)
+    settled = delivery.state in MOVING or delivery.state is State.DEAD
+    return (2 if settled else 1, delivery.key)

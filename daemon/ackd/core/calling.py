@@ -1,4 +1,4 @@
-"""How agents are treated: offered work, parked, climbed after, told on.
+"""How agents are treated: parked, believed alive, told on.
 
 Turns what happens to an agent into its state, facts and escalations. Refuses to know what becomes of a message
 (acts.py).
@@ -24,15 +24,13 @@ PARK_CAP_S = 300.0
 
 def change(desk: Desk, agent: Agent, happening: AgentHappening, reason: str = "", until: float | None = None) -> None:
     """Apply the table; a change that is more than the breath of work gets its line."""
-    before, before_reason = agent.state, agent.reason
+    before = agent.state
     agent.state = availability.step(before, happening)
-    if agent.state in QUIET:
-        agent.reason, agent.until = "", None
-    elif happening not in (AgentHappening.FILLED, AgentHappening.DRAINED):
-        agent.reason, agent.until = reason or before_reason, until
-    loud = agent.state is not before and not {agent.state, before} <= QUIET
-    if loud or (agent.state is AgentState.PARKED and agent.reason != before_reason):
-        at = escalations.stamp(until) if until is not None else None
+    if agent.state is before:
+        return
+    agent.reason, agent.until = ("", None) if agent.state in QUIET else (reason, until)
+    if not {agent.state, before} <= QUIET:
+        at = escalations.stamp(until) if agent.until is not None and until is not None else None
         desk.fact("agent_state", agent=agent.name, state=agent.state.value, reason=agent.reason or None, until=at)
 
 
@@ -42,17 +40,31 @@ def lived(desk: Desk, agent: Agent) -> None:
     agent.ladder = None
     agent.reminded = False
     if agent.state in (AgentState.DOWN, AgentState.PARKED):
-        agent.parks = 0
+        agent.came_back()
         change(desk, agent, AgentHappening.LIVED)
-    desk.touched.add(agent.name)
+    desk.touch(agent.name)
 
 
-def park(desk: Desk, agent: Agent, reason: str) -> None:
-    """Nobody to tell, or the disk refuses: wait, longer each time in a row, and try again by itself."""
+def resume(desk: Desk, agent: Agent) -> None:
+    """A person says it is fit: whatever was held against it is forgotten."""
+    agent.came_back()
+    agent.ladder = None
+    change(desk, agent, AgentHappening.RESUMED)
+    desk.touch(agent.name)
+
+
+def park(desk: Desk, agent: Agent, reason: str) -> float:
+    """Nobody to tell, or the disk refuses: wait, longer each time in a row, and try again by itself.
+
+    Returns the seconds until then. Several messages that come back from one absence are one park.
+    """
+    if agent.state is AgentState.PARKED and agent.until is not None:
+        return max(0.0, agent.until - desk.now.wall)
     wait_s = min(PARK_CAP_S, PARK_BASE_S * 2.0 ** min(agent.parks, 16))
     agent.parks += 1
     change(desk, agent, AgentHappening.WENT_AWAY, reason, desk.now.wall + wait_s)
     desk.alarm("unpark", agent.name, wait_s)
+    return wait_s
 
 
 def target(desk: Desk, about: str) -> str:
@@ -60,18 +72,23 @@ def target(desk: Desk, about: str) -> str:
     leader = desk.agent_called(desk.policy.escalate_to)
     if leader is None or leader == about:
         return USER
-    if desk.book.agents[leader].state in (AgentState.DOWN, AgentState.PARKED, AgentState.PAUSED):
-        return USER
-    return leader
+    return leader if desk.book.agents[leader].state in QUIET else USER
 
 
 def escalate(
-    desk: Desk, agent: str, cause: str, escalation_id: str, summary: str, action: str, delivery: Delivery | None = None
+    desk: Desk,
+    agent: str,
+    cause: str,
+    escalation_id: str,
+    summary: str,
+    action: str,
+    delivery: Delivery | None = None,
+    to: str | None = None,
 ) -> None:
     """Tell someone, once per agent and cause while it is open. A person's inbox also rings (``on_escalation``)."""
     existing = desk.escalations.counted(agent, cause)
     if existing is None:
-        to = target(desk, agent)
+        to = to or target(desk, agent)
         draft = escalations.escalation(escalation_id, to, agent, cause, summary, action, delivery, desk.now.wall)
         existing = OpenEscalation(escalation_id, agent, cause, to, desk.now.wall)
         desk.escalations.open(existing)

@@ -72,13 +72,12 @@ class Completed:
 
     def verdict(self, message_id: str, agent: str, digest: str, now_wall: float) -> Verdict:
         self._forget(now_wall)
-        content = _content_key(message_id, agent, digest)
-        if any(content in one.contents for one in self._slices):
-            return Repeated()
         identity = _id_key(message_id, agent)
-        if any(identity in one.ids for one in self._slices):
-            return SameIdOtherContent()
-        return Fresh()
+        if not any(identity in one.ids for one in self._slices):
+            return Fresh()  # nearly always: one hash, one look through the slices
+        content = _content_key(message_id, agent, digest)
+        seen = any(content in one.contents for one in self._slices)
+        return Repeated() if seen else SameIdOtherContent()
 
     def _slice_for(self, at_wall: float) -> _Slice:
         if not self._slices or at_wall - self._slices[-1].opened_at > self._slice_s:

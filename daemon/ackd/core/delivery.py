@@ -18,7 +18,7 @@ from ackd.core.errors import ImpossibleEvent
 
 
 class State(enum.Enum):
-    """Where a message stands. FINISHING, BURYING and CLAIMING wait for a move on disk, which is the commit."""
+    """Where a message stands. Those in ``MOVING`` wait for a move on disk, which is the commit."""
 
     QUEUED = "queued"  # in queue/<agent>/, waiting for its turn
     CLAIMING = "claiming"  # its move to processed/ was asked for
@@ -64,7 +64,7 @@ class Act(enum.Enum):
 
     NOTHING = "nothing"
     NOTE = "note"  # write the fact down
-    REMEMBER = "remember"  # it came while a move is under way: act on it when that is through
+    REMEMBER = "remember"  # it came while a move is under way: act on it when that is through (the stronger word wins)
     CLAIM = "claim"
     TELL = "tell"
     AWAIT = "await the ack"
@@ -90,7 +90,8 @@ def _late(state: State) -> dict[Happening, tuple[State, Act]]:
     return dict.fromkeys(_LATE, (state, A.NOTHING))
 
 
-_MOVING: Final = (H.SEEN, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED)
+#: What may come in while a move is under way that is already the message's last.
+_MEANWHILE: Final = (H.SEEN, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED)
 
 TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     S.QUEUED: {
@@ -106,12 +107,13 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     },
     S.CLAIMING: {
         **_late(S.CLAIMING),
-        **dict.fromkeys((H.SEEN, H.ACKED, H.DONE, H.REFUSED), (S.CLAIMING, A.REMEMBER)),
+        **dict.fromkeys((H.ACKED, H.DONE, H.REFUSED), (S.CLAIMING, A.REMEMBER)),
+        H.SEEN: (S.CLAIMING, A.NOTE),
         H.CLAIMED: (S.PROCESSING, A.TELL),
         H.LOST: (S.WITHDRAWN, A.END),
         H.DISK_FAILED: (S.QUEUED, A.HOLD),
         H.VANISHED: (S.CLAIMING, A.NOTHING),  # the move finds out by itself
-        H.SPOOL_LOST: (S.CLAIMING, A.NOTHING),
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.CLAIMING, A.NOTHING),
     },
     S.PROCESSING: {
@@ -175,17 +177,18 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     },
     S.FINISHING: {
         **_late(S.FINISHING),
-        **dict.fromkeys(_MOVING, (S.FINISHING, A.NOTHING)),
+        **dict.fromkeys(_MEANWHILE, (S.FINISHING, A.NOTHING)),
         H.MOVED: (S.COMPLETED, A.END),
         H.LOST: (S.COMPLETED, A.END),  # removed by its agent's hand meanwhile
         H.DISK_FAILED: (S.FINISHING, A.AGAIN),
     },
     S.BURYING: {
         **_late(S.BURYING),
-        **dict.fromkeys(_MOVING, (S.BURYING, A.NOTHING)),
+        **dict.fromkeys(_MEANWHILE, (S.BURYING, A.NOTHING)),
         H.DONE: (S.BURYING, A.REMEMBER),
         H.MOVED: (S.DEAD, A.END),
         H.LOST: (S.COMPLETED, A.END),  # its agent completed it while we dug
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.DISK_FAILED: (S.BURYING, A.AGAIN),
     },
     S.DEAD: {
@@ -196,10 +199,11 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     },
     S.REVIVING: {
         **_late(S.REVIVING),
-        **dict.fromkeys(_MOVING, (S.REVIVING, A.NOTHING)),
+        **dict.fromkeys(_MEANWHILE, (S.REVIVING, A.NOTHING)),
+        H.DONE: (S.REVIVING, A.REMEMBER),
         H.MOVED: (S.QUEUED, A.NOTE),
         H.LOST: (S.DEAD, A.NOTHING),
-        H.DISK_FAILED: (S.DEAD, A.NOTHING),
+        H.DISK_FAILED: (S.REVIVING, A.AGAIN),
     },
     S.COMPLETED: {},
     S.WITHDRAWN: {},
@@ -207,6 +211,8 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
 
 #: States in which a message fills a place of its agent's window.
 IN_WINDOW: Final = frozenset({S.CLAIMING, S.PROCESSING, S.DELIVERED, S.ACKED})
+#: States that wait for a move on disk: its answer, and nothing else, says where the file is.
+MOVING: Final = frozenset({S.CLAIMING, S.FINISHING, S.BURYING, S.REVIVING})
 ENDED: Final = frozenset({S.COMPLETED, S.DEAD, S.WITHDRAWN})
 
 #: What a person is told: the moves in between are shown as the state they come from.

@@ -6,7 +6,7 @@ Owns nothing but the emptying of its tray; no decisions are made here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core.book import Book
 from ackd.core.deadlines import Deadlines
@@ -23,8 +23,21 @@ if TYPE_CHECKING:
     from ackd.core.effects import Effect
     from ackd.core.policy import EnginePolicy
 
+#: A message's clocks. All of them stop when its state changes.
+CLOCKS: Final = ("ack", "processing", "task", "retry", "status", "remind", "disk")
 #: What falls due: the kind, and the message's key or the agent's name.
 Alarm: TypeAlias = tuple[str, int | str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A message from ``sender`` that replies to ``about``; ``report``: and completes it. ``old``: it may have been
+    answered with before, so as a mere acknowledgement it counts only for what still waits for one."""
+
+    sender: str
+    about: str
+    report: bool
+    old: bool
 
 
 @dataclass(slots=True)
@@ -48,8 +61,12 @@ class Desk:
     totals: Totals = field(default_factory=Totals)
     now: Now = field(default=Now(0, 0))
     stopping: bool = False
-    #: Agents whose line or window changed: offered work when the event is through.
-    touched: set[str] = field(default_factory=set)
+    #: After a start: files and receipts from before are still being met, and nothing is offered until they are.
+    recovering: bool = False
+    #: Answers met meanwhile, whose question may not have been met yet.
+    answers: list[Answer] = field(default_factory=list)
+    #: Agents whose line or window changed, in order: offered work when the event is through.
+    touched: dict[str, None] = field(default_factory=dict)
     tray: list[Effect] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -70,9 +87,15 @@ class Desk:
     def fact(self, type_: str, /, **data: object) -> None:
         self.tray.append(RecordFact(type_, {key: value for key, value in data.items() if value is not None}))
 
+    def touch(self, agent: str) -> None:
+        self.touched[agent] = None
+
     def alarm(self, kind: str, of: int | str, in_s: float) -> None:
         self.alarms.arm((kind, of), self.now.mono + in_s)
 
     def hush(self, of: int | str, *kinds: str) -> None:
         for kind in kinds:
             self.alarms.disarm((kind, of))
+
+    def hush_all(self, key: int) -> None:
+        self.hush(key, *CLOCKS)

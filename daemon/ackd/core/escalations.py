@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from ackd.core.delivery import State
 from ackd.core.message import MONITOR, Draft, Priority
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class Escalations:
 def derived_id(kind: str, *cause: object) -> str:
     """A Message-ID in the seed's form whose every part comes from the cause."""
     text = "\0".join(map(str, (kind, *cause)))
-    epoch = next((str(part).partition(".")[0] for part in cause if str(part).partition(".")[0].isdigit()), "0")[:12]
+    heads = (str(part).partition(".")[0] for part in cause)
+    epoch = next((head for head in heads if head.isascii() and head.isdecimal()), "0")[:12]
     return f"{epoch}.0.{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=6).hexdigest()}@ignite.local"
 
 
@@ -90,7 +92,7 @@ def escalation(
     return Draft(escalation_id, MONITOR, to, "escalation", Priority.CRITICAL, body, thread_id=thread)
 
 
-def dead_notice(delivery: Delivery, reason: str, wall: float) -> Draft:
+def dead_notice(delivery: Delivery, to: str, reason: str, wall: float) -> Draft:
     message = delivery.message
     body: dict[str, object] = {
         "message_id": message.message_id,
@@ -103,9 +105,7 @@ def dead_notice(delivery: Delivery, reason: str, wall: float) -> Draft:
         "how_to_requeue": f"ackd dead requeue {message.message_id}",
     }
     ident = derived_id("dead_letter", message.message_id, delivery.agent, _life(delivery))
-    return Draft(
-        ident, MONITOR, message.sender, "dead_letter", Priority.HIGH, body, message.thread_id, message.message_id
-    )
+    return Draft(ident, MONITOR, to, "dead_letter", Priority.HIGH, body, message.thread_id, message.message_id)
 
 
 def death_id(delivery: Delivery) -> str:
@@ -127,11 +127,11 @@ def _life(delivery: Delivery) -> int:
 
 
 def _identify(delivery: Delivery) -> dict[str, object]:
-    message = delivery.message
+    message, dying = delivery.message, delivery.state is State.BURYING
     return {
         "message_id": message.message_id,
         "type": message.type,
         "from": message.sender,
         "to": delivery.agent,
-        "file": f"queue/dead_letter/{delivery.place.name}",
+        "file": f"queue/dead_letter/{delivery.place.name}" if dying else f"queue/{delivery.place}",
     }

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackd.core.effects import RecordFact
-from ackd.core.message import Priority
 
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
@@ -42,20 +41,28 @@ def queued(delivery: Delivery, *, recovered: bool) -> RecordFact:
     )
 
 
-def progress(message: Message) -> RecordFact | None:
+def progress(message: Message, *, recovered: bool = False) -> RecordFact | None:
     said = message.progress
     if said is None:
         return None
     data: dict[str, object] = {"agent": message.recipient, "from": message.sender, "message_id": message.message_id}
-    for key, value in (("stage", said.stage), ("percent", said.percent), ("message", said.message)):
-        if value is not None:
-            data[key] = value
-    return RecordFact("progress", {**data, "final": said.final})
+    words = {"stage": said.stage, "percent": said.percent, "message": said.message, "final": said.final}
+    words["recovered"] = True if recovered else None
+    return RecordFact("progress", data | {key: value for key, value in words.items() if value is not None})
 
 
-def work(type_: str, delivery: Delivery, **more: object) -> RecordFact:
+def review_result(delivery: Delivery, *, recovered: bool) -> RecordFact:
     message = delivery.message
-    return RecordFact(type_, about(delivery, message_type=message.type, task_id=message.task_id, **more))
+    flag = True if recovered else None
+    data = about(delivery, **{"from": message.sender}, task_id=message.task_id, recovered=flag)
+    return RecordFact("review_result", data)
+
+
+def work(type_: str, delivery: Delivery, *, in_lane: bool = False, **more: object) -> RecordFact:
+    """``in_lane``: not before what precedes it in the agent's lane, so that no end overtakes its beginning."""
+    message = delivery.message
+    data = about(delivery, message_type=message.type, task_id=message.task_id, **more)
+    return RecordFact(type_, data, lane=delivery.agent if in_lane else None)
 
 
 def is_task(delivery: Delivery) -> bool:
@@ -64,6 +71,3 @@ def is_task(delivery: Delivery) -> bool:
 
 def is_review(delivery: Delivery) -> bool:
     return delivery.message.type == "evaluation_request"
-
-
-LOUD = Priority.CRITICAL

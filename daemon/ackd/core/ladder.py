@@ -47,14 +47,22 @@ def decide(
     last_life: float | None,
     now: float,
     ack_timeout_s: float,
+    *,
+    at_work: bool = False,
 ) -> LadderDecision:
-    """``told_at``: the last telling or nudge. A sign of life since then makes it no silence."""
+    """``told_at``: the last telling or nudge. A sign of life since then makes it no silence.
+
+    ``at_work``: the agent holds acknowledged work of another message. It may be nudged once; the higher rungs interrupt
+    it, and are not for one that works.
+    """
     quiet_since = max(told_at, last_life if last_life is not None else told_at)
     if now < quiet_since + ack_timeout_s:
         return WaitDecision(quiet_since + ack_timeout_s)
     if ladder is not None and ladder.key != key:
         return WaitDecision(now + ack_timeout_s)
     rung = ladder.rung if ladder is not None else 0
+    if at_work and rung >= 1:
+        return WaitDecision(now + ack_timeout_s)
     if rung >= rungs:
         return EndDecision(rungs)
     return ClimbDecision(Ladder(key, rung + 1))

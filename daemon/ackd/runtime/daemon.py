@@ -1,8 +1,8 @@
 """The composition root: everything is made here, started in order, and ended in order.
 
 Start: lock, layout, log, watch (first, so that nothing falls between), recover (the scan), ready. Stop: claim nothing
-more, let what runs finish for ``drain_timeout_s``, end the rest (offered again, uncounted), last lines, unlock. A second
-signal leaves at once; the journal without its last word makes the next start treat it as a crash.
+more, let what runs finish for ``drain_timeout_s``, end the rest (offered again, uncounted), last lines, unlock. A
+second signal leaves at once; the journal without its last word makes the next start treat it as a crash.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import anyio.to_thread
 from ackd import __version__, ports
 from ackd.adapters import exec_runs, root_lock
 from ackd.adapters.clock import SystemClock
-from ackd.adapters.group_flush import GroupFlusher
+from ackd.adapters.group_flush import GroupFlusher, NoFlusher
 from ackd.adapters.inotify_watch import InotifyWatcher
 from ackd.adapters.journal import Journal
 from ackd.adapters.notifier import Notifier
@@ -30,8 +30,10 @@ from ackd.adapters.session_log import SessionLog
 from ackd.adapters.spool import Spool
 from ackd.adapters.systemd import ServiceManager
 from ackd.core.engine import Engine
+from ackd.core.errors import TheirFault, UnknownAgent
 from ackd.core.events import StopRequested
 from ackd.core.message import Folder
+from ackd.dialects import ignite
 from ackd.handlers import Mail
 from ackd.runtime.effect_runner import EffectRunner
 from ackd.runtime.intake import Intake
@@ -48,10 +50,9 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from ackd.adapters.journal import JournalState
     from ackd.config import Config
     from ackd.core.effects import Effect
-    from ackd.core.message import Place
+    from ackd.core.message import Draft, Place, Receipt
     from ackd.ports import Hint, Watcher
     from ackd.site import Site
 
@@ -74,14 +75,19 @@ class Daemon:
         """Runs until a signal. ``RootHeld`` if another daemon serves this root."""
         self._lock = root_lock.hold(self.site.run)
         try:
-            async with anyio.create_task_group() as tasks:
-                self._make(tasks)
-                await self._start(tasks)
-                await self._until_stopped(tasks)
-                await self._stop()
-                tasks.cancel_scope.cancel()
+            await self._serve()
+        except* TheirFault as faults:  # a handler that is not installed, say: its own words, not a group's
+            raise faults.exceptions[0] from None
         finally:
             self._lock.release()
+
+    async def _serve(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            self._make(tasks)
+            await self._start(tasks)
+            await self._stop_asked.wait()
+            await self._stop()
+            tasks.cancel_scope.cancel()
 
     # --- making -----------------------------------------------------------------------------------------------------
     def _make(self, tasks: TaskGroup) -> None:
@@ -95,9 +101,9 @@ class Daemon:
         self._journal = Journal.open(site.state / "journal.ndjson")
         self._engine = Engine(config.engine_policy(), random.Random())  # noqa: S311 - jitter, not a secret
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._commit)
-        self._flusher = GroupFlusher(durable=durable)
+        self._flusher: GroupFlusher | NoFlusher = GroupFlusher() if durable else NoFlusher()
         self._memory = Memory(site.state, self._engine, site.logs)
-        self._stop_asked = anyio.Event()
+        self._stop_asked, self._reason, self._failure = anyio.Event(), "", ""
         self._make_team(tasks)
         self._make_doors(tasks)
 
@@ -109,19 +115,6 @@ class Daemon:
             tasks,
             self.record,
         )
-        self._runner = EffectRunner(
-            spool=self._spool,
-            flusher=self._flusher,
-            record=self.record,
-            journal=self._journal,
-            clock=self.clock,
-            post=self._pump.post,
-            tasks=tasks,
-            endpoint_of=lambda agent: self._team.endpoint(agent),
-            box_of=lambda agent: self._team.box(agent),
-            ring=self._notifier.ring,
-            forget_run=lambda agent, key: self._team.forget_run(agent, key),
-        )
         self._team = Team(
             self.config,
             self.site,
@@ -130,8 +123,19 @@ class Daemon:
             self._pump.post,
             self.record,
             self._read_mail,
-            self._runner.send,
+            self._send,
             self._status,
+        )
+        self._runner = EffectRunner(
+            spool=self._spool,
+            flusher=self._flusher,
+            record=self.record,
+            journal=self._journal,
+            clock=self.clock,
+            post=self._pump.post,
+            tasks=tasks,
+            team=self._team,
+            ring=self._notifier.ring,
         )
 
     def _make_doors(self, tasks: TaskGroup) -> None:
@@ -140,7 +144,7 @@ class Daemon:
             self._engine.desk.book,
             self._pump.post,
             self.record,
-            lambda receipt: self._intake.dig_up(receipt),
+            self._dig_up,
             self._purged,
         )
         self._intake = Intake(
@@ -293,10 +297,6 @@ class Daemon:
         os._exit(128 + number)
 
     # --- stopping ---------------------------------------------------------------------------------------------------
-    async def _until_stopped(self, tasks: TaskGroup) -> None:
-        self._reason, self._failure = "", ""
-        await self._stop_asked.wait()
-
     async def _stop(self) -> None:
         self.service.stopping()
         self._pump.post(StopRequested())
@@ -304,8 +304,7 @@ class Daemon:
             for endpoint in self._team.endpoints():
                 ending.start_soon(endpoint.stop, self.config.daemon.drain_timeout_s)
         with anyio.move_on_after(LAST_WORDS_S):
-            while not (self._runner.idle() and self._pump.idle()):
-                await anyio.sleep(0.01)
+            await self._runner.settled(self._pump.idle)
         self.record("session_end", {"reason": self._failure or self._reason, "totals": self._totals()})
         self._commit()
         self._memory.save()
@@ -340,7 +339,24 @@ class Daemon:
         self.display(type_, data, wall)
 
     def _read_mail(self, place: Place) -> Mail:
-        return Mail.of(self._spool.read(place).data, self._team.join(place.box))
+        data = self._spool.read(place).data
+        message = ignite.decode(data, self._team.join(place.box), extra_types=frozenset(self.config.extra_types))
+        return Mail(
+            message.message_id,
+            message.sender,
+            message.recipient,
+            message.type,
+            message.priority,
+            ignite.split(data).body.decode(),
+            message.thread_id,
+            message.in_reply_to,
+        )
+
+    async def _send(self, draft: Draft) -> None:
+        """For handlers. A name that nobody has is theirs to hear of, not ours to make a directory for."""
+        if self._team.called(draft.recipient) is None:
+            raise UnknownAgent(draft.recipient)
+        await self._runner.send(draft)
 
     def _purged(self, folder: Folder) -> None:
         totals = self._engine.desk.totals
@@ -348,6 +364,9 @@ class Daemon:
             totals.dead = max(0, totals.dead - 1)
         else:
             totals.rejected = max(0, totals.rejected - 1)
+
+    def _dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
+        return self._intake.dig_up(receipt)
 
     def _status(self) -> dict[str, object]:
         return describe(self._engine)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, assert_never
+from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
 
@@ -39,6 +39,16 @@ CLEAN_SLATE: Final[tuple[tuple[str, None], ...]] = tuple(
 )
 
 
+class Roster(Protocol):
+    """Who carries out tellings, and where an agent's mail is put."""
+
+    def endpoint(self, agent: str) -> Endpoint: ...
+
+    def box(self, agent: str) -> str: ...
+
+    def forget_run(self, agent: str, key: int) -> None: ...
+
+
 @dataclass
 class EffectRunner:
     spool: Spool
@@ -48,10 +58,8 @@ class EffectRunner:
     clock: Clock
     post: Post
     tasks: TaskGroup
-    endpoint_of: Callable[[str], Endpoint]
-    box_of: Callable[[str], str]
+    team: Roster
     ring: Callable[[str, bytes], None]
-    forget_run: Callable[[str, int], None]
     _lanes: dict[str, deque[Effect]] = field(default_factory=dict)
     _in_journal: set[int] = field(default_factory=set)
 
@@ -63,8 +71,10 @@ class EffectRunner:
             else:
                 self._begin(lane, effect)
 
-    def idle(self) -> bool:
-        return not self._lanes
+    async def settled(self, nothing_new: Callable[[], bool]) -> None:
+        """Returns when no lane has anything left to do and no answer waits to be heard."""
+        while self._lanes or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
+            await anyio.sleep(0.01)
 
     def _begin(self, lane: str | None, effect: Effect) -> None:
         slow = self._do(effect)
@@ -179,7 +189,7 @@ class EffectRunner:
 
     def _forget(self, effect: effects.ForgetMessage) -> None:
         """A duplicate was never in hand, and its twin still may be."""
-        self.forget_run(effect.lane, effect.key)
+        self.team.forget_run(effect.lane, effect.key)
         self._in_journal.discard(effect.key)
         if effect.end != "duplicate":
             message, now = effect.message, self.clock.now().wall
@@ -203,10 +213,10 @@ class EffectRunner:
                 self.take_in(effect.key, effect.message, effect.place, effect.crashes)
             except OSError as error:
                 self._report("journal", error)
-        self.post(await self.endpoint_of(effect.lane).tell(effect))
+        self.post(await self.team.endpoint(effect.lane).tell(effect))
 
     async def _nudge(self, effect: effects.NudgeAgent) -> None:
-        self.post(await self.endpoint_of(effect.lane).nudge(effect))
+        self.post(await self.team.endpoint(effect.lane).nudge(effect))
 
     async def _write_status(self, effect: effects.WriteStatus) -> None:
         try:
@@ -267,14 +277,14 @@ class EffectRunner:
 
     async def _drop(self, draft: Draft, data: bytes) -> Place:
         name = ignite.file_name(draft.type, int(self.clock.now().wall * 1_000_000))
-        prepared = self.spool.prepare_drop(self.box_of(draft.recipient), name, data)
+        prepared = self.spool.prepare_drop(self.team.box(draft.recipient), name, data)
         try:
             await self.flusher.flush([prepared.temp])
         except BaseException:
             self.spool.abandon(prepared)
             raise
         place = self.spool.commit_drop(prepared)
-        await self.flusher.flush([str(self.spool.path(place).parent)])
+        await self.flusher.flush([f"{self.spool.path(place).parent}/"])
         return place
 
     async def send(self, draft: Draft) -> None:

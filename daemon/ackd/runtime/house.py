@@ -28,7 +28,7 @@ class SystemHandler:
         await ctx.reply(type="message", body={"content": "status", **self._status()})
 
 
-async def queue_monitor(mail: Mail, ctx: Context) -> None:
+async def queue_monitor(mail: Mail, _ctx: Context) -> None:
     """Receipt is all: the engine closes the escalation that this mail replies to."""
     if mail.in_reply_to is None:
         raise Refuse("queue_monitor takes replies to its escalations; this is no reply (no In-Reply-To)")

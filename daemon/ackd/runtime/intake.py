@@ -125,7 +125,7 @@ class Intake:
     async def _wait_until_settled(self, place: Place) -> None:
         """A scan cannot know whether its writer is through: nobody has it open, and it has not changed for a while."""
         try:
-            while not self.spool.settled(place, self.clock.now().wall, self.settle_s):
+            while not self.spool.settled(place, self.clock.now().wall, self.settle_s):  # noqa: ASYNC110 - a look, no event
                 await anyio.sleep(max(self.settle_s / 4, 0.05))
         except FileNotFoundError:
             return

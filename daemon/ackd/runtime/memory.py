@@ -21,7 +21,11 @@ if TYPE_CHECKING:
 
     from ackd.core.engine import Engine
 
-_COUNTED: Final = {"message_completed": "completed", "message_withdrawn": "withdrawn", "message_duplicate": "duplicates"}
+_COUNTED: Final = {
+    "message_completed": "completed",
+    "message_withdrawn": "withdrawn",
+    "message_duplicate": "duplicates",
+}
 
 
 class Memory:
@@ -34,8 +38,9 @@ class Memory:
 
     def load(self) -> None:
         self._load_totals()
-        for item in _read(self._escalations).get("open", []):
-            with contextlib.suppress(TypeError):
+        found = _read(self._escalations).get("open")
+        for item in found if isinstance(found, list) else ():
+            with contextlib.suppress(TypeError):  # another version's, or someone's edit
                 self._engine.desk.escalations.open(OpenEscalation(**item))
         self._written = self._picture()
 

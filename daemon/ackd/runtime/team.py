@@ -20,7 +20,7 @@ from ackd.handlers import load_handler
 from ackd.runtime.house import SystemHandler, queue_monitor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -43,7 +43,7 @@ class Team:
     post: Post
     record: Callable[[str, dict[str, object]], None]
     read_mail: Callable[[Place], Mail]
-    send: Callable[[Draft], object]
+    send: Callable[[Draft], Awaitable[None]]
     status: Callable[[], dict[str, object]]
     _endpoints: dict[str, Endpoint] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Team:
                 agent=name,
                 handler=self._handler(name, table),
                 read=self.read_mail,
-                send=self.send,
+                write=self.send,
                 post=self.post,
                 tasks=self.tasks,
             )

@@ -1,22 +1,20 @@
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from ackd.adapters.spool import reading
 from ackd.adapters.spool.reading import has_settled, read_header_block, read_regular
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG_AGO = 1_000_000_000.0
 
@@ -24,6 +22,10 @@ LONG_AGO = 1_000_000_000.0
 def aged(path: Path, mtime: float = LONG_AGO) -> str:
     os.utime(path, (mtime, mtime))
     return str(path)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
 
 
 def test_a_regular_file_is_read_with_its_facts(tmp_path: Path) -> None:
@@ -49,7 +51,7 @@ def test_the_limit_is_exact(tmp_path: Path) -> None:
 def test_a_sparse_file_of_two_gigabytes_is_refused_unread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with (tmp_path / "m").open("wb") as file:
         file.truncate(2 * 1024**3)
-    monkeypatch.setattr(reading.os, "read", lambda *_: pytest.fail("it was read"))
+    monkeypatch.setattr(os, "read", lambda *_: pytest.fail("it was read"))
     with pytest.raises(BadMessage) as refused:
         read_regular(str(tmp_path / "m"), 1_048_576)
     assert refused.value.code == Rejection.TOO_LARGE
@@ -69,7 +71,7 @@ def test_a_file_that_grows_while_it_is_read(
             path.write_bytes(b"x" * final)
         return status
 
-    monkeypatch.setattr(reading.os, "fstat", fstat_then_grow)
+    monkeypatch.setattr(os, "fstat", fstat_then_grow)
     if fits:
         assert len(read_regular(str(path), 100).data) == final
     else:
@@ -92,7 +94,7 @@ def test_what_is_no_regular_file_is_refused_without_blocking(tmp_path: Path) -> 
 
 
 def test_a_device_is_not_even_opened(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading.os, "open", lambda *_: pytest.fail("it was opened"))
+    monkeypatch.setattr(os, "open", lambda *_: pytest.fail("it was opened"))
     with pytest.raises(BadMessage, match="a device"):
         read_regular("/dev/null", 100)
 
@@ -114,13 +116,13 @@ def test_a_file_swapped_after_the_look_is_still_refused(
             path.mkdir()
         return real_open(name, flags)
 
-    before = len(os.listdir("/proc/self/fd"))
-    monkeypatch.setattr(reading.os, "open", swap_then_open)
+    before = open_files()
+    monkeypatch.setattr(os, "open", swap_then_open)
     with pytest.raises(BadMessage) as refused:
         read_regular(str(path), 100)
     assert refused.value.code == Rejection.NOT_REGULAR
     monkeypatch.undo()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert open_files() == before
 
 
 def test_a_file_that_is_gone_is_said(tmp_path: Path) -> None:
@@ -185,9 +187,9 @@ def test_what_is_no_regular_file_has_settled_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", ["EACCES", "EINVAL", "ENOSYS"])
 def test_without_leases_the_mtime_must_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     def no_lease(*_: object) -> int:
-        raise OSError(getattr(reading.errno, code), code)
+        raise OSError(getattr(errno, code), code)
 
-    monkeypatch.setattr(reading.fcntl, "fcntl", no_lease)
+    monkeypatch.setattr(fcntl, "fcntl", no_lease)
     with (tmp_path / "m").open("wb"):
         assert has_settled(aged(tmp_path / "m"), time.time(), 1)
 

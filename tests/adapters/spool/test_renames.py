@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from typing import TYPE_CHECKING
@@ -102,7 +103,7 @@ def test_a_file_system_that_does_not_know_the_flags_gets_the_fallback(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def unknown(*_: object) -> int:
-        renames.ctypes.set_errno(errno.EINVAL)
+        ctypes.set_errno(errno.EINVAL)
         return -1
 
     monkeypatch.setattr(renames, "_libc_renameat2", lambda: unknown)

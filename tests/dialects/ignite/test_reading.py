@@ -39,6 +39,12 @@ def test_headers_come_in_order_and_as_they_are_spelled() -> None:
     assert listed[-1] == ("X-Last", "")
 
 
+@pytest.mark.parametrize(("written", "read"), [("a\tb", "a b"), ("x" * 300, "x" * 250), ("", None)])
+def test_a_thread_is_something_that_we_can_write_into_messages_of_our_own(written: str, read: str | None) -> None:
+    data = PLAIN.replace(b"Date:", f"X-IGNITE-Thread-ID: {written}\nDate:".encode())
+    assert ignite.decode(data, "leader").thread_id == read
+
+
 # --- the digest -------------------------------------------------------------------------------------------------------
 def digest(data: bytes) -> str:
     return ignite.decode(data, "leader").digest

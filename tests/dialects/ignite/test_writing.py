@@ -65,7 +65,9 @@ def test_a_file_of_a_type_we_no_longer_know_can_still_be_rewritten() -> None:
     assert b"X-IGNITE-Recipient: leader" in ignite.rewrite(data, [("X-IGNITE-Recipient", "leader")])
 
 
-@pytest.mark.parametrize("value", ["a\nX-Evil: 1", "a\r\nX-Evil: 1", "a\rb", "a\0b", "a\x1bb", "a\x85b", "a\u2028b", "a\tb"])
+@pytest.mark.parametrize(
+    "value", ["a\nX-Evil: 1", "a\r\nX-Evil: 1", "a\rb", "a\0b", "a\x1bb", "a\x85b", "a\u2028b", "a\tb"]
+)
 def test_a_newline_in_a_header_value_adds_no_header(value: str) -> None:
     with pytest.raises(BadMessage) as caught:
         ignite.rewrite(PLAIN, [("X-IGNITE-Error-Reason", value)])
@@ -122,7 +124,13 @@ def test_any_value_is_written_as_exactly_one_header_or_refused(value: str) -> No
 # --- build ------------------------------------------------------------------------------------------------------------
 def test_a_new_message_has_the_headers_in_the_seeds_order() -> None:
     data = new(
-        cc=["evaluator"], in_reply_to="a@b", thread_id="t", repository="o/r", issue="4", status="delivered", priority="low"
+        cc=["evaluator"],
+        in_reply_to="a@b",
+        thread_id="t",
+        repository="o/r",
+        issue="4",
+        status="delivered",
+        priority="low",
     )
     assert [name for name, _ in ignite.headers(data)] == [
         "MIME-Version", "Message-ID", "From", "To", "Cc", "Date", "In-Reply-To", "X-IGNITE-Type", "X-IGNITE-Priority",

@@ -47,14 +47,12 @@ def read_regular(path: str, limit: int) -> FileBytes:
         if status.st_size > limit:  # a sparse file of 2 GB is refused here, before a byte is read
             raise _too_large(status.st_size, limit)
         data = os.read(fd, status.st_size + 1)
-        while len(data) > status.st_size:  # it grew since
+        if len(data) > status.st_size:  # it grew since
+            while len(data) <= limit and (more := os.read(fd, limit + 1 - len(data))):
+                data += more
             if len(data) > limit:
                 raise _too_large(len(data), limit)
             status = os.fstat(fd)
-            more = os.read(fd, limit + 1 - len(data))
-            if not more:
-                break
-            data += more
     finally:
         os.close(fd)
     return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)

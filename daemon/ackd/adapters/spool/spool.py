@@ -224,6 +224,10 @@ class Spool:
         self._disk.flush(f"{self._queue}/{box}")
         return place
 
+    def touch(self, place: Place) -> None:
+        """A new arrival time: what is dug up begins a new life, and its second death is not taken for its first."""
+        os.utime(self._path(place), follow_symlinks=False)
+
     # --- putting away and digging up ----------------------------------------------------------------------------------
     def quarantine(self, place: Place, code: str, detail: str, at: str) -> str:
         """Moved to corrupt/ byte for byte, whatever it is, and never opened. Returns its name there."""
@@ -234,6 +238,7 @@ class Spool:
         self.ensure_box(box)
         place = Place(box, Folder.DEAD, plain(name))
         self.rewrite(place, data)
+        self.touch(place)
         return self.move(place, Folder.QUEUE)
 
     def requeue_corrupt(self, name: str) -> Place:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MAX_HEADER_BYTES: Final = 65_536
+#: Of these, kept free for the headers that ackd adds: a message that we accepted can always be given its status.
+RESERVED_BYTES: Final = 16_384
 
 MIME_VERSION: Final = "1.0"
 CONTENT_TYPE: Final = "text/x-yaml; charset=utf-8"
@@ -123,8 +125,8 @@ def _find_blank_line(data: bytes) -> tuple[int, str]:
     end = data.find(blank, 0, MAX_HEADER_BYTES + len(blank))
     if end > 0:
         return end, line_end
-    if data.startswith((b"\n", b"\r\n")):
-        raise bad(Rejection.MISSING_HEADER, "the file begins with a blank line, so it has no headers", 1)
+    if end == 0:
+        raise bad(Rejection.MISSING_HEADER, "the file begins with blank lines, so it has no headers", 1)
     if len(data) > MAX_HEADER_BYTES:
         raise bad(Rejection.HEADER_TOO_LARGE, f"no blank line within {MAX_HEADER_BYTES} bytes")
     if b"\r" in data.replace(b"\r\n", b""):
@@ -168,6 +170,8 @@ def _read_fields(lines: list[str]) -> dict[str, str]:
 def _unusual_key(name: str, line: str, number: int) -> str:
     if line.startswith((" ", "\t")):
         raise bad(Rejection.FOLDED_HEADER, "a folded header line: write each header on one line", number)
+    if not line:  # only the first can be: the next would have ended the block
+        raise bad(Rejection.MISSING_HEADER, "the file begins with a blank line, so it has no headers", number)
     if len(name) == len(line):
         raise bad(Rejection.BAD_HEADER, f"not a header line: {line[:40]!r}", number)
     if name.endswith((" ", "\t")):

@@ -18,6 +18,7 @@ from ackd.dialects.ignite.form import CONTROL, split, split_head
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MAX_THREAD_ID: Final = 250
 _STATUSES: Final = {status.value: status for status in Status}
 
 
@@ -25,7 +26,7 @@ def decode(data: bytes, recipient: str, *, extra_types: frozenset[str] = frozens
     """The message that lies in ``recipient``'s directory: the directory is the address, To is only what was meant."""
     raw = split(data)
     fields = raw.fields
-    if not plainly_right(fields):
+    if not plainly_right(raw):
         for fault in faults(raw, extra_types):
             raise fault
     body = raw.body
@@ -37,11 +38,16 @@ def decode(data: bytes, recipient: str, *, extra_types: frozenset[str] = frozens
         type=kind,
         priority=PRIORITIES[fields["x-ignite-priority"]],
         digest=_digest(fields, body),
-        thread_id=fields.get("x-ignite-thread-id") or None,
+        thread_id=_thread(fields.get("x-ignite-thread-id", "")),
         in_reply_to=bare_id(fields.get("in-reply-to", "")) or None,
         task_id=task_id(body),
         progress=progress(body) if kind == "progress_update" else None,
     )
+
+
+def _thread(value: str) -> str | None:
+    # It is copied into messages of our own, so it must be writable: one line, no TAB, of a sane length.
+    return value.replace("\t", " ")[:MAX_THREAD_ID] or None
 
 
 def headers(data: bytes) -> list[tuple[str, str]]:

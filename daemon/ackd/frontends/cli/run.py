@@ -1,7 +1,7 @@
 """``ackd run``: the daemon in the foreground.
 
-On a terminal one line per fact, coloured; elsewhere one JSON object per fact, so that a service manager's journal can be
-searched. ``--quiet`` leaves out the ordinary life of messages: the session log has it anyway.
+On a terminal one line per fact, coloured; elsewhere one JSON object per fact, so that a service manager's journal can
+be searched. ``--quiet`` leaves out the ordinary life of messages: the session log has it anyway.
 """
 
 from __future__ import annotations
@@ -27,8 +27,15 @@ ROUTINE: Final = frozenset(
 
 @click.command(short_help="Run the daemon in the foreground.")
 @click.option("--quiet", "-q", is_flag=True, help="Leave out the ordinary life of messages.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["auto", "lines", "json"]),
+    default="auto",
+    help="lines for people, json for programs (default: by whether stdout is a terminal).",
+)
 @site_options
-def run(site: Site, *, quiet: bool, as_json: bool) -> None:
+def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
     """Run the daemon in the foreground until SIGTERM or Ctrl-C.
 
     The first signal lets running deliveries finish (drain_timeout_s); a second one leaves at once, and what still runs
@@ -42,7 +49,8 @@ def run(site: Site, *, quiet: bool, as_json: bool) -> None:
 
     config = load_site(site)
     config.require_built()
-    show = structured(sys.stdout) if as_json or not sys.stdout.isatty() else TerminalView(sys.stdout).show
+    for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
+    show = TerminalView(sys.stdout).show if for_people else structured(sys.stdout)
     anyio.run(Daemon(config, site, _quietly(show) if quiet else show).serve)
 
 

@@ -188,6 +188,10 @@ def read_body(site: Site, body: str | None, body_file: str | None) -> str:
 
 def checked_body(kind: str, text: str) -> str:
     """The body as it will be written, proven right for its type."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of an argument that are no UTF-8; yaml would write a question mark for them
+        raise Failure(BAD_DATA, "the body is not UTF-8") from None
     if kind == "message" and not _has_content(text):
         return _as_content(text)
     from ackd.dialects import body_shapes, yaml_body

@@ -1,0 +1,5 @@
+"""``python -m ackd`` is ``ackd``."""
+
+from ackd.frontends.cli.main import main
+
+main()

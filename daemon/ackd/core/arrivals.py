@@ -1,0 +1,228 @@
+"""What it means that a file came, or went.
+
+A new file is a message for one agent, and may say something beyond itself: an answer, progress, a review's result, one
+more turn of a loop. A file met at a start is one of ours from before. Refuses to know how files are found or read
+(runtime/intake.py, runtime/recovery.py).
+
+After a start nothing is offered until files and receipts from before have been met: a message that its agent finished
+while we were away must not be told again because its receipt is read a moment later.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackd.core import calling, facts
+from ackd.core.acts import apply, line_up, sweep, watch_silence
+from ackd.core.dedup import Repeated, SameIdOtherContent
+from ackd.core.delivery import SHOWN, Happening, State
+from ackd.core.desk import Answer
+from ackd.core.effects import RecordFact
+from ackd.core.errors import ImpossibleEvent
+from ackd.core.escalations import derived_id
+from ackd.core.message import MONITOR, Folder, Standing, Status
+
+if TYPE_CHECKING:
+    from ackd.core import events
+    from ackd.core.book import Delivery
+    from ackd.core.desk import Desk
+
+H, S = Happening, State
+
+#: Recovery is over when nothing from before has been met for this long.
+HEAR_OUT_S: Final = 0.25
+#: A reply of one of these types is a report: it completes what it answers. Any other reply acknowledges it.
+REPORT_TYPES: Final = frozenset(
+    "strategy_response architecture_response task_completed evaluation_result improvement_completed".split()
+)
+
+
+def arrived(desk: Desk, event: events.Arrived) -> None:
+    message, place = event.message, event.place
+    if message.recipient not in desk.book.agents:
+        raise ImpossibleEvent("engine", f"nobody called {message.recipient}", f"arrival of {place}")
+    if desk.book.at(place) is not None or _is_our_own_move(desk, event):
+        return  # a hint that came twice, or before the answer to the move it tells of
+    delivery = desk.book.open(message, place, min(event.arrived_at, desk.now.wall), met_at=desk.now.wall)
+    if place.folder is Folder.DEAD:  # looked up because someone asked for it
+        delivery.state, delivery.late = S.DEAD, True
+        return
+    if event.recovered:
+        hear_out(desk)
+    desk.put(facts.queued(delivery, recovered=event.recovered))
+    if _is_repeat(desk, delivery):
+        return
+    _heard(desk, delivery, recovered=event.recovered)
+    if place.folder is Folder.PROCESSED:
+        _resume(desk, delivery, event)
+    else:
+        line_up(desk, delivery)
+
+
+def _is_our_own_move(desk: Desk, event: events.Arrived) -> bool:
+    moving = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}.get(event.place.folder)
+    same = desk.book.of_id(event.message.message_id, event.message.recipient)
+    return any(d.state is moving and d.place.name == event.place.name for d in same)
+
+
+def _is_repeat(desk: Desk, delivery: Delivery) -> bool:
+    """Same id, recipient and content: put away unworked. Same id, other content: served, with a warning."""
+    message = delivery.message
+    others = [d for d in desk.book.of_id(message.message_id, delivery.agent) if d is not delivery]
+    # One that is dying or dead is no reason not to try: its sender sent it once more.
+    open_ones = [d for d in others if d.state not in (S.BURYING, S.DEAD) and not d.duplicate]
+    twin = next((d for d in open_ones if d.message.digest == message.digest), None)
+    verdict = desk.completed.verdict(message.message_id, delivery.agent, message.digest, desk.now.wall)
+    if twin is not None or isinstance(verdict, Repeated):
+        delivery.duplicate = True
+        apply(desk, delivery, H.DONE, SHOWN[twin.state] if twin else "completed")
+        return True
+    copied = any(d.message.digest != message.digest for d in others)
+    if copied or isinstance(verdict, SameIdOtherContent):
+        warning = "another message has the same Message-ID and other content; both are delivered"
+        desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
+    return False
+
+
+# --- what it says beyond itself ---------------------------------------------------------------------------------------
+def _heard(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
+    message, claimed = delivery.message, delivery.place.folder is Folder.PROCESSED
+    sender = desk.agent_called(message.sender)
+    report = message.type in REPORT_TYPES
+    if sender is not None and message.in_reply_to is not None and (report or not (recovered and claimed)):
+        desk.answers.append(Answer(sender, message.in_reply_to, report=report, old=recovered))
+    if not (recovered and claimed):  # else the session before has written it down
+        _write_down(desk, delivery, recovered=recovered)
+    if recovered:
+        return
+    settle_answers(desk)
+    if sender is not None and message.sender != MONITOR:
+        calling.lived(desk, desk.book.agents[sender])
+        _count_bounce(desk, delivery, sender)
+
+
+def _write_down(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
+    said = facts.progress(delivery.message, recovered=recovered)
+    if said is not None:
+        desk.put(said)
+    if delivery.message.type == "evaluation_result":
+        desk.put(facts.review_result(delivery, recovered=recovered))
+
+
+def settle_answers(desk: Desk) -> None:
+    """What was answered is acknowledged or, by a report, completed."""
+    if desk.recovering:
+        return  # the question may not have been met yet
+    answers, desk.answers = desk.answers, []
+    for answer in answers:
+        asked = desk.book.addressed(answer.about, answer.sender)
+        if asked is None:
+            continue
+        if answer.report:
+            apply(desk, asked, H.DONE, "a report in reply")
+        elif not answer.old or asked.state is S.DELIVERED:
+            apply(desk, asked, H.ACKED, "a reply")
+
+
+def _count_bounce(desk: Desk, delivery: Delivery, sender: str) -> None:
+    about = delivery.message.thread_id or delivery.message.task_id
+    count = desk.loops.saw(about, sender, delivery.agent) if about else None
+    if about is None or count is None:
+        return
+    a, b = sorted((sender, delivery.agent))
+    desk.fact("loop_detected", a=a, b=b, about=about, count=count)
+    calling.escalate(
+        desk,
+        delivery.agent,
+        f"loop:{about}"[:200],
+        derived_id("loop", about, a, b),
+        f"{a} and {b} sent {about} back and forth {count} times, {count} of {count} bounces since it began (100%); "
+        f"the newest is queue/{delivery.place.box}/{delivery.place.name}:1",
+        f"Decide for them: answer one of the two, or pause it. `ackd tail --message {delivery.message.message_id}`",
+        delivery,
+    )
+
+
+# --- from before ------------------------------------------------------------------------------------------------------
+def hear_out(desk: Desk) -> None:
+    desk.recovering = True
+    desk.alarm("heard out", "", HEAR_OUT_S)
+
+
+def recovered(desk: Desk) -> None:
+    desk.recovering = False
+    settle_answers(desk)
+
+
+def _resume(desk: Desk, delivery: Delivery, event: events.Arrived) -> None:
+    """A file met in processed/: our own from before a restart, or dropped there by someone (served like any other).
+
+    Only the scan at start believes the header's status: who drops a file there with one copied an old file.
+    """
+    policy = desk.book.agents[delivery.agent].policy
+    standing = event.standing if event.recovered and event.standing is not None else Standing()
+    delivery.retries, delivery.crashes = standing.retry_count, event.crashes
+    desk.book.set_state(delivery, S.RETRYING)
+    if event.crashes > policy.crash_limit:
+        apply(desk, delivery, H.EXHAUSTED, f"poison: ackd itself died {event.crashes} times with it in hand")
+    elif event.run_alive or (standing.status in (Status.DELIVERED, Status.ACKED) and not policy.volatile):
+        _carry_on(desk, delivery, standing, run_alive=event.run_alive)
+    elif standing.status is Status.RETRYING:
+        wait_s = (standing.next_retry_at or 0) - desk.now.wall
+        desk.alarm("retry", delivery.key, min(max(0.0, wait_s), policy.backoff_cap_s))
+    else:
+        line_up(desk, delivery)
+
+
+def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: bool) -> None:
+    """It was told before the restart: its clock runs on from then."""
+    policy = desk.book.agents[delivery.agent].policy
+    waited_s = max(0.0, desk.now.wall - standing.processed_at) if standing.processed_at is not None else 0.0
+    delivery.tells, delivery.assigned, delivery.seen = 1, True, run_alive
+    delivery.told_at = delivery.first_told_at = desk.now.mono - waited_s
+    if standing.status is Status.ACKED:
+        delivery.seen = delivery.started = True
+        desk.book.set_state(delivery, S.ACKED)
+        desk.alarm("task", delivery.key, max(0.0, policy.task_timeout_s - waited_s))
+    else:
+        desk.book.set_state(delivery, S.DELIVERED)
+        watch_silence(desk, delivery, waited_s)
+
+
+# --- gone -------------------------------------------------------------------------------------------------------------
+def vanished(desk: Desk, event: events.Vanished) -> None:
+    gone = desk.book.at(event.place)
+    if gone is None:
+        return
+    if event.moved_to is not None:
+        sweep(desk, gone, f"moved by hand to {event.moved_to}")
+    else:
+        apply(desk, gone, H.VANISHED)
+
+
+def quarantined(desk: Desk, event: events.Quarantined) -> None:
+    place, code, detail = event.place, event.code, event.detail
+    desk.totals.rejected += 1
+    desk.fact("message_rejected", file=str(place), agent=place.box, code=code, reason=detail, kept_as=event.kept_as)
+    known = desk.book.at(place)
+    if known is not None:  # it was readable once, and someone wrote over it
+        sweep(desk, known, f"overwritten with what is no message ({code}): quarantined as {event.kept_as}")
+
+
+def spool_lost(desk: Desk, event: events.SpoolLost) -> None:
+    gone = [d for place in event.places if (d := desk.book.at(place)) is not None]
+    names = [str(place) for place in event.places]
+    desk.fact("spool_lost", agent=event.box, files=names)
+    for delivery in gone:
+        sweep(desk, delivery, "spool_lost: its directory was removed or replaced")
+    agent = desk.agent_called(event.box)
+    if agent is not None and names:
+        calling.escalate(
+            desk,
+            agent,
+            "spool_lost",
+            derived_id("spool_lost", event.box, int(desk.now.wall)),
+            f"queue/{event.box}:1 was removed or replaced by someone: {len(names)} of its {len(names)} files (100%) "
+            f"went with it, for {agent}",
+            "Find out what removed it (git clean?). `ackd tail --type spool_lost` lists the files",
+        )

@@ -1,0 +1,58 @@
+"""What ackd writes into a message file's headers, and how it writes time there.
+
+Owns the names and values of the delivery headers (ignite-mime, "Headers"); ``None`` removes one. Refuses to know how a
+file is rewritten. Cannot fail.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from ackd.core.book import Delivery
+
+Headers: TypeAlias = tuple[tuple[str, str | None], ...]
+
+
+def in_hand(status: str, wall: float) -> Headers:
+    """Told or acknowledged. Retry-Count stays: a restart goes on counting from it."""
+    return (
+        ("X-IGNITE-Status", status),
+        ("X-IGNITE-Processed-At", local_seconds(wall)),
+        ("X-IGNITE-Next-Retry-After", None),
+    )
+
+
+def retrying(delivery: Delivery, due: float) -> Headers:
+    return (
+        ("X-IGNITE-Status", "retrying"),
+        ("X-IGNITE-Retry-Count", str(delivery.retries)),
+        ("X-IGNITE-Next-Retry-After", precise(due)),
+    )
+
+
+def tombstone(delivery: Delivery, wall: float) -> Headers:
+    return (
+        ("X-IGNITE-Status", None),
+        ("X-IGNITE-Next-Retry-After", None),
+        ("X-IGNITE-Error-Reason", one_line(delivery.reason)),
+        ("X-IGNITE-Error-At", local_seconds(wall)),
+        ("X-IGNITE-Retry-Count", str(delivery.retries)),
+        ("X-IGNITE-Recipient", delivery.agent),
+    )
+
+
+def local_seconds(wall: float) -> str:
+    """As ``date -Iseconds`` prints it."""
+    return datetime.fromtimestamp(wall).astimezone().isoformat(timespec="seconds")
+
+
+def precise(wall: float) -> str:
+    """To the millisecond: a restart in the middle of a retry keeps its time."""
+    return datetime.fromtimestamp(wall).astimezone().isoformat(timespec="milliseconds")
+
+
+def one_line(text: str) -> str:
+    """Fit for a header: no control characters, bounded."""
+    return "".join(ch if ch.isprintable() else " " for ch in text)[:500].strip() or "unknown"

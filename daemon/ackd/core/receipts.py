@@ -1,0 +1,84 @@
+"""What a receipt does, and how long its file is kept.
+
+A receipt is dropped only when what it says is on disk some other way: an ack when the status is written, a done when
+the file is archived. Until then it is read again after a crash, and says the same again. A hint may come twice; a
+receipt is heard once. Refuses to know how receipts are written or read.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackd.core import calling, endings, facts
+from ackd.core.acts import apply, fail
+from ackd.core.arrivals import hear_out
+from ackd.core.delivery import MOVING, Happening, State
+from ackd.core.effects import DropReceipt, RecordFact
+from ackd.core.message import Receipt, ReceiptKind
+
+if TYPE_CHECKING:
+    from ackd.core.book import Delivery
+    from ackd.core.desk import Desk
+
+H, S = Happening, State
+
+_HAPPENS: Final = {
+    ReceiptKind.SEEN: H.SEEN,
+    ReceiptKind.ACK: H.ACKED,
+    ReceiptKind.DONE: H.DONE,
+    ReceiptKind.REFUSE: H.REFUSED,
+    ReceiptKind.DEFER: H.FAILED,
+    ReceiptKind.REQUEUE: H.REQUEUED,
+}
+
+
+def heard(desk: Desk, receipt: Receipt) -> None:
+    if desk.recovering:
+        hear_out(desk)
+    agent = desk.agent_called(receipt.agent) if receipt.agent else None
+    delivery = _meant(desk, receipt, agent) if agent else None
+    happening = _HAPPENS.get(receipt.kind)
+    if delivery is None or happening is None:
+        _drop_unknown(desk, receipt, agent)
+    elif receipt.name not in delivery.heard:
+        _believe(desk, delivery, receipt, happening)
+    if agent is not None and (letter := desk.book.dead_one(receipt.message_id, agent)) is not None:
+        endings.put_back(desk, letter)  # looked up for this receipt, which has changed nothing
+
+
+def _meant(desk: Desk, receipt: Receipt, agent: str) -> Delivery | None:
+    letter = desk.book.dead_one(receipt.message_id, agent) if receipt.kind is ReceiptKind.REQUEUE else None
+    return letter or desk.book.addressed(receipt.message_id, agent)
+
+
+def _drop_unknown(desk: Desk, receipt: Receipt, agent: str | None) -> None:
+    desk.fact(
+        "message_warning",
+        message_id=receipt.message_id,
+        agent=agent or receipt.agent,
+        warning=f"{receipt.kind.value} for a message that is not open here",
+    )
+    desk.put(DropReceipt(agent or receipt.agent or "", receipt.name))
+
+
+def _believe(desk: Desk, delivery: Delivery, receipt: Receipt, happening: Happening) -> None:
+    delivery.heard.add(receipt.name)
+    delivery.receipts.append(receipt.name)
+    said = f"ackd {receipt.kind.value}" + (f": {receipt.reason}" if receipt.reason else "")
+    if happening is H.REQUEUED and delivery.state not in (S.DEAD, S.REVIVING):
+        warning = f"requeue: it is not dead but {delivery.state.value}"
+        desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
+    if happening is H.FAILED:
+        fail(desk, delivery, happening, said)
+    else:
+        apply(desk, delivery, happening, said)
+    if happening not in (H.SEEN, H.REQUEUED):
+        calling.lived(desk, desk.book.agents[delivery.agent])
+    if delivery.state not in MOVING or happening in (H.SEEN, H.FAILED):
+        _drop_now(desk, delivery, receipt.name)
+
+
+def _drop_now(desk: Desk, delivery: Delivery, name: str) -> None:
+    if name in delivery.receipts:
+        delivery.receipts.remove(name)
+        desk.put(DropReceipt(delivery.agent, name))

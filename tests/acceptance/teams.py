@@ -1,0 +1,212 @@
+"""A real team for acceptance tests: a directory, a config, and the real daemon as a process.
+
+``Team`` writes the config, starts ``ackd run``, waits for what the session log says, and ends only what it started.
+Nothing here sleeps for a fixed time: every wait is for a fact, with a deadline.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+PATIENCE_S = 20.0
+
+#: Waits short enough for tests; everything else is the default.
+QUICK = """
+[watch]
+settle_s = 0.1
+reconcile_interval_s = 1
+
+[daemon]
+drain_timeout_s = 5
+stop_timeout_s = 1
+"""
+
+
+class Team:
+    """One root and at most one daemon on it."""
+
+    def __init__(self, place: Path, agents: str = "", *, top: str = "", delivery: str = "", quick: str = QUICK) -> None:
+        self.place = place
+        self.root = place / ".ackd"
+        place.mkdir(parents=True, exist_ok=True)
+        backoff = "" if "backoff_base_s" in delivery else "backoff_base_s = 0.05\nbackoff_cap_s = 0.2\n"
+        config = f"{top}\n[delivery]\n{backoff}{delivery}\n{quick}\n{agents}"
+        (place / "ackd.toml").write_text(config)
+        self.process: subprocess.Popen[bytes] | None = None
+
+    # --- processes --------------------------------------------------------------------------------------------------
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith("ACKD_")}
+        bin_dir = str(Path(sys.executable).parent)
+        return kept | {"PATH": f"{bin_dir}{os.pathsep}{kept.get('PATH', os.defpath)}"}
+
+    def start(self, *, ready: bool = True, **popen: Any) -> None:
+        before = len(self.facts("session_start"))
+        with (self.place / "daemon.out").open("ab") as out:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "ackd", "run"],
+                cwd=self.place,
+                env=self.environment,
+                stdout=out,
+                stderr=out,
+                **popen,
+            )
+        if ready:
+            self.until(lambda: len(self.facts("session_start")) > before and self.status_pid() == self.pid)
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def status_pid(self) -> int | None:
+        try:
+            found = json.loads((self.root / "run/status.json").read_text())
+        except (OSError, ValueError):
+            return None
+        pid = found["daemon"]["pid"]
+        return pid if isinstance(pid, int) else None
+
+    def kill(self) -> None:
+        """kill -9, as a crash."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+        self.process = None
+
+    def stop(self) -> int:
+        assert self.process is not None
+        self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(PATIENCE_S)
+        self.process = None
+        return code
+
+    def ackd(
+        self, *words: str, stdin: str | None = None, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ackd", *words],
+            cwd=self.place,
+            env=self.environment | (env or {}),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def send(self, to: str, *words: str, body: str = "hello") -> str:
+        """The message's id. The command must succeed."""
+        done = self.ackd("send", to, "--body", body, "--json", *words)
+        assert done.returncode == 0, done.stderr
+        message_id = json.loads(done.stdout)["message_id"]
+        assert isinstance(message_id, str)
+        return message_id
+
+    def drop(self, box: str, data: bytes, name: str, folder: str = "") -> Path:
+        """As a foreign writer does it: under a temporary name, then renamed in."""
+        directory = self.root / "queue" / box / folder
+        directory.mkdir(parents=True, exist_ok=True)
+        temp = directory / f".{name}.tmp"
+        temp.write_bytes(data)
+        return temp.rename(directory / name)
+
+    # --- what happened ------------------------------------------------------------------------------------------------
+    def lines(self) -> list[dict[str, Any]]:
+        found = []
+        for path in sorted((self.root / "logs").glob("session-*.ndjson"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
+            for raw in path.read_bytes().splitlines():
+                with contextlib.suppress(ValueError):
+                    found.append(json.loads(raw))
+        return found
+
+    def facts(self, *types: str, message: str | None = None, agent: str | None = None) -> list[dict[str, Any]]:
+        return [
+            line["data"]
+            for line in self.lines()
+            if (not types or line["type"] in types)
+            and (message is None or line["data"].get("message_id") == message)
+            and (agent is None or line["data"].get("agent") == agent)
+        ]
+
+    def types_of(self, message: str) -> list[str]:
+        return [line["type"] for line in self.lines() if line["data"].get("message_id") == message]
+
+    def until(self, holds: Callable[[], Any], patience_s: float = PATIENCE_S) -> Any:
+        deadline = time.monotonic() + patience_s
+        while not (answer := holds()):
+            if self.process is not None and self.process.poll() is not None:
+                raise AssertionError(f"the daemon ended: {self.output()}")
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not within {patience_s} s; log:\n{self.story()}\n{self.output()[-2000:]}")
+            time.sleep(0.02)
+        return answer
+
+    def fact(self, *types: str, message: str | None = None, agent: str | None = None) -> dict[str, Any]:
+        """Wait for a fact, and return its data."""
+        found: list[dict[str, Any]] = self.until(lambda: self.facts(*types, message=message, agent=agent))
+        return found[0]
+
+    def story(self) -> str:
+        return "\n".join(f"{line['type']} {line['data']}" for line in self.lines()[-60:])
+
+    def output(self) -> str:
+        return (self.place / "daemon.out").read_text(errors="replace") if (self.place / "daemon.out").exists() else ""
+
+    def files(self, folder: str) -> list[str]:
+        directory = self.root / folder
+        return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+
+
+@contextlib.contextmanager
+def running(team: Team) -> Iterator[Team]:
+    """The daemon runs inside; whatever happens, nothing that was started is left."""
+    team.start()
+    try:
+        yield team
+    finally:
+        if team.process is not None:
+            team.process.terminate()
+            try:
+                team.process.wait(PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                team.process.kill()
+                team.process.wait()
+
+
+def mime(
+    *,
+    sender: str = "user",
+    to: str = "leader",
+    kind: str = "message",
+    message_id: str = "1770263544.12345.abcdef@ignite.local",
+    body: str = 'content: "hello"\n',
+    priority: str = "normal",
+    extra: str = "",
+) -> bytes:
+    """A message as an IGNITE agent writes it."""
+    return (
+        "MIME-Version: 1.0\n"
+        f"Message-ID: <{message_id}>\n"
+        f"From: {sender}\n"
+        f"To: {to}\n"
+        "Date: Mon, 16 Nov 2026 12:00:00 +0000\n"
+        f"X-IGNITE-Type: {kind}\n"
+        f"X-IGNITE-Priority: {priority}\n"
+        f"{extra}"
+        "Content-Type: text/x-yaml; charset=utf-8\n"
+        "Content-Transfer-Encoding: 8bit\n"
+        f"\n{body}"
+    ).encode()

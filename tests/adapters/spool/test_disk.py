@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.spool import disk as disk_module
+from ackd.adapters.spool.disk import Disk
+from ackd.adapters.spool.renames import rename_noreplace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DISK = Disk(durable=False)
+
+
+def test_directories_are_private_and_made_with_their_parents(tmp_path: Path) -> None:
+    DISK.make_directory(f"{tmp_path}/a/b/c")
+    DISK.make_directory(f"{tmp_path}/a/b/c")
+    for directory in ("a", "a/b", "a/b/c"):
+        assert (tmp_path / directory).stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_what_is_no_real_directory_is_refused(tmp_path: Path, kind: str) -> None:
+    if kind == "file":
+        (tmp_path / "a").touch()
+    else:
+        (tmp_path / "elsewhere").mkdir()
+        (tmp_path / "a").symlink_to("elsewhere")
+    with pytest.raises(NotADirectoryError):
+        DISK.make_directory(f"{tmp_path}/a")
+
+
+def test_a_missing_directory_is_made_and_a_missing_file_is_said(tmp_path: Path) -> None:
+    (tmp_path / "m").write_bytes(b"x")
+    assert DISK.move(f"{tmp_path}/m", f"{tmp_path}/archive/day/box", "m") == "m"
+    with pytest.raises(FileNotFoundError):
+        DISK.move(f"{tmp_path}/m", f"{tmp_path}/nowhere", "m")
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_a_temporary_file_that_cannot_be_finished_is_not_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(fd: int, data: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        DISK.write_temporary(str(tmp_path), b"x")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_new_file_is_private_and_hidden(tmp_path: Path) -> None:
+    DISK.write_temporary(str(tmp_path), b"x" * 10)
+    (made,) = tmp_path.iterdir()
+    assert made.name.startswith(".")
+    assert (made.read_bytes(), made.stat().st_mode & 0o777) == (b"x" * 10, 0o600)
+
+
+class TestAcrossFileSystems:
+    @pytest.fixture(autouse=True)
+    def two_file_systems(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        real = rename_noreplace
+
+        def across(source: str, target: str) -> None:
+            if os.path.dirname(source) != os.path.dirname(target):  # noqa: PTH120
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source)
+            real(source, target)
+
+        monkeypatch.setattr(disk_module, "rename_noreplace", across)
+        (tmp_path / "a").mkdir()
+        (tmp_path / "b").mkdir()
+
+    def test_a_file_is_copied_flushed_and_only_then_removed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source, real_fsync, synced = tmp_path / "a" / "m.mime", os.fsync, []
+
+        def fsync(fd: int) -> None:
+            assert source.exists()
+            synced.append(os.readlink(f"/proc/self/fd/{fd}"))  # noqa: PTH115
+            real_fsync(fd)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        source.write_bytes(b"x" * 200_000)
+        source.chmod(0o640)
+        os.utime(source, (5, 7))
+        (tmp_path / "b" / "m.mime").write_bytes(b"older")
+        assert Disk(durable=True).move(str(source), f"{tmp_path}/b", "m.mime") == "m-1.mime"
+        copy = tmp_path / "b" / "m-1.mime"
+        assert (copy.stat().st_size, copy.stat().st_mode & 0o777, copy.stat().st_mtime) == (200_000, 0o640, 7)
+        assert synced[-1] == str(tmp_path / "b")
+        assert not source.exists()
+        assert sorted(p.name for p in (tmp_path / "b").iterdir()) == ["m-1.mime", "m.mime"]
+
+    def test_a_failed_copy_leaves_the_original_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def broken(fd: int) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(os, "fsync", broken)
+        (tmp_path / "a" / "m").write_bytes(b"x")
+        with pytest.raises(OSError, match="Input/output"):
+            Disk(durable=True).move(f"{tmp_path}/a/m", f"{tmp_path}/b", "m")
+        assert (tmp_path / "a" / "m").read_bytes() == b"x"
+        assert list((tmp_path / "b").iterdir()) == []
+
+    def test_a_fifo_stays_where_it_is(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "a" / "fifo")
+        with pytest.raises(OSError, match="cross-device"):
+            DISK.move(f"{tmp_path}/a/fifo", f"{tmp_path}/b", "fifo")
+        assert (tmp_path / "a" / "fifo").is_fifo()

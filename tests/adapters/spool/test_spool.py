@@ -1,0 +1,418 @@
+from __future__ import annotations
+
+import datetime as dt
+import errno
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.spool import Spool
+from ackd.core.errors import BadMessage, BadName
+from ackd.core.message import Folder, Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = "2026-11-16T01:02:03Z"
+TODAY = "20261116"
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Spool:
+    made = Spool(tmp_path / "root", max_message_bytes=1000, durable=True)
+    made.ensure_layout()
+    made.ensure_box("leader")
+    return made
+
+
+def put(spool: Spool, name: str = "task_1.mime", data: bytes = b"x", folder: Folder = Folder.QUEUE) -> Place:
+    place = Place("leader", folder, name)
+    spool.path(place).write_bytes(data)
+    os.utime(spool.path(place), (5, 7))
+    return place
+
+
+def names(spool: Spool, folder: Folder) -> list[str]:
+    """Everything in that directory of leader's, hidden files too."""
+    directory = spool.path(Place("leader", folder, "x")).parent
+    return sorted(p.name for p in directory.iterdir() if p.name != "processed")
+
+
+# --- layout -----------------------------------------------------------------------------------------------------------
+def test_the_layout_is_the_documented_one_and_private(tmp_path: Path, spool: Spool) -> None:
+    root = tmp_path / "root"
+    found = {str(p.relative_to(root)) for p in root.rglob("*")}
+    assert found == {
+        "queue", "queue/dead_letter", "queue/corrupt", "queue/leader", "queue/leader/processed", "receipts", "archive",
+        "logs", "state", "state/runs", "run",
+    }  # fmt: skip
+    assert {p.stat().st_mode & 0o777 for p in [root, *root.rglob("*")]} == {0o700}
+    spool.ensure_layout()
+
+
+@pytest.mark.parametrize("name", ["dead_letter", "corrupt", "processed", "../etc", ".x", "", "a/b"])
+def test_a_name_no_agent_can_have_gets_no_box(spool: Spool, name: str) -> None:
+    with pytest.raises(BadName):
+        spool.ensure_box(name)
+    with pytest.raises(BadName):
+        spool.prepare_drop(name, "m.mime", b"")
+
+
+def test_every_place_has_its_path(tmp_path: Path, spool: Spool) -> None:
+    root = tmp_path / "root"
+    expected = {
+        Folder.QUEUE: ("m.mime", root / "queue/leader/m.mime"),
+        Folder.PROCESSED: ("m.mime", root / "queue/leader/processed/m.mime"),
+        Folder.DEAD: ("m.mime", root / "queue/dead_letter/m.mime"),
+        Folder.CORRUPT: ("m.mime", root / "queue/corrupt/m.mime"),
+        Folder.ARCHIVE: ("20261116/m.mime", root / "archive/20261116/leader/m.mime"),
+    }
+    assert expected.keys() == set(Folder)
+    for folder, (name, path) in expected.items():
+        assert spool.path(Place("leader", folder, name)) == path
+
+
+@pytest.mark.parametrize("folder", list(Folder))
+@pytest.mark.parametrize(("box", "name"), [("leader", "../x"), ("leader", ".x"), ("leader", "20261116/../x")])
+def test_no_place_leads_out_of_its_directory(spool: Spool, folder: Folder, box: str, name: str) -> None:
+    with pytest.raises(FileNotFoundError):
+        spool.path(Place(box, folder, name))
+
+
+def test_only_real_directories_with_an_agents_name_are_boxes(tmp_path: Path, spool: Spool) -> None:
+    queue = tmp_path / "root" / "queue"
+    (queue / "worker-1").mkdir()
+    (queue / "link").symlink_to("leader")
+    (queue / "file").touch()
+    (queue / ".hidden").mkdir()
+    (queue / "not a name").mkdir()
+    assert spool.boxes() == {name: (queue / name).stat().st_ino for name in ("leader", "worker-1")}
+
+
+def test_a_box_that_was_deleted_and_made_again_has_other_inodes(tmp_path: Path, spool: Spool) -> None:
+    before = spool.inodes("leader")
+    assert before is not None
+    os.rename(tmp_path / "root/queue/leader", tmp_path / "gone")  # noqa: PTH104
+    assert spool.inodes("leader") is None
+    spool.ensure_box("leader")
+    assert spool.inodes("leader") not in (None, before)
+
+
+def test_a_processed_that_is_a_link_is_no_box(tmp_path: Path, spool: Spool) -> None:
+    (tmp_path / "root/queue/evil").mkdir()
+    (tmp_path / "root/queue/evil/processed").symlink_to(tmp_path)
+    assert spool.inodes("evil") is None
+    with pytest.raises(NotADirectoryError):
+        spool.ensure_box("evil")
+
+
+def test_a_scan_meets_all_kinds_in_queue_and_processed_but_no_hidden_ones(spool: Spool) -> None:
+    put(spool, "a.mime")
+    put(spool, "b.mime", folder=Folder.PROCESSED)
+    directory = spool.path(Place("leader", Folder.QUEUE, "x")).parent
+    (directory / ".writing").touch()
+    os.mkfifo(directory / "fifo.mime")
+    (directory / "dir.mime").mkdir()
+    places = {place for place, _ in spool.scan("leader")}
+    assert places == {
+        Place("leader", Folder.QUEUE, "a.mime"),
+        Place("leader", Folder.QUEUE, "fifo.mime"),
+        Place("leader", Folder.QUEUE, "dir.mime"),
+        Place("leader", Folder.PROCESSED, "b.mime"),
+    }
+
+
+def test_a_box_that_cannot_be_scanned_is_not_an_empty_one(tmp_path: Path, spool: Spool) -> None:
+    with pytest.raises(FileNotFoundError):
+        list(spool.scan("nobody"))
+    (tmp_path / "root/queue/foreign").mkdir()
+    assert list(spool.scan("foreign")) == []
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+def test_a_message_is_read_and_its_limit_held(spool: Spool) -> None:
+    assert spool.read(put(spool, data=b"hello")).data == b"hello"
+    with pytest.raises(BadMessage):
+        spool.read(put(spool, data=b"x" * 1001))
+    assert spool.read_headers(put(spool, data=b"A: 1\n\n" + b"x" * 5000)).data == b"A: 1\n\n"
+
+
+def test_a_file_settles(spool: Spool) -> None:
+    place = put(spool)
+    assert spool.settled(place, 100, 1)
+    assert not spool.settled(place, 7.5, 1)
+
+
+# --- moves ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("folder", [Folder.PROCESSED, Folder.DEAD, Folder.ARCHIVE])
+def test_a_move_returns_where_it_went(spool: Spool, folder: Folder) -> None:
+    moved = spool.move(put(spool), folder, date=TODAY)
+    assert moved.folder is folder
+    assert spool.read(moved).data == b"x"
+    assert names(spool, Folder.QUEUE) == []
+
+
+def test_a_clash_gets_a_number_and_nothing_is_overwritten(spool: Spool) -> None:
+    for n in range(3):
+        spool.move(put(spool, data=str(n).encode()), Folder.ARCHIVE, date=TODAY)
+    kept = {n: spool.path(Place("leader", Folder.ARCHIVE, f"{TODAY}/task_1{n}.mime")) for n in ("", "-1", "-2")}
+    assert [path.read_bytes() for path in kept.values()] == [b"0", b"1", b"2"]
+
+
+def test_a_move_out_of_the_archive_drops_the_day(spool: Spool) -> None:
+    archived = spool.move(put(spool), Folder.ARCHIVE, date=TODAY)
+    assert spool.move(archived, Folder.QUEUE) == Place("leader", Folder.QUEUE, "task_1.mime")
+
+
+def test_a_file_that_its_agent_removed_cannot_be_moved(spool: Spool) -> None:
+    place = put(spool)
+    spool.path(place).unlink()
+    with pytest.raises(FileNotFoundError):
+        spool.move(place, Folder.ARCHIVE, date=TODAY)
+    assert spool.find_in_archive("leader", "task_1.mime", [TODAY]) is None
+
+
+def test_processed_swept_away_by_git_clean_is_made_again(spool: Spool) -> None:
+    place = put(spool)
+    spool.path(Place("leader", Folder.PROCESSED, "x")).parent.rmdir()
+    assert spool.read(spool.move(place, Folder.PROCESSED)).data == b"x"
+
+
+def test_a_move_may_change_the_box(spool: Spool) -> None:
+    spool.ensure_box("worker")
+    assert spool.move(put(spool), Folder.QUEUE, box="worker") == Place("worker", Folder.QUEUE, "task_1.mime")
+
+
+# --- rewrites ---------------------------------------------------------------------------------------------------------
+def test_a_rewrite_keeps_mtime_and_mode_and_leaves_nothing_else(spool: Spool) -> None:
+    place = put(spool, folder=Folder.PROCESSED)
+    spool.path(place).chmod(0o640)
+    spool.rewrite(place, b"new content")
+    status = spool.path(place).stat()
+    assert (spool.read(place).data, status.st_mtime, status.st_mode & 0o777) == (b"new content", 7, 0o640)
+    assert names(spool, Folder.PROCESSED) == ["task_1.mime"]
+
+
+def test_an_agent_deleting_its_file_while_we_rewrite_it_has_the_last_word(spool: Spool) -> None:
+    place = put(spool, folder=Folder.PROCESSED)
+    prepared = spool.prepare_rewrite(place, b"new")
+    spool.path(place).unlink()
+    with pytest.raises(FileNotFoundError):
+        spool.commit_rewrite(prepared)
+    assert names(spool, Folder.PROCESSED) == []
+
+
+def test_an_agent_that_rewrites_its_own_file_is_not_overwritten(spool: Spool) -> None:
+    place = put(spool, folder=Folder.PROCESSED)
+    prepared = spool.prepare_rewrite(place, b"ours")
+    spool.path(place).write_bytes(b"theirs")
+    with pytest.raises(OSError, match="changed") as refused:
+        spool.commit_rewrite(prepared)
+    assert refused.value.errno == errno.ESTALE
+    assert spool.read(place).data == b"theirs"
+    assert names(spool, Folder.PROCESSED) == ["task_1.mime"]
+
+
+def test_a_rewrite_of_what_was_read_refuses_what_came_since(spool: Spool) -> None:
+    place = put(spool, folder=Folder.PROCESSED)
+    read = spool.read(place)
+    spool.prepare_rewrite(place, b"fine", of=read)
+    spool.path(place).write_bytes(b"theirs")
+    with pytest.raises(OSError, match="changed"):
+        spool.prepare_rewrite(place, b"ours", of=read)
+
+
+def test_a_rewrite_is_flushed_before_it_takes_the_place(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, real_fsync, at_flush = put(spool), os.fsync, []
+
+    def fsync(fd: int) -> None:
+        at_flush.append((os.readlink(f"/proc/self/fd/{fd}"), spool.read(place).data))  # noqa: PTH115
+        real_fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    spool.rewrite(place, b"new")
+    ((path, before),) = at_flush
+    assert path.endswith(".tmp")
+    assert before == b"x"
+
+
+def test_a_rewrite_that_cannot_be_flushed_changes_nothing(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = put(spool)
+
+    def broken(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", broken)
+    for change in (lambda: spool.rewrite(place, b"new"), lambda: spool.drop("leader", "n.mime", b"new")):
+        with pytest.raises(OSError, match="Input/output"):
+            change()
+    assert spool.read(place).data == b"x"
+    assert names(spool, Folder.QUEUE) == ["task_1.mime"]
+
+
+def test_abandoning_leaves_no_trace(spool: Spool) -> None:
+    prepared = spool.prepare_rewrite(put(spool), b"new")
+    spool.abandon(prepared)
+    spool.abandon(prepared)
+    spool.abandon(spool.prepare_drop("leader", "n.mime", b"x"))
+    assert names(spool, Folder.QUEUE) == ["task_1.mime"]
+
+
+# --- drops ------------------------------------------------------------------------------------------------------------
+def test_a_drop_is_invisible_until_it_is_committed(spool: Spool) -> None:
+    prepared = spool.prepare_drop("user", "escalation_1.mime", b"x")
+    assert list(spool.scan("user")) == []
+    place = spool.commit_drop(prepared)
+    assert [found for found, _ in spool.scan("user")] == [place]
+    assert spool.path(place).stat().st_mode & 0o777 == 0o600
+
+
+def test_two_drops_of_one_name_are_two_files(spool: Spool) -> None:
+    places = [spool.drop("user", "escalation_1.mime", data) for data in (b"a", b"b")]
+    assert [spool.read(place).data for place in places] == [b"a", b"b"]
+
+
+def test_a_drop_into_a_box_that_vanished_meanwhile_still_arrives_or_says_so(tmp_path: Path, spool: Spool) -> None:
+    prepared = spool.prepare_drop("user", "escalation_1.mime", b"x")
+    (tmp_path / "root/queue/user").rename(tmp_path / "gone")
+    with pytest.raises(FileNotFoundError):
+        spool.commit_drop(prepared)
+
+
+# --- burying and digging up -------------------------------------------------------------------------------------------
+def test_a_buried_message_has_its_new_headers_and_is_nowhere_else(spool: Spool) -> None:
+    buried = spool.bury(put(spool, folder=Folder.PROCESSED), b"with reason", "leader")
+    assert buried == Place("leader", Folder.DEAD, "task_1.mime")
+    assert list(spool.dead_letters()) == [("task_1.mime", b"with reason")]
+    assert names(spool, Folder.PROCESSED) == []
+
+
+def test_two_agents_letters_of_one_name_are_both_kept(spool: Spool) -> None:
+    spool.ensure_box("worker")
+    spool.bury(put(spool), b"leader's")
+    worker = spool.move(put(spool), Folder.QUEUE, box="worker")
+    assert spool.bury(worker, b"worker's").name == "task_1-1.mime"
+    assert sorted(data for _, data in spool.dead_letters()) == [b"leader's", b"worker's"]
+
+
+def test_dead_letters_are_listed_by_their_header_block_only(spool: Spool) -> None:
+    dead = spool.move(put(spool, data=b"A: 1\n\nbody"), Folder.DEAD)
+    os.mkfifo(spool.path(dead).with_name("fifo"))
+    assert list(spool.dead_letters()) == [("task_1.mime", b"A: 1\n\n")]
+
+
+def test_a_dead_letter_is_requeued_with_its_counts_reset(spool: Spool) -> None:
+    spool.move(put(spool), Folder.DEAD)
+    place = spool.requeue_dead("task_1.mime", b"reset", "leader")
+    assert (place.folder, spool.read(place).data) == (Folder.QUEUE, b"reset")
+    assert list(spool.dead_letters()) == []
+    with pytest.raises(FileNotFoundError):
+        spool.requeue_dead("task_1.mime", b"reset", "leader")
+
+
+def test_a_dead_letter_is_purged_and_a_queue_is_not(spool: Spool) -> None:
+    spool.move(put(spool), Folder.DEAD)
+    spool.purge(Folder.DEAD, "task_1.mime")
+    assert list(spool.dead_letters()) == []
+    with pytest.raises(FileNotFoundError):
+        spool.purge(Folder.DEAD, "../leader/x")
+    with pytest.raises(ValueError, match="not purged"):
+        spool.purge(Folder.QUEUE, "x")
+
+
+# --- quarantine -------------------------------------------------------------------------------------------------------
+def test_links_fifos_and_directories_are_put_away_unopened(tmp_path: Path, spool: Spool) -> None:
+    (tmp_path / "precious").write_text("x")
+    place = put(spool, "link.mime")
+    spool.path(place).unlink()
+    spool.path(place).symlink_to(tmp_path / "precious")
+    os.mkfifo(spool.path(Place("leader", Folder.QUEUE, "fifo.mime")))
+    spool.path(Place("leader", Folder.QUEUE, "dir.mime")).mkdir()
+    for name in ("link.mime", "fifo.mime", "dir.mime"):
+        assert spool.quarantine(Place("leader", Folder.QUEUE, name), "not_regular", "it is none", AT) == name
+    assert {name for name, _ in spool.quarantined()} == {"link.mime", "fifo.mime", "dir.mime"}
+    assert names(spool, Folder.QUEUE) == []
+    assert (tmp_path / "precious").read_text() == "x"
+
+
+def test_a_quarantined_file_goes_back_to_its_queue_under_its_name(spool: Spool) -> None:
+    spool.quarantine(put(spool, data=b"1"), "empty", "", AT)
+    kept = spool.quarantine(put(spool, data=b"2", folder=Folder.PROCESSED), "empty", "", AT)
+    assert kept == "task_1-1.mime"
+    assert spool.requeue_corrupt(kept) == Place("leader", Folder.QUEUE, "task_1.mime")
+    assert spool.read(Place("leader", Folder.QUEUE, "task_1.mime")).data == b"2"
+    assert [name for name, _ in spool.quarantined()] == ["task_1.mime"]
+
+
+def test_what_has_no_usable_reason_stays_and_says_why(spool: Spool) -> None:
+    kept = spool.quarantine(put(spool), "empty", "", AT)
+    path = spool.path(Place("", Folder.CORRUPT, kept))
+    path.with_name(f"{kept}.reason").write_text(
+        '{"queue": "../../etc", "folder": "", "name": "x", "code": "", "detail": "", "at": ""}'
+    )
+    with pytest.raises(BadName):
+        spool.requeue_corrupt(kept)
+    path.with_name(f"{kept}.reason").unlink()
+    with pytest.raises(BadName):
+        spool.requeue_corrupt(kept)
+    assert path.exists()
+    with pytest.raises(FileNotFoundError):
+        spool.requeue_corrupt("nothing")
+    spool.purge(Folder.CORRUPT, kept)
+    assert list(spool.quarantined()) == []
+
+
+# --- receipts ---------------------------------------------------------------------------------------------------------
+def test_receipts_are_scanned_removed_and_put_away(spool: Spool) -> None:
+    for name in ("ack_1.json", "bad.json", ".half"):
+        (spool.receipt_path("x").parent / name).write_text("{}")
+    assert sorted(entry.name for entry in spool.scan_receipts()) == ["ack_1.json", "bad.json"]
+    spool.remove_receipt("ack_1.json")
+    spool.remove_receipt("ack_1.json")
+    spool.quarantine_receipt("bad.json", "bad_receipt", "no kind", AT)
+    assert list(spool.scan_receipts()) == []
+    assert [name for name, _ in spool.quarantined()] == ["bad.json"]
+    with pytest.raises(BadName):
+        spool.requeue_corrupt("bad.json")
+    place = put(spool)
+    spool.remove_receipt("../queue/leader/task_1.mime")
+    assert spool.exists(place)
+
+
+# --- archive and sweeping ---------------------------------------------------------------------------------------------
+def test_the_archive_is_searched_by_day(spool: Spool) -> None:
+    archived = spool.move(put(spool), Folder.ARCHIVE, date="20261115")
+    assert spool.find_in_archive("leader", "task_1.mime", ["20261116", "20261115"]) == archived
+    assert spool.find_in_archive("leader", "task_1.mime", ["20261116"]) is None
+
+
+def test_only_old_days_are_swept_and_no_link_is_followed(tmp_path: Path, spool: Spool) -> None:
+    archive = tmp_path / "root/archive"
+    for name in ("20261001", "20261016", "20261017", "20261116", "99999999", "notes", "2026100"):
+        (archive / name / "leader").mkdir(parents=True)
+        (archive / name / "leader" / "m.mime").touch()
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "x").touch()
+    (archive / "20260101").symlink_to(tmp_path / "precious")
+    (archive / "20261001" / "link").symlink_to(tmp_path / "precious")
+    assert spool.archive_sweep(30, dt.date(2026, 11, 16)) == 2
+    assert {p.name for p in archive.iterdir()} == {"20261017", "20261116", "99999999", "notes", "2026100", "20260101"}
+    assert (tmp_path / "precious" / "x").exists()
+
+
+def test_temporary_files_of_crashed_writers_are_swept_and_others_left(spool: Spool) -> None:
+    place = put(spool, folder=Folder.PROCESSED)
+    old = spool.prepare_rewrite(place, b"x")
+    spool.prepare_drop("user", "n.mime", b"x")
+    (spool.receipt_path("x").parent / ".ack_1.json.4711.0a1b2c3d").touch()
+    keep = spool.path(place).with_name(".gitkeep")
+    keep.touch()
+    now = time.time()
+    assert spool.sweep_temps(60, now) == 0, "a rewrite in progress carries an old mtime"
+    assert spool.sweep_temps(60, now + 120) == 3
+    assert keep.exists()
+    with pytest.raises(FileNotFoundError):
+        spool.commit_rewrite(old)
+    assert spool.read(place).data == b"x"

@@ -1,0 +1,223 @@
+"""Files that get where they should, whole, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackd.adapters import maildrop
+from ackd.adapters.maildrop import drop, drop_all, drop_receipt, make_box, move, read_receipt, stage
+from ackd.core.errors import BadReceipt
+from ackd.core.message import Receipt, ReceiptKind
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def names(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+# --- dropping -----------------------------------------------------------------------------------------------------------
+def test_a_dropped_file_is_whole_and_private(tmp_path: Path) -> None:
+    path = drop(tmp_path / "queue" / "leader", "x_1.mime", b"content")
+    assert path == tmp_path / "queue" / "leader" / "x_1.mime"
+    assert (path.read_bytes(), mode(path)) == (b"content", 0o600)
+    assert mode(tmp_path / "queue") == mode(tmp_path / "queue" / "leader") == 0o700
+    assert names(path.parent) == ["x_1.mime"]
+
+
+def test_a_clash_gets_a_number_and_nothing_is_replaced(tmp_path: Path) -> None:
+    paths = [drop(tmp_path, "x.mime", str(number).encode()) for number in range(3)]
+    assert [path.name for path in paths] == ["x.mime", "x-1.mime", "x-2.mime"]
+    assert [path.read_bytes() for path in paths] == [b"0", b"1", b"2"]
+
+
+def test_many_writers_of_one_name_all_get_their_own(tmp_path: Path) -> None:
+    threads = [threading.Thread(target=drop, args=(tmp_path, "x.mime", str(n).encode())) for n in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(int(path.read_bytes()) for path in tmp_path.iterdir()) == list(range(16))
+
+
+def test_without_renameat2_the_result_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maildrop, "_renameat2", lambda: None)
+    assert [drop(tmp_path, "x.mime", b"1").name for _ in range(2)] == ["x.mime", "x-1.mime"]
+    assert names(tmp_path) == ["x-1.mime", "x.mime"]
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_full_disk_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    def fail(*args: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, call, fail)
+    with pytest.raises(OSError, match="No space left"):
+        drop(tmp_path, "x.mime", b"content")
+    assert names(tmp_path) == []
+
+
+def test_a_directory_that_cannot_be_flushed_takes_the_file_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.fsync
+
+    def fail_on_directories(fd: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        real(fd)
+
+    monkeypatch.setattr(os, "fsync", fail_on_directories)
+    with pytest.raises(OSError, match="Input/output"):
+        drop(tmp_path, "x.mime", b"content")
+    assert names(tmp_path) == []
+
+
+def test_short_writes_are_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
+    assert drop(tmp_path, "x.mime", b"0123456789").read_bytes() == b"0123456789"
+
+
+def test_of_several_none_is_visible_when_one_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "b").write_text("a file where a directory should be")
+    with pytest.raises(OSError, match=r"Not a directory|File exists"):
+        drop_all([(tmp_path / "a", "x.mime", b"1"), (tmp_path / "b", "x.mime", b"2")])
+    assert names(tmp_path / "a") == []
+
+
+def test_a_link_in_place_of_the_queue_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "leader").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
+        drop(tmp_path / "leader", "x.mime", b"1")
+    assert names(tmp_path / "elsewhere") == []
+
+
+@pytest.mark.parametrize("name", ["a/b", "../x", ".hidden"])
+def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ValueError, match="plain file name"):
+        stage(tmp_path, name, b"")
+
+
+def test_no_flush_is_asked_for_when_durability_is_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int) -> None:
+        raise AssertionError("fsync was called")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    make_box(tmp_path / "box", fsync=False)
+    drop(tmp_path / "box", "x.mime", b"", fsync=False)
+
+
+def test_file_and_directory_are_flushed_before_the_drop_returns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[bool] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(stat.S_ISDIR(os.fstat(fd).st_mode)))
+    drop(tmp_path, "x.mime", b"")
+    assert flushed == [False, True]
+
+
+def test_a_move_takes_the_file_as_it_is_and_replaces_nothing(tmp_path: Path) -> None:
+    (tmp_path / "from").mkdir()
+    (tmp_path / "to").mkdir()
+    (tmp_path / "from" / "x.mime").write_bytes(b"\xff\0")
+    (tmp_path / "to" / "x.mime").write_bytes(b"other")
+    moved = move(tmp_path / "from" / "x.mime", tmp_path / "to", "x.mime")
+    assert (moved.name, moved.read_bytes()) == ("x-1.mime", b"\xff\0")
+    assert names(tmp_path / "from") == []
+
+
+# --- receipts -----------------------------------------------------------------------------------------------------------
+def test_a_receipt_comes_back_as_it_went(tmp_path: Path) -> None:
+    path = drop_receipt(tmp_path / "receipts", ReceiptKind.REFUSE, "1.2.a@ignite.local", "leader", "no\ttime, ünd …")
+    assert read_receipt(path) == Receipt(
+        ReceiptKind.REFUSE, "1.2.a@ignite.local", "leader", path.name, "no\ttime, ünd …"
+    )
+    assert mode(path) == 0o600
+
+
+def test_a_receipts_name_says_kind_and_time(tmp_path: Path) -> None:
+    path = drop_receipt(tmp_path, ReceiptKind.ACK, "x", "leader")
+    kind, _, rest = path.stem.partition("_")
+    micros, _, unique = rest.partition("-")
+    assert (kind, len(micros), len(unique), path.suffix) == ("ack", 16, 6, ".json")
+    content = json.loads(path.read_bytes())
+    assert content.keys() == {"kind", "message_id", "agent", "reason", "at"}
+    assert content["at"].endswith("Z")
+
+
+def test_a_quarantined_file_is_named_by_its_file(tmp_path: Path) -> None:
+    path = drop_receipt(tmp_path, ReceiptKind.REQUEUE, None, None, file="x.mime")
+    assert read_receipt(path) == Receipt(ReceiptKind.REQUEUE, "", None, path.name, None, "x.mime")
+
+
+@pytest.mark.parametrize("reason", ["", "x" * 5000, "\ud800", "\x1b[2J"])
+def test_a_receipt_that_nobody_would_read_is_not_written(tmp_path: Path, reason: str) -> None:
+    with pytest.raises(BadReceipt):
+        drop_receipt(tmp_path, ReceiptKind.DEFER, "x", "leader", reason)
+    assert names(tmp_path) == []
+
+
+GOOD: dict[str, Any] = {"kind": "ack", "message_id": "1@x", "agent": "leader"}
+
+
+def test_what_an_agent_writes_by_hand_is_enough(tmp_path: Path) -> None:
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps({**GOOD, "message_id": "<1@x>"}))
+    assert read_receipt(path) == Receipt(ReceiptKind.ACK, "1@x", "leader", "mine.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"kind": "thanks"}, "unknown kind"),
+        ({"kind": ["ack"]}, "unknown kind"),
+        ({"message_id": None}, "no message_id"),
+        ({"message_id": ""}, "message_id must be"),
+        ({"message_id": 7}, "message_id must be"),
+        ({"message_id": "a\nb"}, "control characters"),
+        ({"agent": None}, "no agent"),
+        ({"agent": "../../etc"}, "cannot be an agent's name"),
+        ({"reason": {"a": 1}}, "reason must be"),
+        ({"file": "../x", "kind": "purge"}, "plain file name"),
+        ({"mood": "fine"}, "unknown key 'mood'"),
+    ],
+)
+def test_what_is_no_receipt_is_named(tmp_path: Path, change: dict[str, Any], why: str) -> None:
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({**GOOD, **change}))
+    with pytest.raises(BadReceipt, match=why):
+        read_receipt(path)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b"7", b"\xff\xfe", b'{"kind":"ack","kind":"done"}', b"[" * 9000, b" " * 20_000, b'{"kind":NaN}'],
+)
+def test_bytes_that_are_no_receipt(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "x.json").write_bytes(content)
+    with pytest.raises(BadReceipt):
+        read_receipt(tmp_path / "x.json")
+
+
+def test_only_regular_files_are_opened(tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text(json.dumps(GOOD))
+    (tmp_path / "link.json").symlink_to(tmp_path / "real.json")
+    os.mkfifo(tmp_path / "fifo.json")
+    (tmp_path / "dir.json").mkdir()
+    for name in ("link.json", "fifo.json", "dir.json"):
+        with pytest.raises(BadReceipt, match="regular file"):
+            read_receipt(tmp_path / name)

@@ -1,0 +1,140 @@
+"""`ackd check`: one line for each thing that could be wrong, and how to mend it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackd.frontends.cli import surroundings
+from ackd.frontends.cli.surroundings import Finding
+
+if TYPE_CHECKING:
+    from conftest import Team
+
+
+def findings(team: Team, code: int) -> dict[str, dict[str, Any]]:
+    import json
+
+    result = team.ackd("check", "--json")
+    assert result.exit_code == code, result.output
+    return {finding["subject"]: finding for finding in json.loads(result.stdout)["checks"]}
+
+
+def rewrite(team: Team, text: str) -> None:
+    (team.home / "ackd.toml").write_text(text)
+
+
+def test_a_fresh_team_is_all_well(team: Team) -> None:
+    assert team.ackd("init").exit_code == 0
+    found = findings(team, 0)
+    assert found.keys() >= {"config", "daemon", "root", "rights", "disk", "file system", "inotify", "clock"}
+    assert found["agent worker_1"]["words"].startswith("runs ")
+
+
+def test_a_bad_config_is_exit_78_with_every_problem(team: Team) -> None:
+    rewrite(team, "[delivery]\nack_timout_s = 3\nretry_limit = -1\n")
+    result = team.ackd("check")
+    assert result.exit_code == 78
+    assert "did you mean `ack_timeout_s`?" in result.stdout
+    assert "line 3: delivery.retry_limit" in result.stdout
+
+
+def test_endpoints_that_come_later_are_refused(team: Team) -> None:
+    rewrite(team, "[agents.a]\nendpoint = 'tmux'\n")
+    result = team.ackd("check")
+    assert result.exit_code == 78
+    assert "line 2: agents.a.endpoint: tmux comes later" in result.stdout
+
+
+def test_no_site_at_all(team: Team) -> None:
+    (team.home / "ackd.toml").unlink()
+    result = team.ackd("check")
+    assert result.exit_code == 78
+    assert "run `ackd init`" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "mend"),
+    [
+        ("command = ['no-such-program-x']", "no-such-program-x is not in PATH", "install"),
+        ("command = ['./absent.sh']", "absent.sh is not there", "correct command"),
+        ("command = ['./plain.sh']", "plain.sh is not executable", "chmod +x"),
+        ("command = ['true']\ncwd = 'absent'", "absent is not a directory", "correct cwd"),
+        ("command = ['true']\nenv = {PATH = '/nowhere'}", "true is not in PATH", "install"),
+    ],
+)
+def test_programs_that_could_not_be_run(team: Team, table: str, words: str, mend: str) -> None:
+    (team.home / "plain.sh").write_text("#!/bin/sh\n")
+    rewrite(team, f"[agents.a]\nendpoint = 'exec'\n{table}\n")
+    found = findings(team, 1)["agent a"]
+    assert words in found["words"]
+    assert mend in found["mend"]
+
+
+def test_a_program_beside_the_config_is_found_from_anywhere(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    (team.home / "w.sh").write_text("#!/bin/sh\n")
+    (team.home / "w.sh").chmod(0o755)
+    (team.home / "deep").mkdir()
+    rewrite(team, "[agents.a]\nendpoint = 'exec'\ncommand = ['./w.sh']\n")
+    monkeypatch.chdir(team.home / "deep")
+    assert findings(team, 0)["agent a"]["level"] == "ok"
+
+
+def test_a_handler_that_nobody_installed(team: Team) -> None:
+    rewrite(team, "[agents.a]\nendpoint = 'handler'\n[agents.b]\nendpoint = 'handler'\nhandler = 'system'\n")
+    found = findings(team, 1)
+    assert "no entry point 'a'" in found["agent a"]["words"]
+    assert found["agent b"]["level"] == "ok"
+
+
+def test_a_root_that_is_not_there_yet_is_a_warning(team: Team) -> None:
+    assert findings(team, 0)["root"]["level"] == "warn"
+
+
+def test_mail_that_others_could_read(team: Team) -> None:
+    team.ackd("init")
+    (team.root / "queue" / "user").chmod(0o755)
+    found = findings(team, 0)["rights"]
+    assert (found["level"], found["mend"]) == ("warn", f"chmod -R go-rwx {team.root}")
+
+
+def test_too_few_watches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "max_user_watches").write_text("10\n")
+    monkeypatch.setattr(surroundings, "_INOTIFY", tmp_path)
+    assert surroundings.watches(4).level == "ok"
+    found = surroundings.watches(5)
+    assert (found.level, found.mend) == ("warn", "sysctl fs.inotify.max_user_watches=65536")
+    monkeypatch.setattr(surroundings, "_INOTIFY", tmp_path / "absent")
+    assert surroundings.watches(1).level == "warn"
+
+
+@pytest.mark.parametrize(
+    ("kind", "mode", "level"),
+    [("ext4", "auto", "ok"), ("nfs4", "auto", "warn"), ("nfs4", "polling", "ok"), ("tmpfs", "auto", "warn")],
+)
+def test_file_systems(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str, mode: str, level: str) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "1 0 8:1 / / rw shared:1 - xfs /dev/sda1 rw\n"
+        f"2 1 0:2 / {tmp_path} rw,relatime shared:2 - {kind} server:/x rw\n"
+        "3 1 0:3 / /elsewhere rw - btrfs /dev/sdb rw\n"
+    )
+    monkeypatch.setattr(surroundings, "_MOUNTS", mounts)
+    assert surroundings.file_system(tmp_path, mode).level == level
+
+
+def test_a_clock_that_is_behind_its_files(tmp_path: Path) -> None:
+    (tmp_path / "future").touch()
+    os.utime(tmp_path / "future", (4_000_000_000, 4_000_000_000))
+    assert surroundings.clock(tmp_path).level == "warn"
+    (tmp_path / "future").unlink()
+    assert surroundings.clock(tmp_path).level == "ok"
+
+
+def test_a_root_that_cannot_be_written() -> None:
+    found = surroundings.writable(Path("/proc/self"))
+    assert isinstance(found, Finding)
+    assert found.level == "fail"

@@ -1,0 +1,169 @@
+"""`ackd` itself, as a real process: help, exit codes, and never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from ackd import __version__
+from ackd.core.errors import AckdError, ImpossibleEvent, RootHeld
+from ackd.frontends.cli.errors import EXIT_CODES, Failure, reported
+from ackd.frontends.cli.main import COMMANDS, cli
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Team
+
+ACKD = [sys.executable, "-c", "from ackd.frontends.cli.main import main; main()"]
+
+
+def ackd(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("ACKD_")}
+    return subprocess.run([*ACKD, *args], cwd=cwd, env={**clean, **env}, capture_output=True, text=True, check=False)
+
+
+def test_help_lists_commands_and_exit_codes_and_imports_none_of_them(tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom ackd.frontends.cli.main import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: print(sorted(m for m in sys.modules if m.startswith('ackd.')))"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    for name in COMMANDS:
+        assert f"\n  {name} " in shown
+    for number, _ in EXIT_CODES:
+        assert f"\n  {number} " in shown
+    imported = shown.splitlines()[-1]
+    assert "send" not in imported
+    assert "ackd.site" not in imported
+
+
+def test_version(tmp_path: Path) -> None:
+    assert ackd("--version", cwd=tmp_path).stdout == f"ackd {__version__}\n"
+
+
+def test_a_command_that_was_mistyped(tmp_path: Path) -> None:
+    result = ackd("sned", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "did you mean `send`?" in result.stderr
+
+
+def test_a_command_whose_module_is_missing_breaks_nothing_else(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "ackd.frontends.cli.main.COMMANDS", {**COMMANDS, "later": ("ackd.frontends.cli.later:later", "Comes later.")}
+    )
+    assert "Comes later." in team.ackd("--help").stdout
+    result = team.ackd("later")
+    assert (result.exit_code, result.stderr) == (2, "ackd: `later` is not in this version\n")
+
+
+@pytest.mark.parametrize("name", [name for name in COMMANDS if name not in {"demo", "completion"}])
+def test_every_command_takes_json_root_and_config(team: Team, name: str) -> None:
+    context = click.Context(cli)
+    try:
+        command = cli.get_command(context, name)
+    except Failure:
+        pytest.skip(f"{name} comes later")
+    leaves = list(command.commands.values()) if isinstance(command, click.Group) else [command]
+    for leaf in leaves:
+        assert leaf is not None
+        options = {option for parameter in leaf.params for option in parameter.opts}
+        if name not in {"message", "lint", "run"}:
+            assert options >= {"--json", "--root", "--config"}, leaf.name
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(team: Team, shell: str) -> None:
+    script = team.ackd("completion", shell).stdout
+    assert "_ACKD_COMPLETE" in script
+    assert "ackd" in script
+
+
+def test_completion_answers_with_commands(tmp_path: Path) -> None:
+    env = {"_ACKD_COMPLETE": "bash_complete", "COMP_WORDS": "ackd s", "COMP_CWORD": "1"}
+    assert set(ackd(cwd=tmp_path, **env).stdout.split()) == {"plain,send", "plain,status"}
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["send", "user", "--body", "x"], 0),
+        (["send", "nobody", "--body", "x"], 67),
+        (["send", "../../etc", "--body", "x"], 67),
+        (["send", "dead_letter", "--body", "x"], 67),
+        (["send", "user", "--type", "user_goal", "--body", "x"], 65),
+        (["send", "user", "--body", "x", "--wait", "acked"], 69),
+        (["read", "nothing"], 66),
+        (["ack", "nothing"], 2),
+        (["send"], 2),
+        (["status", "--config", "absent.toml"], 78),
+    ],
+)
+def test_exit_codes_and_no_traceback(team: Team, args: list[str], code: int) -> None:
+    result = ackd(*args, cwd=team.home)
+    assert result.returncode == code
+    assert "Traceback" not in result.stderr
+    assert "bug" not in result.stderr
+
+
+def test_an_unwritable_root_is_73(team: Team) -> None:
+    result = ackd("send", "user", "--body", "x", "--root", "/proc/self", "--config", "ackd.toml", cwd=team.home)
+    assert result.returncode == 73
+    assert result.stderr.startswith("ackd: ")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_reader_that_goes_away_is_no_error_message(team: Team) -> None:
+    done = subprocess.run(
+        ["bash", "-c", '"$@" | true', "-", *ACKD, "--help"], cwd=team.home, capture_output=True, text=True, check=False
+    )
+    assert "Traceback" not in done.stderr
+    assert "Error" not in done.stderr
+
+
+# --- errors -------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (RootHeld("r", 7), 75),
+        (FileNotFoundError(2, "No such file", "x"), 66),
+        (PermissionError(13, "Permission denied", "x"), 73),
+        (OSError(28, "No space left on device"), 73),
+        (ImpossibleEvent("a", "b", "c"), 70),
+        (KeyError("x"), 70),
+        (AckdError("x"), 70),
+    ],
+)
+def test_conditions_become_exit_codes(error: Exception, code: int) -> None:
+    with pytest.raises(Failure) as caught, reported():
+        raise error
+    assert caught.value.exit_code == code
+
+
+def test_a_bug_is_one_line_and_says_how_to_see_more(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("ACKD_DEBUG", raising=False)
+    with pytest.raises(Failure) as caught, reported():
+        raise KeyError("the\nmatter")
+    caught.value.show()
+    shown = capsys.readouterr().err
+    assert shown.startswith("ackd: bug: KeyError")
+    assert "ACKD_DEBUG=1" in shown
+    assert len(shown.splitlines()) == 1
+    monkeypatch.setenv("ACKD_DEBUG", "1")
+    with pytest.raises(Failure), reported():
+        raise KeyError("x")
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_an_interrupt_is_130() -> None:
+    with pytest.raises(click.exceptions.Exit) as caught, reported():
+        raise KeyboardInterrupt
+    assert caught.value.exit_code == 130

@@ -1,0 +1,111 @@
+"""`ackd ack`, `done`, `refuse`, `defer`: an agent's word, written down once it is clear whose and about what."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Team
+
+
+@pytest.mark.parametrize("kind", ["ack", "done"])
+def test_a_receipt_is_dropped_for_a_unique_beginning(team: Team, kind: str) -> None:
+    message_id = team.send("worker_1", "--body", "x")
+    result = team.ackd(kind, message_id.partition("@")[0], "--agent", "worker-1")
+    assert result.exit_code == 0
+    assert result.stdout == f"{kind}: receipt written for {message_id} (waits: no daemon is running)\n"
+    (receipt,) = team.receipts()
+    assert (receipt["kind"], receipt["message_id"], receipt["agent"]) == (kind, message_id, "worker_1")
+
+
+@pytest.mark.parametrize("kind", ["refuse", "defer"])
+def test_giving_back_needs_a_reason(team: Team, kind: str) -> None:
+    message_id = team.send("leader", "--body", "x")
+    assert team.ackd(kind, message_id, "--agent", "leader").exit_code == 2
+    assert team.ackd(kind, message_id, "--agent", "leader", "--reason", "busy").exit_code == 0
+    assert [(receipt["kind"], receipt["reason"]) for receipt in team.receipts()] == [(kind, "busy")]
+
+
+def test_a_reason_that_plays_tricks_is_bad_data(team: Team) -> None:
+    message_id = team.send("leader", "--body", "x")
+    assert team.ackd("refuse", message_id, "--agent", "leader", "--reason", "\x1b]0;x").exit_code == 65
+    assert team.receipts() == []
+
+
+def test_nobodys_word_is_a_usage_error_that_says_how(team: Team) -> None:
+    result = team.ackd("ack", team.send("leader", "--body", "x"))
+    assert result.exit_code == 2
+    assert "--agent NAME, or set ACKD_AGENT" in result.stderr
+
+
+def test_the_environment_says_whose(team: Team) -> None:
+    team.json("ack", team.send("leader", "--body", "x"), env={"ACKD_AGENT": "leader"})
+    assert team.receipts()[0]["agent"] == "leader"
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (["ack", "nothing", "--agent", "leader"], 66),
+        (["ack", "nothing", "--agent", "nobody"], 67),
+        (["ack", "nothing", "--agent", "../x"], 67),
+        (["ack", "", "--agent", "leader"], 66),
+    ],
+)
+def test_no_such_message_or_agent(team: Team, args: list[str], code: int) -> None:
+    team.send("leader", "--body", "x")
+    assert team.ackd(*args).exit_code == code
+    assert team.receipts() == []
+
+
+def test_another_agents_message_is_not_ones_own(team: Team) -> None:
+    message_id = team.send("leader", "--body", "x")
+    assert team.ackd("done", message_id, "--agent", "user").exit_code == 66
+
+
+def test_a_beginning_that_fits_several_is_refused_and_lists_them(team: Team) -> None:
+    ids = [team.send("leader", "--body", "x") for _ in range(2)]
+    result = team.ackd("ack", ids[0][:3], "--agent", "leader")
+    assert result.exit_code == 2
+    assert all(message_id in result.stderr for message_id in ids)
+
+
+def test_one_wrong_id_among_several_writes_nothing(team: Team) -> None:
+    message_id = team.send("leader", "--body", "x")
+    assert team.ackd("ack", message_id, "nothing", "--agent", "leader").exit_code == 66
+    assert team.receipts() == []
+
+
+def test_a_path_means_the_message_in_it(team: Team) -> None:
+    team.send("leader", "--body", "x")
+    (path,) = team.files()
+    processed = path.parent / "processed" / path.name
+    path.rename(processed)
+    assert team.ackd("done", str(processed), "--agent", "leader").exit_code == 0
+    assert len(team.receipts()) == 1
+
+
+def test_what_is_completed_already_needs_no_word(team: Team) -> None:
+    message_id = team.send("leader", "--body", "x")
+    archive = team.root / "archive" / "20261116" / "leader"
+    archive.mkdir(parents=True)
+    (path,) = team.files()
+    path.rename(archive / path.name)
+    result = team.ackd("done", message_id, "--agent", "leader")
+    assert (result.exit_code, result.stdout) == (0, f"{message_id} is completed already: nothing to say\n")
+    assert team.ackd("refuse", message_id, "--agent", "leader", "--reason", "x").exit_code == 1
+    assert team.receipts() == []
+
+
+def test_a_late_completion_of_a_dead_letter_counts_but_it_cannot_be_given_back(team: Team) -> None:
+    message_id = team.send("leader", "--body", "x")
+    (team.root / "queue" / "dead_letter").mkdir()
+    (path,) = team.files()
+    text = path.read_text().replace("Content-Type", "X-IGNITE-Recipient: leader\nContent-Type")
+    path.unlink()
+    (team.root / "queue" / "dead_letter" / path.name).write_text(text)
+    assert team.ackd("defer", message_id, "--agent", "leader", "--reason", "x").exit_code == 1
+    assert team.ackd("done", message_id, "--agent", "leader").exit_code == 0
+    assert len(team.receipts()) == 1

@@ -1,0 +1,137 @@
+"""`ackd status`: what the daemon says while it runs, what the directories say when it does not."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters import root_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from conftest import Team
+
+TOLD = {
+    "daemon": {"pid": 4711, "session_id": "20261116-010203", "started_at": "2026-11-16T01:02:03Z", "watch": "inotify"},
+    "agents": {
+        "leader": {
+            "endpoint": "inbox",
+            "state": "parked",
+            "queued": 7,
+            "in_flight": 1,
+            "reason": "limit",
+            "until": "5pm",
+        },
+        "worker-1": {"endpoint": "exec", "state": "busy", "queued": 0, "in_flight": 1},
+    },
+    "totals": {"queued": 7, "in_flight": 2, "completed": 40, "dead": 1, "corrupt": 0},
+    "escalations": [{"agent": "leader", "cause": "silent"}],
+    "at": "2026-11-16T01:05:00Z",
+}
+
+
+@pytest.fixture
+def held(team: Team) -> Iterator[None]:
+    lock = root_lock.hold(team.root / "run")
+    yield
+    lock.release()
+
+
+def test_without_a_daemon_the_directories_are_counted_and_states_are_unknown(team: Team) -> None:
+    team.send("leader", "worker_1", "--body", "x")
+    for name in ("corrupt", "dead_letter"):
+        (team.root / "queue" / name).mkdir()
+    (team.root / "queue" / "corrupt" / "a.mime").touch()
+    (team.root / "queue" / "corrupt" / "a.mime.reason").touch()
+    (team.root / "queue" / "dead_letter" / "b.mime").touch()
+    path = next(path for path in team.files() if path.parent.name == "leader")
+    path.rename(path.parent / "processed" / path.name)
+    picture = team.json("status")
+    assert picture["daemon"] == {"running": False, "pid": None, "session_id": None}
+    assert picture["agents"]["leader"] == {"endpoint": "inbox", "state": "unknown", "queued": 0, "in_flight": 1}
+    assert picture["agents"]["worker_1"]["endpoint"] == "exec"
+    assert picture["agents"]["system"]["endpoint"] == "handler"
+    assert picture["totals"] == {"queued": 1, "in_flight": 1, "completed": 0, "dead": 1, "corrupt": 1}
+
+
+@pytest.mark.usefixtures("held")
+def test_a_running_daemon_is_believed(team: Team) -> None:
+    (team.root / "run" / "status.json").write_text(json.dumps(TOLD))
+    picture = team.json("status")
+    assert picture["daemon"] == {**TOLD["daemon"], "running": True}  # type: ignore[dict-item]
+    assert picture["agents"]["leader"]["state"] == "parked"
+    assert picture["agents"]["worker_1"]["state"] == "busy"
+    assert "worker-1" not in picture["agents"]
+    assert (picture["totals"]["completed"], picture["at"]) == (40, "2026-11-16T01:05:00Z")
+    shown = team.ackd("status").stdout
+    assert "running on" in shown
+    assert "pid 4711" in shown
+    assert "limit, until 5pm" in shown
+    assert "escalated: agent leader, cause silent" in shown
+
+
+def test_what_a_dead_daemon_left_behind_is_not_believed(team: Team) -> None:
+    root_lock.hold(team.root / "run").release()
+    (team.root / "run" / "status.json").write_text(json.dumps(TOLD))
+    picture = team.json("status")
+    assert picture["daemon"]["running"] is False
+    assert picture["agents"]["leader"]["state"] == "unknown"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"agents": 3}', '{"agents": {"leader": 3}}'])
+@pytest.mark.usefixtures("held")
+def test_a_status_file_that_makes_no_sense_is_nothing_said(team: Team, content: str) -> None:
+    (team.root / "run" / "status.json").write_text(content)
+    picture = team.json("status")
+    assert picture["daemon"]["running"] is True
+    assert picture["agents"]["leader"]["state"] == "unknown"
+
+
+def test_an_empty_team_says_what_to_do(team: Team) -> None:
+    shown = team.ackd("status").stdout
+    assert "not running" in shown
+    assert "no mail yet" in shown
+
+
+def test_a_queue_that_cannot_be_read_is_no_empty_queue(team: Team) -> None:
+    (team.root).mkdir()
+    (team.root / "queue").write_text("not a directory")
+    result = team.ackd("status")
+    assert result.exit_code != 0
+    assert "Not a directory" in result.stderr
+
+
+def read_terminal(fd: int, until: bytes, deadline_s: float = 20) -> bytes:
+    seen, deadline = b"", time.monotonic() + deadline_s
+    while until not in seen:
+        assert time.monotonic() < deadline, seen
+        seen += os.read(fd, 65536)
+    return seen
+
+
+def test_on_a_terminal_it_watches_until_ctrl_c_and_ids_are_not_cut(team: Team) -> None:
+    message_id = team.send(
+        "leader", "--body", "a subject that is much too long for a terminal of eighty columns, is it not"
+    )
+    main, terminal = pty.openpty()
+    env = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    command = [sys.executable, "-c", "from ackd.frontends.cli.main import main; main()"]
+    with subprocess.Popen([*command, "status", "--watch"], stdout=terminal, stderr=terminal, env=env) as child:
+        read_terminal(main, b"corrupt")
+        child.send_signal(signal.SIGINT)
+        assert child.wait(20) == 0
+    subprocess.run([*command, "inbox", "leader"], stdout=terminal, env=env, check=True)
+    shown = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", read_terminal(main, "…".encode()))
+    assert message_id.partition("@")[0].encode() in shown
+    os.close(main)
+    os.close(terminal)
