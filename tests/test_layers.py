@@ -24,16 +24,18 @@ MAY_IMPORT: Final = {
     "core": {"core"},
     "ports": {"core"},
     "dialects": {"ports", "core"},
-    "adapters": {"ports", "core", "handlers"},
+    "syscalls": set(),
+    "adapters": {"ports", "core", "handlers", "syscalls"},
     "handlers": {"dialects", "ports", "core"},  # the public API: bodies reach a handler read
     "site": {"core"},
     "config": {"site", "config", "core"},
-    "runtime": {"runtime", "adapters", "dialects", "ports", "core", "site", "config", "handlers"},
+    "runtime": {"runtime", "adapters", "dialects", "ports", "core", "site", "config", "handlers", "syscalls"},
     "frontends": {"frontends", "runtime", "adapters", "dialects", "ports", "core", "site", "config", "handlers"},
 }
 #: Modules directly below the package, and the room each counts to. A new one has to be given its room here.
 TOP_MODULES: Final = {
     "ports": "ports",
+    "syscalls": "syscalls",
     "handlers": "handlers",
     "site": "site",
     "config": "config",

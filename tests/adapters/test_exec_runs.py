@@ -209,11 +209,13 @@ from test_exec_runs import Bench, Path, lock_held, tell
 async def main():
     bench = Bench(Path({str(bench.tmp)!r}))
     async with bench.sh("cat >copy; while [ ! -e go ]; do sleep 0.01; done") as endpoint:
-        os.close(0), os.close(2)
+        out = os.fdopen(os.dup(1), "w")
+        for fd in range(3): os.close(fd)
         await endpoint.tell(tell())
-        print(lock_held(bench.run_dirs[0]))
+        print(lock_held(bench.run_dirs[0]), file=out)
         (bench.tmp / "work" / "go").touch()
-        print(await bench.news())
+        print(await bench.news(), file=out, flush=True)
+    os._exit(0)
 asyncio.run(main())
 """
     done = await anyio.run_process([sys.executable, "-c", script], stderr=None)
@@ -485,6 +487,14 @@ async def test_a_setsid_child_that_ignores_term_is_killed_at_the_timeout(bench: 
         assert process_is_gone(pid)
 
 
+async def test_a_fork_that_cleaned_its_environment_is_still_known_by_its_session(bench: Bench) -> None:
+    script = "env -i sh -c 'echo $$ >pid; exec sleep 60' & while [ ! -e pid ]; do sleep 0.01; done"
+    async with bench.sh(script) as endpoint:
+        await endpoint.tell(tell())
+        await bench.news()
+        assert process_is_gone(await bench.pid_in("pid"))
+
+
 async def test_a_command_may_leave_something_behind_on_purpose(bench: Bench) -> None:
     script = "env -u ACKD_RUN setsid sh -c 'echo $$ >pid; exec sleep 60' & while [ ! -e pid ]; do sleep 0.01; done"
     async with bench.sh(script) as endpoint:
@@ -526,6 +536,14 @@ async def test_what_still_runs_after_the_drain_is_stopped_not_failed(bench: Benc
     bench.assert_no_child_left()
     (found,) = scan_runs(bench.runs)  # and should we die before that is committed, the next daemon reads the same
     assert (found.alive, found.outcome) == (False, Outcome.STOPPED)
+
+
+async def test_a_stop_is_a_stop_even_if_the_disk_will_not_take_a_note_of_it(bench: Bench) -> None:
+    async with bench.sh('mkdir "${ACKD_BODY%body}cause"; echo $$ >pid; exec sleep 60') as endpoint:
+        await endpoint.tell(tell())
+        await bench.pid_in("pid")
+        await endpoint.stop(0)
+        assert bench.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 2)]
 
 
 async def test_a_stop_right_after_the_start_does_not_wait_for_the_kill(bench: Bench) -> None:
@@ -643,11 +661,27 @@ async def test_an_adopted_run_that_ends_before_we_look_says_its_outcome(bench: B
         assert await bench.news() == RunEnded(7, Outcome.DEFERRED, "exit 75")
 
 
-async def test_an_adopted_run_keeps_its_own_timeout_whatever_the_wall_clock_says(bench: Bench) -> None:
+def move_start(bench: Bench, by_s: float) -> None:
+    """As if the wall clock had jumped since the run began."""
+    spec = bench.run_dirs[0] / "spec.json"
+    spec.write_text(json.dumps(json.loads(spec.read_text()) | {"started_at": time.time() + by_s}))
+
+
+async def test_an_adopted_run_is_not_timed_out_by_a_wall_clock_that_jumped_ahead(bench: Bench) -> None:
+    crashed_daemon(bench, "echo $$ >pid; while [ ! -e go ]; do sleep 0.01; done")
+    await bench.pid_in("pid")
+    move_start(bench, -86400)
+    async with bench.sh("exit 0") as endpoint:
+        endpoint.adopt(7, the_run(bench))
+        await until(lambda: bench.facts)
+        (bench.tmp / "work" / "go").touch()
+        assert await bench.news() == RunEnded(7, Outcome.DONE, "exit 0")
+
+
+async def test_an_adopted_run_keeps_its_own_timeout_when_the_wall_clock_fell_back(bench: Bench) -> None:
     crashed_daemon(bench, "echo $$ >pid; setsid sh -c 'echo $$ >far; exec sleep 60'", timeout_s=0.5)
     pids = [await bench.pid_in("pid"), await bench.pid_in("far")]
-    spec = bench.run_dirs[0] / "spec.json"
-    spec.write_text(json.dumps(json.loads(spec.read_text()) | {"started_at": time.time() + 86400}))
+    move_start(bench, 86400)
     async with bench.sh("exit 0") as endpoint:
         endpoint.adopt(7, the_run(bench))
         assert await bench.news() == RunEnded(7, Outcome.FAILED, "timed out after 0.5 s")

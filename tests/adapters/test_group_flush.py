@@ -95,17 +95,18 @@ async def test_a_lonely_caller_waits_for_nobody(tmp_path: Path) -> None:
 async def test_a_crowd_gathers_while_a_batch_is_flushed(
     tmp_path: Path, max_wait_s: float, released_first: bool
 ) -> None:
-    (slow, *crowd), held, syncs = files(tmp_path, 4), threading.Event(), Syncs()
+    (slow, *crowd), syncs = files(tmp_path, 4), Syncs()
+    begun, held = threading.Event(), threading.Event()
 
     def sync(path: str) -> None:
         if path == slow:
+            begun.set()
             held.wait(30)
         syncs(path)
 
     flusher = GroupFlusher(max_wait_s=max_wait_s, sync=sync)
     first = asyncio.create_task(flusher.flush([slow]))
-    while not flusher._running:
-        await asyncio.sleep(0)
+    assert await asyncio.to_thread(begun.wait, 30)
     others = [asyncio.create_task(flusher.flush([path])) for path in crowd]
     await asyncio.sleep(0)
     assert syncs.done == []

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import threading
-import time
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,6 +12,7 @@ import anyio.lowlevel
 import anyio.to_thread
 import pytest
 
+from ackd import syscalls
 from ackd.adapters import polling_watch
 from ackd.adapters.polling_watch import PollingWatcher
 from ackd.core.message import Folder, Place
@@ -158,33 +157,10 @@ async def test_a_look_is_given_up_when_the_watcher_is_cancelled(
     assert len(seen) == 1
 
 
-def test_a_box_made_again_with_the_same_inode_has_another_birth(root: Path, leader: Path) -> None:
-    if polling_watch._born_at_ns(str(leader)) == 0:
-        pytest.skip("this file system records no births")
-    first = polling_watch._birth(str(leader))
-    shutil.rmtree(leader)
-    leader.mkdir()
-    assert polling_watch._birth(str(leader)) != first
-
-
-def test_a_birth_does_not_change_when_the_directory_does(leader: Path) -> None:
-    first = polling_watch._birth(str(leader))
-    (leader / "a.mime").write_text("x")
-    leader.chmod(0o700)
-    os.utime(leader, (1, 1))
-    assert polling_watch._birth(str(leader)) == first
-
-
-def test_the_time_of_birth_is_read_from_the_right_place(tmp_path: Path) -> None:
-    (tmp_path / "new").mkdir()
-    born_s = polling_watch._born_at_ns(str(tmp_path / "new")) / 1e9
-    assert born_s == 0 or abs(born_s - time.time()) < 60
-
-
 async def test_without_statx_a_box_that_was_replaced_is_still_told_by_its_inode(
     watcher: PollingWatcher, root: Path, leader: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(polling_watch, "_STATX", None)
+    monkeypatch.setattr(syscalls, "_STATX", None)
     (root / "other").mkdir()
     async with listening_to(watcher) as heard:
         move_away(leader)

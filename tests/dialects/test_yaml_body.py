@@ -70,6 +70,7 @@ def test_the_deepest_nesting_allowed_is_loaded() -> None:
         value = [value]
     text = "[" * yaml_body.MAX_DEPTH + "leaf" + "]" * yaml_body.MAX_DEPTH
     assert yaml_body.load(text) == value
+    assert "nested deeper" in refusal(f"[{text}]")[0]
 
 
 @pytest.mark.parametrize(

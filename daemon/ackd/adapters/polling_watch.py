@@ -19,10 +19,7 @@ missing counts as empty. Nothing here ends ``run`` but cancellation.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import stat
-import struct
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -35,6 +32,7 @@ import anyio.to_thread
 from ackd.core.errors import BadName
 from ackd.core.message import Folder, Place, agent_name
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint, ReceiptReady
+from ackd.syscalls import Birth, birth
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,8 +40,6 @@ if TYPE_CHECKING:
 
 _POST_SLICE: Final = 500
 
-#: device, inode, nanosecond of birth (0: not recorded)
-Birth: TypeAlias = tuple[int, int, int]
 #: inode, mtime in nanoseconds, size in bytes
 Mark: TypeAlias = tuple[int, int, int]
 Marks: TypeAlias = dict[str, Mark]
@@ -136,12 +132,12 @@ def _see_box(path: str, before: _Box | None) -> _Box | None:
     """None if no directory lies there; what was seen before if it cannot be looked into."""
     processed = f"{path}/{Folder.PROCESSED.value}"
     try:
-        births = _birth(path), _birth(processed)
+        births = birth(path), birth(processed)
         if births[0] is None:
             return None
         files = _marks(path, but_not=Folder.PROCESSED.value if births[1] else None)
         processed_files = _marks(processed) if births[1] else {}
-        if (_birth(path), _birth(processed)) != births:
+        if (birth(path), birth(processed)) != births:
             return None  # swapped while being read: gone for now, the next look meets its successor
     except (FileNotFoundError, NotADirectoryError):
         return None
@@ -198,33 +194,3 @@ def _changed_files(box: str, folder: Folder, before: Marks, now: Marks) -> Itera
             yield FileReady(Place(box, folder, name), closed=False)
     for name in before.keys() - now.keys():
         yield FileGone(Place(box, folder, name))
-
-
-# --- the birth of a directory -----------------------------------------------------------------------------------------
-_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
-_AT_FDCWD: Final = -100
-_AT_SYMLINK_NOFOLLOW: Final = 0x100
-_STATX_BTIME: Final = 0x800
-_STATX_BYTES: Final = 256
-_BTIME_OFFSET: Final = 80
-
-
-def _birth(path: str) -> Birth | None:
-    """None if it is missing or no directory of its own (a symlink to one is not)."""
-    try:
-        found = os.lstat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    if not stat.S_ISDIR(found.st_mode):
-        return None
-    return found.st_dev, found.st_ino, _born_at_ns(path)
-
-
-def _born_at_ns(path: str) -> int:
-    """os.stat does not tell it on Linux; statx(2) does where the file system records it, and else this is 0."""
-    answer = ctypes.create_string_buffer(_STATX_BYTES)
-    if _STATX is None or _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, answer) != 0:
-        return 0
-    (known,) = struct.unpack_from("=I", answer, 0)
-    seconds, nanoseconds = struct.unpack_from("=qI", answer, _BTIME_OFFSET)
-    return seconds * 1_000_000_000 + nanoseconds if known & _STATX_BTIME else 0

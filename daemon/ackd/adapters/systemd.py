@@ -39,7 +39,10 @@ class ServiceManager:
     def _tell(self, text: str) -> None:
         if not self._address:
             return
-        with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock,
+        ):
             sock.sendto(text.encode(), self._address)
 
 

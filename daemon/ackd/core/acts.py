@@ -97,7 +97,7 @@ def fail(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None
 
 
 def sweep(desk: Desk, delivery: Delivery, why: str) -> None:
-    """Its file is gone by nobody's word. While a move is under way, only its answer knows which of the two was first."""
+    """Its file is gone by nobody's word. While a move is under way, only its answer knows which was first."""
     if delivery.state in UNDER_WAY:
         delivery.swept = why
     else:

@@ -7,6 +7,7 @@ what follows in their lane waits for them. Refuses to decide anything: a disk th
 
 from __future__ import annotations
 
+import errno
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: A message of our own that cannot be written (disk full) is tried again after this; its lane waits.
 SEND_AGAIN_S: Final = 5.0
+#: How often a header is written anew when its file keeps changing under us.
+REWRITE_TRIES: Final = 5
 #: What a revived message leaves behind in dead_letter/.
 CLEAN_SLATE: Final[tuple[tuple[str, None], ...]] = tuple(
     (f"X-IGNITE-{name}", None)
@@ -227,6 +230,16 @@ class EffectRunner:
             self._report(f"status of {effect.place}", error)
 
     async def _rewrite(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
+        """Read again when someone changed the file meanwhile: their words are kept, and ours added."""
+        for _ in range(REWRITE_TRIES - 1):
+            try:
+                return await self._rewrite_once(place, headers)
+            except OSError as error:
+                if error.errno != errno.ESTALE:
+                    raise
+        return await self._rewrite_once(place, headers)
+
+    async def _rewrite_once(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
         """Flush, then exchange: the only durable copy is never replaced by one that is not."""
         old = self.spool.read(place)
         prepared = self.spool.prepare_rewrite(place, ignite.rewrite(old.data, headers), of=old)

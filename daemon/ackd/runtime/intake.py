@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ackd.core.book import Book
     from ackd.core.message import Message, Receipt
     from ackd.ports import Clock, Hint, Post
+    from ackd.syscalls import Birth
 
 SUFFIX: Final = ".mime"
 #: A file that is no message by its name is somebody's mistake once it has lain there this long.
@@ -53,8 +54,8 @@ class Intake:
     called: Callable[[str], str | None]
     record: Callable[[str, dict[str, object]], None]
     operate: Callable[[Receipt], None]
-    #: Directories as they were when last seen whole: other inodes mean another directory.
-    boxes: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    #: Directories as they were when last seen whole: another birth means another directory.
+    boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
     _leaving: set[Place] = field(default_factory=set)
     _losing: set[str] = field(default_factory=set)
@@ -85,7 +86,7 @@ class Intake:
     def meet_box(self, box: str) -> None:
         self.agent_of(box)
         self.spool.ensure_box(box)
-        self.boxes[box] = self.spool.inodes(box)
+        self.boxes[box] = self.spool.births(box)
 
     def lose_box(self, box: str) -> None:
         if box in self.boxes and box not in self._losing:
@@ -96,7 +97,7 @@ class Intake:
         """Moved away and back is no loss; replaced or gone is: say which files went with it, and make it anew."""
         await anyio.sleep(self.settle_s)
         self._losing.discard(box)
-        if self.spool.inodes(box) == self.boxes.get(box):
+        if self.spool.births(box) == self.boxes.get(box):
             self.scan_box(box)
             return
         known = [
@@ -168,7 +169,7 @@ class Intake:
         self._leaving.discard(place)
         if self.book.at(place) is None or self.spool.exists(place):
             return
-        if self.spool.inodes(place.box) != self.boxes.get(place.box):
+        if self.spool.births(place.box) != self.boxes.get(place.box):
             self.lose_box(place.box)
             return
         other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED
@@ -254,7 +255,7 @@ class Intake:
         for box in sorted(boxes):
             if box not in self.boxes:
                 self.meet_box(box)
-            elif self.spool.inodes(box) != self.boxes[box]:
+            elif self.spool.births(box) != self.boxes[box]:
                 self.lose_box(box)
             self.scan_box(box)
             await anyio.lowlevel.checkpoint()

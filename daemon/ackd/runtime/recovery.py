@@ -196,7 +196,7 @@ class Recovery:
         if entry.message_id in graves:
             words: dict[str, object] = {"from": entry.sender, "reason": graves[entry.message_id]}
             return End.DEAD, "message_dead", words
-        if self.spool.inodes(entry.box) is None:
+        if self.spool.births(entry.box) is None:
             return End.WITHDRAWN, "message_withdrawn", {"reason": "spool_lost: its directory is gone"}
         return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
 

@@ -8,7 +8,7 @@ import pytest
 
 from ackd.adapters.spool import disk as disk_module
 from ackd.adapters.spool.disk import Disk
-from ackd.adapters.spool.renames import rename_noreplace
+from ackd.syscalls import rename_noreplace
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -92,18 +92,18 @@ def test_only_real_directories_with_an_agents_name_are_boxes(tmp_path: Path, spo
 
 
 def test_a_box_that_was_deleted_and_made_again_has_other_inodes(tmp_path: Path, spool: Spool) -> None:
-    before = spool.inodes("leader")
+    before = spool.births("leader")
     assert before is not None
     os.rename(tmp_path / "root/queue/leader", tmp_path / "gone")  # noqa: PTH104
-    assert spool.inodes("leader") is None
+    assert spool.births("leader") is None
     spool.ensure_box("leader")
-    assert spool.inodes("leader") not in (None, before)
+    assert spool.births("leader") not in (None, before)
 
 
 def test_a_processed_that_is_a_link_is_no_box(tmp_path: Path, spool: Spool) -> None:
     (tmp_path / "root/queue/evil").mkdir()
     (tmp_path / "root/queue/evil/processed").symlink_to(tmp_path)
-    assert spool.inodes("evil") is None
+    assert spool.births("evil") is None
     with pytest.raises(NotADirectoryError):
         spool.ensure_box("evil")
 

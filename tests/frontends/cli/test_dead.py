@@ -17,7 +17,8 @@ from ackd.dialects import ignite
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Team
+Team = Any  # conftest.py's: test files do not import each other
+
 
 MARKS = [
     ("X-IGNITE-Status", "retrying"),
@@ -42,7 +43,7 @@ def bury(team: Team, to: str = "worker_1") -> tuple[str, bytes]:
 
 
 def quarantine(team: Team, content: bytes = b"\xff\0broken", queue: str = "leader", name: str = "task_1.mime") -> Path:
-    corrupt = team.root / "queue" / "corrupt"
+    corrupt: Path = team.root / "queue" / "corrupt"
     corrupt.mkdir(parents=True, exist_ok=True)
     (corrupt / "kept.mime").write_bytes(content)
     reason = {"queue": queue, "folder": "queue", "name": name, "code": "not_utf8", "detail": "byte 0", "at": "2026Z"}

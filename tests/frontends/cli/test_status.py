@@ -6,11 +6,12 @@ import json
 import os
 import pty
 import re
+import select
 import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -19,7 +20,8 @@ from ackd.adapters import root_lock
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from conftest import Team
+Team = Any  # conftest.py's: test files do not import each other
+
 
 TOLD = {
     "daemon": {"pid": 4711, "session_id": "20261116-010203", "started_at": "2026-11-16T01:02:03Z", "watch": "inotify"},
@@ -114,7 +116,8 @@ def test_a_queue_that_cannot_be_read_is_no_empty_queue(team: Team) -> None:
 def read_terminal(fd: int, until: bytes, deadline_s: float = 20) -> bytes:
     seen, deadline = b"", time.monotonic() + deadline_s
     while until not in seen:
-        assert time.monotonic() < deadline, seen
+        ready, _, _ = select.select([fd], [], [], max(0, deadline - time.monotonic()))
+        assert ready, seen
         seen += os.read(fd, 65536)
     return seen
 
@@ -124,7 +127,7 @@ def test_on_a_terminal_it_watches_until_ctrl_c_and_ids_are_not_cut(team: Team) -
         "leader", "--body", "a subject that is much too long for a terminal of eighty columns, is it not"
     )
     main, terminal = pty.openpty()
-    env = {**os.environ, "COLUMNS": "80", "TERM": "xterm"}
+    env = {**os.environ, "COLUMNS": "80", "TERM": "xterm", "LC_ALL": "C.UTF-8"}
     command = [sys.executable, "-c", "from ackd.frontends.cli.main import main; main()"]
     with subprocess.Popen([*command, "status", "--watch"], stdout=terminal, stderr=terminal, env=env) as child:
         read_terminal(main, b"corrupt")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.names import numbered, temporary
 from ackd.adapters.spool.reading import open_regular
-from ackd.adapters.spool.renames import rename_noreplace
+from ackd.syscalls import rename_noreplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,6 @@ import datetime as dt
 import os
 import re
 import shutil
-import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,9 +25,9 @@ from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.names import is_temporary, plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
 from ackd.adapters.spool.reading import FileBytes, has_settled, read_header_block, read_regular
-from ackd.adapters.spool.renames import Identity, changed, put_in_place_of
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
+from ackd.syscalls import Birth, Identity, birth, changed, put_in_place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -83,14 +82,10 @@ class Spool:
         with os.scandir(self._queue) as entries:
             return {entry.name: entry.inode() for entry in entries if self._is_box(entry)}
 
-    def inodes(self, box: str) -> tuple[int, int] | None:
-        """Of a box and its processed/; None if either is not there. Other numbers than before: it was replaced."""
-        try:
-            outer = os.lstat(f"{self._queue}/{plain(box)}")
-            inner = os.lstat(f"{self._queue}/{box}/processed")
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        return (outer.st_ino, inner.st_ino) if stat.S_ISDIR(outer.st_mode) and stat.S_ISDIR(inner.st_mode) else None
+    def births(self, box: str) -> tuple[Birth, Birth] | None:
+        """Of a box and its processed/; None if either is not there. Others than before: it was replaced."""
+        outer, inner = birth(f"{self._queue}/{plain(box)}"), birth(f"{self._queue}/{box}/processed")
+        return (outer, inner) if outer is not None and inner is not None else None
 
     def path(self, place: Place) -> Path:
         return Path(self._path(place))

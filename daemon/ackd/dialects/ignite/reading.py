@@ -7,7 +7,6 @@ Refuses to judge bodies: they never cause a rejection. Fails with ``BadMessage``
 
 from __future__ import annotations
 
-import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -90,6 +89,8 @@ def _moment(text: str) -> float | None:
 
 def _digest(fields: Mapping[str, str], body: bytes) -> str:
     """What makes two files with one id the same message. Headers that ackd rewrites, To and Date do not count."""
+    import hashlib  # noqa: PLC0415 - loads OpenSSL, and only the daemon asks for digests
+
     if fields["from"] == MONITOR:  # derived messages: the id says it all, and writing one twice is harmless
         return hashlib.blake2b(bare_id(fields["message-id"]).encode(), digest_size=12, person=b"derived").hexdigest()
     counted = (

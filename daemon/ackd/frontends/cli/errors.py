@@ -96,9 +96,22 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
 
 
 def _os_failure(error: OSError) -> Failure:
-    where = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_CREATE
-    return Failure(code, f"{where}{error.strerror or error}")
+    return Failure(code, _os_words(error))
+
+
+def _os_words(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename is not None else ""
+    return f"{where}{error.strerror or error}"
+
+
+@contextlib.contextmanager
+def creating() -> Iterator[None]:
+    """Whatever the disk refuses inside this block is "cannot create", a missing directory too."""
+    try:
+        yield
+    except OSError as error:
+        raise Failure(CANNOT_CREATE, _os_words(error)) from None
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from ackd.frontends.cli.errors import creating
 from ackd.frontends.cli.options import place_options, print_json
 from ackd.site import CONFIG_NAME, Site, read_site
 
@@ -50,9 +51,10 @@ def init(root: str | None, config: str | None, as_json: bool) -> None:
     """Write a small ackd.toml here and make the directories (.ackd/ beside it, or --root DIR)."""
     path = Path(config if config is not None else CONFIG_NAME).absolute()
     laid = Laid()
-    _lay_config(path, root, laid)
-    site = read_site(path, root=Path(root).absolute() if root is not None else None)
-    _lay_directories(site, laid)
+    with creating():
+        _lay_config(path, root, laid)
+        site = read_site(path, root=Path(root).absolute() if root is not None else None)
+        _lay_directories(site, laid)
     if as_json:
         print_json({"config": str(path), "root": str(site.root), "created": laid.created, "kept": laid.kept})
     else:

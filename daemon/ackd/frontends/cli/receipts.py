@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.core.message import Folder, ReceiptKind
-from ackd.frontends.cli.errors import NO, Failure
+from ackd.frontends.cli.errors import NO, Failure, creating
 from ackd.frontends.cli.options import print_json, site_options
 
 if TYPE_CHECKING:
@@ -85,11 +85,11 @@ def _drop(
 
     name = acting_agent(site, agent)
     found = [message_lookup.find(site.root, wanted, agent=name)[0] for wanted in message_ids]
-    pending = {one.message_id: one for one in found if _is_open(kind, one)}
-    receipts = {
-        one.message_id: maildrop.drop_receipt(site.receipts, kind, one.message_id, name, reason, fsync=site.fsync)
-        for one in pending.values()
-    }
+    pending = dict.fromkeys(one.message_id for one in found if _is_open(kind, one))
+    with creating():
+        receipts = {
+            one: maildrop.drop_receipt(site.receipts, kind, one, name, reason, fsync=site.fsync) for one in pending
+        }
     results = [
         {
             "message_id": one.message_id,

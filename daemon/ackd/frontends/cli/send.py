@@ -16,7 +16,7 @@ import click
 
 from ackd.core.errors import BadBody, BadMessage, UnknownAgent
 from ackd.core.message import KNOWN_TYPES, USER, agent_name, identity
-from ackd.frontends.cli.errors import BAD_DATA, NO_DAEMON, NOT_FOUND, Failure
+from ackd.frontends.cli.errors import BAD_DATA, NO_DAEMON, NOT_FOUND, Failure, creating
 from ackd.frontends.cli.options import print_json, site_options
 
 if TYPE_CHECKING:
@@ -272,11 +272,12 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
     if len(data) > site.max_message_bytes:
         raise BadMessage("too_large", f"{len(data)} bytes; max_message_bytes is {site.max_message_bytes}")
     boxes = [site.box_dir(name) for name in outgoing.recipients]
-    for box in boxes:
-        maildrop.make_box(box, fsync=site.fsync)
     names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
     items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
-    return Queued(message_id, outgoing.recipients, tuple(maildrop.drop_all(items, fsync=site.fsync)))
+    with creating():
+        for box in boxes:
+            maildrop.make_box(box, fsync=site.fsync)
+        return Queued(message_id, outgoing.recipients, tuple(maildrop.drop_all(items, fsync=site.fsync)))
 
 
 def _report(queued: Queued, *, running: bool, as_json: bool) -> None:

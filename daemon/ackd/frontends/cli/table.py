@@ -8,13 +8,14 @@ table; into a pipe go plain columns, untruncated, for grep and awk.
 from __future__ import annotations
 
 import sys
-import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+_LEAST_ROOM: Final = 12
 
 
 def printable(text: str) -> str:
@@ -37,10 +38,6 @@ def age(seconds: float) -> str:
     return f"{int(seconds / 86400)}d"
 
 
-def age_since(wall: float) -> str:
-    return age(time.time() - wall)
-
-
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
     """``styles``: words that, as a whole cell, are worth a colour."""
     clean = [[printable(cell) for cell in row] for row in rows]
@@ -53,14 +50,20 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: M
 
 
 def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str]) -> None:
+    """Laid out by hand: rich's own tables drop whole columns when room is short, and an id that is cut cannot be typed.
+    Only the last column gives way."""
+    from rich.cells import cell_len, set_cell_size
     from rich.console import Console
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
-    for number, name in enumerate(columns[:-1]):  # an id that is cut cannot be typed: only the last column gives way
-        table.add_column(name, no_wrap=True, min_width=max(len(row[number]) for row in [columns, *rows]))
-    table.add_column(columns[-1], no_wrap=True, overflow="ellipsis", ratio=1)
-    for row in rows:
-        table.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
-    Console().print(table)
+    console = Console(highlight=False)
+    lines = [list(columns), *rows]
+    widths = [max(cell_len(line[number]) for line in lines) for number in range(len(columns) - 1)]
+    room = max(_LEAST_ROOM, console.width - sum(width + 2 for width in widths))
+    for line in lines:
+        text = Text()
+        for cell, width in zip(line[:-1], widths, strict=True):
+            text.append(set_cell_size(cell, width) + "  ", "bold" if line is lines[0] else styles.get(cell, ""))
+        last = Text(line[-1], "bold" if line is lines[0] else styles.get(line[-1], ""))
+        last.truncate(room, overflow="ellipsis")
+        console.print(text + last, soft_wrap=True)

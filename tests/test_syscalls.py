@@ -3,12 +3,14 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
+import shutil
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.adapters.spool import renames
-from ackd.adapters.spool.renames import identity_of, put_in_place_of, rename_noreplace
+from ackd import syscalls
+from ackd.syscalls import identity_of, put_in_place_of, rename_noreplace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(params=["renameat2", "fallback"], autouse=True)
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "fallback":
-        monkeypatch.setattr(renames, "_libc_renameat2", lambda: None)
+        monkeypatch.setattr(syscalls, "_libc_renameat2", lambda: None)
     return str(request.param)
 
 
@@ -106,9 +108,36 @@ def test_a_file_system_that_does_not_know_the_flags_gets_the_fallback(
         ctypes.set_errno(errno.EINVAL)
         return -1
 
-    monkeypatch.setattr(renames, "_libc_renameat2", lambda: unknown)
+    monkeypatch.setattr(syscalls, "_libc_renameat2", lambda: unknown)
     (tmp_path / "a").write_text("x")
     rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
     (tmp_path / "new").write_text("new")
     put_in_place_of(str(tmp_path / "new"), str(tmp_path / "b"), identity_of(str(tmp_path / "b")))
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("b", "new")]
+
+
+def test_a_box_made_again_with_the_same_inode_has_another_birth(tmp_path: Path) -> None:
+    leader = tmp_path / "leader"
+    leader.mkdir()
+    if syscalls.born_at_ns(str(leader)) == 0:
+        pytest.skip("this file system records no births")
+    first = syscalls.birth(str(leader))
+    shutil.rmtree(leader)
+    leader.mkdir()
+    assert syscalls.birth(str(leader)) != first
+
+
+def test_a_birth_does_not_change_when_the_directory_does(tmp_path: Path) -> None:
+    leader = tmp_path / "leader"
+    leader.mkdir()
+    first = syscalls.birth(str(leader))
+    (leader / "a.mime").write_text("x")
+    leader.chmod(0o700)
+    os.utime(leader, (1, 1))
+    assert syscalls.birth(str(leader)) == first
+
+
+def test_the_time_of_birth_is_read_from_the_right_place(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    born_s = syscalls.born_at_ns(str(tmp_path / "new")) / 1e9
+    assert born_s == 0 or abs(born_s - time.time()) < 60

@@ -1,11 +1,11 @@
-"""Moving files so that nothing is ever overwritten or brought back.
+"""System calls that Python has no binding for, and what is done where the kernel or the file system has none either.
 
-Owns renameat2, by ctypes because Python has no binding, and what is done where a file system does not know its flags.
-Refuses to know what the files are: a symlink, a FIFO or a directory is moved like any other, and never opened. Fails
-with the OSError of the system call.
+Owns renameat2 (moving files so that nothing is ever overwritten or brought back) and statx's time of birth. The lowest
+room: standard library only, and every adapter may use it. Refuses to know what the files are: a symlink, a FIFO or a
+directory is moved like any other, and never opened. Fails with the OSError of the system call.
 """
 
-# Paths are strings in this package: a Path object costs more than the system call it is for.
+# Paths are strings here: a Path object costs more than the system call it is for.
 # ruff: noqa: PTH104, PTH108
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import ctypes
 import errno
 import functools
 import os
+import stat
+import struct
 from typing import Any, Final, TypeAlias
 
 _AT_FDCWD: Final = -100
@@ -98,3 +100,39 @@ def _rename_over(new: str, target: str, identity: Identity) -> None:
     if identity_of(target) != identity:
         raise changed(target)
     os.rename(new, target)
+
+
+# --- telling a directory from its successor ---------------------------------------------------------------------------
+_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
+_AT_SYMLINK_NOFOLLOW: Final = 0x100
+_STATX_BTIME: Final = 0x800
+_STATX_BYTES: Final = 256
+_BTIME_OFFSET: Final = 80
+
+
+#: device, inode, nanosecond of birth (0: not recorded)
+Birth: TypeAlias = tuple[int, int, int]
+
+
+def birth(path: str) -> Birth | None:
+    """None if it is missing or no directory of its own (a symlink to one is not).
+
+    The inode alone does not do: ext4 gives a freed one to the next directory.
+    """
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    if not stat.S_ISDIR(found.st_mode):
+        return None
+    return found.st_dev, found.st_ino, born_at_ns(path)
+
+
+def born_at_ns(path: str) -> int:
+    """os.stat does not tell it on Linux; statx(2) does where the file system records it, and else this is 0."""
+    answer = ctypes.create_string_buffer(_STATX_BYTES)
+    if _STATX is None or _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, answer) != 0:
+        return 0
+    (known,) = struct.unpack_from("=I", answer, 0)
+    seconds, nanoseconds = struct.unpack_from("=qI", answer, _BTIME_OFFSET)
+    return seconds * 1_000_000_000 + nanoseconds if known & _STATX_BTIME else 0
