@@ -32,10 +32,10 @@ def identity_of(path: str) -> Identity:
     return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 
-def rename_noreplace(source: str, target: str) -> None:
-    """Raises FileExistsError if the target exists, whatever it is."""
-    if not _renameat2(source, target, _NOREPLACE):
-        _link_then_unlink(source, target)
+def rename_noreplace(source: str, target: str, source_dir: int = _AT_FDCWD, target_dir: int = _AT_FDCWD) -> None:
+    """Raises FileExistsError if the target exists, whatever it is. The names may be relative to open directories."""
+    if not _renameat2(source, target, _NOREPLACE, source_dir, target_dir):
+        _link_then_unlink(source, target, source_dir, target_dir)
 
 
 def put_in_place_of(new: str, target: str, identity: Identity) -> None:
@@ -57,12 +57,12 @@ def changed(path: str) -> OSError:
     return OSError(errno.ESTALE, "changed by someone else meanwhile", path)
 
 
-def _renameat2(source: str, target: str, flags: int) -> bool:
+def _renameat2(source: str, target: str, flags: int, source_dir: int = _AT_FDCWD, target_dir: int = _AT_FDCWD) -> bool:
     """False if this file system cannot do it."""
     function = _libc_renameat2()
     if function is None:
         return False
-    if function(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), flags) == 0:
+    if function(source_dir, os.fsencode(source), target_dir, os.fsencode(target), flags) == 0:
         return True
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
@@ -80,16 +80,29 @@ def _libc_renameat2() -> Any:
     return function
 
 
-def _link_then_unlink(source: str, target: str) -> None:
+def _link_then_unlink(source: str, target: str, source_dir: int, target_dir: int) -> None:
     """A crash in between leaves the file under both names: a duplicate, which is recognised, rather than a loss."""
+    at = {"src_dir_fd": _fd(source_dir), "dst_dir_fd": _fd(target_dir)}
     try:
-        os.link(source, target, follow_symlinks=False)
+        os.link(source, target, follow_symlinks=False, **at)
     except PermissionError:  # directories have no links, nor has FAT: the check and the rename may race
-        if os.path.lexists(target):
+        if _exists(target, target_dir):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target) from None
-        os.rename(source, target)
+        os.rename(source, target, **at)
         return
-    os.unlink(source)
+    os.unlink(source, dir_fd=at["src_dir_fd"])
+
+
+def _fd(directory: int) -> int | None:
+    return None if directory == _AT_FDCWD else directory
+
+
+def _exists(path: str, directory: int) -> bool:
+    try:
+        os.lstat(path, dir_fd=_fd(directory))
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _rename_over(new: str, target: str, identity: Identity) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import inotify_simple
 import pytest
 
+from ackd import syscalls
 from ackd.adapters import atomic_file
 from ackd.core.errors import BadMessage
 
@@ -203,7 +204,7 @@ def test_a_failed_flush_leaves_the_old_file_and_nothing_else(tmp_path: Path, mon
 
 
 def test_without_renameat2_the_same_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(atomic_file, "_renameat2", lambda: None)
+    monkeypatch.setattr(syscalls, "_libc_renameat2", lambda: None)
     path = tmp_path / "a.mime"
     atomic_file.write_new(path, b"one")
     with pytest.raises(FileExistsError):

@@ -148,6 +148,7 @@ async def test_the_command_gets_the_whole_message_on_stdin_and_the_facts_in_its_
     assert (work / "stdin").read_text() == HEADER + "\n" + BODY == (work / "message").read_text()
     assert (work / "body").read_text() == BODY
     assert (work / "cwd").read_text() == f"{work}\n"
+    assert (work / "umask").read_text().strip() == exec_runs._own_umask()
     facts = ["m1@ignite.local", "worker", "leader", "task_assignment", str(bench.tmp), "yes"]
     assert (work / "facts").read_text().splitlines() == facts
 
@@ -229,7 +230,7 @@ async def test_run_directories_are_private_and_kept_until_forgotten(bench: Bench
         await bench.news()
         (run,) = bench.run_dirs
         assert stat.S_IMODE(run.stat().st_mode) == 0o700 == stat.S_IMODE(bench.runs.stat().st_mode)
-        for name in ("spec.json", "body", "lock", "output"):
+        for name in ("spec.json", "body", "lock", "output", "started", "status"):
             assert stat.S_IMODE((run / name).stat().st_mode) == 0o600
         assert (run / "status").read_text() == "0\n"
         endpoint.forget(1)

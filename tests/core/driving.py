@@ -286,7 +286,9 @@ class World:
         self.files[place] = File(self.files_made, message, self.wall - age_s)
         return place
 
-    def arrival(self, place: Place, *, recovered: bool = False, crashes: int = 0, run_alive: bool = False) -> ev.Arrived:
+    def arrival(
+        self, place: Place, *, recovered: bool = False, crashes: int = 0, run_alive: bool = False
+    ) -> ev.Arrived:
         file = self.files[place]
         standing = file.standing if place.folder is Folder.PROCESSED else None
         return ev.Arrived(file.message, place, file.mtime, standing, recovered, crashes, run_alive)

@@ -8,9 +8,7 @@ is in a file and how a spool names them (maildrop, spool). Synchronous, cheap to
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import functools
 import os
 import stat
 from pathlib import Path
@@ -18,13 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
+from ackd.syscalls import put_in_place_of, rename_noreplace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-_NOREPLACE: Final = 1
-_EXCHANGE: Final = 2
-_AT_FDCWD: Final = -100
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
@@ -48,7 +44,7 @@ def write_new(path: str | os.PathLike[str], data: bytes) -> None:
     """A new file, 0600, durable when this returns. FileExistsError if the name is taken, by whatever."""
     target = Path(path)
     with _staged(target, data, None) as hidden:
-        _rename(hidden, target, _NOREPLACE)
+        rename_noreplace(str(hidden), str(target))
     _flush_directory(target.parent)
 
 
@@ -61,8 +57,7 @@ def replace(path: str | os.PathLike[str], data: bytes, *, keep_mtime: bool = Tru
     old = target.lstat()
     _refuse_irregular(target, old)
     with _staged(target, data, old, keep_mtime=keep_mtime) as hidden:
-        _rename(hidden, target, _EXCHANGE)
-        # What hidden names now is the old content; the block's end removes it.
+        put_in_place_of(str(hidden), str(target), (old.st_ino, old.st_mtime_ns, old.st_size))
     _flush_directory(target.parent)
 
 
@@ -129,38 +124,6 @@ def _make_alike(fd: int, like: os.stat_result) -> None:
         with contextlib.suppress(PermissionError):
             os.fchown(fd, like.st_uid, like.st_gid)
     os.fchmod(fd, stat.S_IMODE(like.st_mode))
-
-
-def _rename(hidden: Path, target: Path, how: int) -> None:
-    renameat2 = _renameat2()
-    if renameat2 is not None:
-        if renameat2(_AT_FDCWD, os.fsencode(hidden), _AT_FDCWD, os.fsencode(target), how) == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOSYS):
-            raise OSError(code, os.strerror(code), str(target))
-    _rename_without_flags(hidden, target, how)
-
-
-def _rename_without_flags(hidden: Path, target: Path, how: int) -> None:
-    """For file systems without renameat2's flags: looks first, so that only a race of microseconds is lost."""
-    exists = os.path.lexists(target)
-    if how == _NOREPLACE and exists:
-        raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(target))
-    if how == _EXCHANGE and not exists:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(target))
-    hidden.rename(target)
-
-
-@functools.cache
-def _renameat2() -> Callable[[int, bytes, int, bytes, int], int] | None:
-    try:
-        function = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return None
-    function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    found: Callable[[int, bytes, int, bytes, int], int] = function
-    return found
 
 
 def _flush_directory(directory: Path) -> None:

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SHELL: Final = "/bin/sh"
 
-#: Called as: run directory, working directory, command… with 0 the lock, 1 the output and 2 the message, which
+#: Called as: run directory, working directory, umask, command… with 0 the lock, 1 the output and 2 the message, which
 #: the shim cannot write to: what a shell has to say of its own ("Terminated") is not the command's output.
 #:
 #: Builtins only: a fork of the shim's own (``mv``) could be killed by the signal that ends its command, and the status
@@ -58,14 +58,16 @@ SHELL: Final = "/bin/sh"
 #: afterwards it outlives the signal to write the status, while its command starts with the default action (an ignored
 #: signal would be inherited).
 SHIM: Final = """\
+umask 077
 IFS= read -r ackd_boot </proc/sys/kernel/random/boot_id
 IFS= read -r ackd_stat </proc/$$/stat
 printf '%s\\n%s\\n' "$ackd_boot" "$ackd_stat" >"$1/started"
 cd "$2" || exit 126
 ackd_run=$1
-shift 2
+ackd_umask=$3
+shift 3
 trap : TERM INT HUP
-(exec "$@" <&2 2>&1)
+(umask "$ackd_umask"; exec "$@" <&2 2>&1)
 ackd_code=$?
 printf '%s\\n' "$ackd_code" >"$ackd_run/status"
 exit "$ackd_code"
@@ -294,6 +296,17 @@ def _body(message: int) -> bytes:
     content = os.pread(message, os.fstat(message).st_size, 0)
     end = _HEADER_END.search(content)
     return content[end.end() :] if end else b""
+
+
+def _own_umask() -> str:
+    """The command's files are its own business: they get the mask we were started with, not that of the run's files.
+
+    Read from /proc, because asking the kernel by umask(2) means changing it, for every thread.
+    """
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("Umask:"):
+            return line.partition(":")[2].strip()
+    return "0077"  # a kernel before 4.7
 
 
 def _interpreter(program: str) -> str | None:
@@ -563,7 +576,11 @@ class ExecEndpoint:
         output = _open_apart(path / "output", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, fds)
         return os.posix_spawn(
             SHELL,
-            ["sh", "-c", SHIM, "ackd-run", str(path), str(self.cwd.absolute()), program, *self.command[1:]],
+            [
+                *("sh", "-c", SHIM, "ackd-run"),
+                *(str(path), str(self.cwd.absolute()), _own_umask()),
+                *(program, *self.command[1:]),
+            ],
             self._environment(order, path),
             file_actions=[
                 *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((lock, output, message))),

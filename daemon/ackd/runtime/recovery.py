@@ -11,20 +11,23 @@ the log of the sessions before has none.
 | in processed/, else                                | by its header: offered again, or its clock goes on |
 | journal has it, file in archive/ or dead_letter/   | ended; the line is written if it is missing      |
 | journal has it, file nowhere, directory intact     | its agent completed it while we were away        |
+| journal has it, file nowhere, directory another    | lost with its directory: said loudly             |
+
+Names are compared as identities: a config that now spells an agent otherwise has not renamed it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio.lowlevel
 
 from ackd.adapters import exec_runs, session_log
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import events
-from ackd.core.message import Folder, Place, Status
+from ackd.core.message import Folder, Place, Status, identity
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
@@ -32,21 +35,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.adapters.exec_runs import FoundRun
-    from ackd.adapters.journal import Held, Journal, JournalState
+    from ackd.adapters.journal import Journal, JournalState
     from ackd.adapters.spool import Spool
     from ackd.core.engine import Engine
-    from ackd.core.message import Message
+    from ackd.core.message import Standing
     from ackd.ports import Clock
     from ackd.runtime.intake import Intake
     from ackd.runtime.pump import Pump
 
 
-def held(message: Message) -> Held:
-    """How the journal knows it."""
-    return (message.recipient, message.message_id, message.digest)
+#: One message for one agent: identity of the agent, message id, digest of its content.
+_Known: TypeAlias = tuple[str, str, str]
 
 
-_TERMINAL = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
+def _known(agent: str, message_id: str, digest: str) -> _Known:
+    return (identity(agent), message_id, digest)
+
+
+_TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
 
 
 @dataclass
@@ -60,6 +66,8 @@ class Recovery:
     logs_dir: Path
     record: Callable[[str, dict[str, object]], None]
     adopt: Callable[[str, int, FoundRun], None]
+    #: Queue directories that are gone, or others than those we left: what is missing there was completed by nobody.
+    lost_boxes: frozenset[str] = frozenset()
 
     def count(self, state: JournalState, runs: list[FoundRun]) -> dict[str, int]:
         """What there is to recover, for the session's first line: by names only."""
@@ -73,10 +81,11 @@ class Recovery:
 
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
         self._remember(state)
-        by_message = {(run.message_id, run.agent): run for run in runs}
-        met = await self._meet_all(state, by_message)
-        self._take_runs(runs)
-        self._missing(state, met)
+        in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
+        latest = _latest(runs)
+        met = await self._meet_all(_Before(in_flight, latest, clean_stop=state.clean_stop))
+        self._take_runs(runs, latest)
+        self._missing([entry for known, entry in in_flight.items() if known not in met])
         for entry in list(self.spool.scan_receipts()):
             self.intake.receipt(entry.name)
 
@@ -88,44 +97,54 @@ class Recovery:
         desk.totals.rejected = sum(1 for _ in self.spool.quarantined())
 
     # --- files --------------------------------------------------------------------------------------------------------
-    async def _meet_all(self, state: JournalState, runs: dict[tuple[str, str], FoundRun]) -> set[Held]:
+    async def _meet_all(self, before: _Before) -> set[_Known]:
         """Every file becomes an event; a turn of the pump between two boxes lets deliveries begin meanwhile."""
-        met: set[Held] = set()
+        met: set[_Known] = set()
         for box in sorted(self.spool.boxes()):
             self.intake.meet_box(box)
             for place, _ in list(self.spool.scan(box)):
-                if place.folder is Folder.PROCESSED:
-                    self._meet(place, state, runs, met)
-                else:
-                    self._meet_queued(place, met)
+                event = self._meet(place, before)
+                if isinstance(event, events.Arrived):
+                    met.add(_known(event.message.recipient, event.message.message_id, event.message.digest))
+                if event is not None:
+                    self.pump.post(event)
             self.pump.turn()
             await anyio.lowlevel.checkpoint()
         return met
 
-    def _meet_queued(self, place: Place, met: set[Held]) -> None:
-        """As a scan meets it: a writer may still be at it."""
+    def _meet(self, place: Place, before: _Before) -> events.Arrived | events.Unreadable | None:
         if not place.name.endswith(".mime"):
-            return
-        if not self.spool.settled(place, self.clock.now().wall, self.intake.settle_s):
-            self.intake.came(place, closed=False)
-            return
-        self._post(place, met)
+            return None
+        try:
+            if place.folder is Folder.QUEUE and not self._settled(place):
+                self.intake.came(place, closed=False)
+                return None
+            event = self.intake.look(place, recovered=True)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self.record("io_error", {"what": f"read {place}", "error": str(error)})
+            return None
+        if place.folder is Folder.PROCESSED and isinstance(event, events.Arrived):
+            return self._taken_up(event, before)
+        return event
 
-    def _meet(self, place: Place, state: JournalState, runs: dict[tuple[str, str], FoundRun], met: set[Held]) -> None:
-        event = self._look(place)
-        if not isinstance(event, events.Arrived):
-            if event is not None:
-                self.pump.post(event)
-            return
+    def _settled(self, place: Place) -> bool:
+        """As a scan meets it: a writer may still be at it."""
+        return self.spool.settled(place, self.clock.now().wall, self.intake.settle_s)
+
+    def _taken_up(self, event: events.Arrived, before: _Before) -> events.Arrived:
+        """A file that we had in hand: with what its run and the journal add to it."""
         message = event.message
-        met.add(held(message))
-        run = runs.get((message.message_id, message.recipient))
-        alive = run is not None and (run.alive or run.outcome is not None)
-        entry = state.in_flight.get(held(message))
-        crashes = self._crashes(event, entry, clean=state.clean_stop, run_known=run is not None)
+        known = _known(message.recipient, message.message_id, message.digest)
+        run, entry = before.runs.get(known), before.in_flight.get(known)
+        if run is not None and _heard_before(run, event.standing):
+            before.runs.pop(known)
+        crashes = self._crashes(event, entry, clean=before.clean_stop, run_known=run is not None)
         if entry is not None and crashes != entry.crashes:
             self.journal.take_in(replace(entry, crashes=crashes))
-        self.pump.post(replace(event, crashes=crashes, run_alive=alive))
+        speaks = known in before.runs and run is not None and (run.alive or run.outcome is not None)
+        return replace(event, crashes=crashes, run_alive=speaks)
 
     def _crashes(self, event: events.Arrived, entry: TakenIn | None, *, clean: bool, run_known: bool) -> int:
         """It counts as ours if we died with the message in hand: being told, or inside a handler."""
@@ -135,69 +154,61 @@ class Recovery:
         in_hand = status is Status.PROCESSING or (policy.volatile and status is not Status.RETRYING)
         return before + 1 if in_hand and not clean and not run_known and entry is not None else before
 
-    def _post(self, place: Place, met: set[Held]) -> None:
-        event = self._look(place)
-        if event is None:
-            return
-        if isinstance(event, events.Arrived):
-            met.add(held(event.message))
-        self.pump.post(event)
-
-    def _look(self, place: Place) -> events.Arrived | events.Unreadable | None:
-        if not place.name.endswith(".mime"):
-            return None
-        try:
-            return self.intake.look(place, recovered=True)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            self.record("io_error", {"what": f"read {place}", "error": str(error)})
-            return None
-
     # --- runs ---------------------------------------------------------------------------------------------------------
-    def _take_runs(self, runs: list[FoundRun]) -> None:
+    def _take_runs(self, runs: list[FoundRun], latest: dict[_Known, FoundRun]) -> None:
+        """The one that speaks for its message is adopted under the message's key; any other is only seen through."""
         orphans = 0
         for run in runs:
-            open_ones = self.engine.desk.book.of_id(run.message_id, run.agent)
-            if open_ones:
-                key = open_ones[0].key
+            key = self._key_of(run) if latest.get(_known(run.agent, run.message_id, run.digest)) is run else None
+            if key is not None:
                 self.adopt(run.agent, key, run)
                 if run.outcome is not None:
                     self.pump.post(events.RunEnded(key, run.outcome, run.detail))
             elif run.alive:
                 orphans += 1
-                self.adopt(run.agent, -orphans, run)  # its message has ended; the run is still ours to see through
+                self.adopt(run.agent, -orphans, run)
             else:
                 exec_runs.discard_run(run)
 
+    def _key_of(self, run: FoundRun) -> int | None:
+        agent = self.engine.desk.agent_called(run.agent)
+        open_ones = self.engine.desk.book.of_id(run.message_id, agent) if agent is not None else []
+        return next((one.key for one in open_ones if one.message.digest == run.digest), None)
+
     # --- what the journal misses ----------------------------------------------------------------------------------------
-    def _missing(self, state: JournalState, met: set[Held]) -> None:
-        gone = [entry for key, entry in state.in_flight.items() if key not in met]
+    def _missing(self, gone: list[TakenIn]) -> None:
         if not gone:
             return
-        told, graves = self._told_by_log(), self._graves()
+        told, graves = self._told_by_log(min(entry.at for entry in gone)), self._graves()
+        lost: dict[str, list[Place]] = {}
         for entry in gone:
             end, fact, words = self._what_became_of(entry, graves)
-            self.journal.let_go(
-                LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, self.clock.now().wall)
-            )
-            if (entry.message_id, entry.agent) not in told:
+            now = self.clock.now().wall
+            self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
+            if told.get((entry.message_id, identity(entry.agent)), 0.0) < entry.at:
                 about = {"message_id": entry.message_id, "agent": entry.agent}
                 self.record(fact, {**about, **words, "recovered": True})
                 self.engine.desk.totals.completed += end is End.COMPLETED
+                self.engine.desk.totals.withdrawn += end is End.WITHDRAWN
             if end is End.COMPLETED:
-                now = self.clock.now().wall
                 self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, now)
+            elif end is End.WITHDRAWN:
+                lost.setdefault(entry.box, []).append(Place(entry.box, Folder.PROCESSED, entry.name))
+        for box, places in lost.items():
+            self.pump.post(events.SpoolLost(box, tuple(places)))
 
-    def _what_became_of(self, entry: TakenIn, graves: dict[str, str]) -> tuple[End, str, dict[str, object]]:
+    def _what_became_of(
+        self, entry: TakenIn, graves: dict[tuple[str, str], dict[str, object]]
+    ) -> tuple[End, str, dict[str, object]]:
         kept = self._in_archive(entry)
         if kept is not None:
             return End.COMPLETED, "message_completed", {"by": "found in the archive", "file": str(kept)}
-        if entry.message_id in graves:
-            words: dict[str, object] = {"from": entry.sender, "reason": graves[entry.message_id]}
-            return End.DEAD, "message_dead", words
-        if self.spool.births(entry.box) is None:
-            return End.WITHDRAWN, "message_withdrawn", {"reason": "spool_lost: its directory is gone"}
+        grave = graves.get((entry.message_id, identity(entry.agent)))
+        if grave is not None:
+            return End.DEAD, "message_dead", {"from": entry.sender, **grave}
+        if entry.box in self.lost_boxes:
+            reason = "spool_lost: its directory was removed or replaced while ackd was away"
+            return End.WITHDRAWN, "message_withdrawn", {"reason": reason}
         return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
 
     def _in_archive(self, entry: TakenIn) -> Place | None:
@@ -207,19 +218,48 @@ class Recovery:
         dates = [(today - timedelta(days=n)).strftime("%Y%m%d") for n in range(days + 1)]
         return self.spool.find_in_archive(entry.box, entry.name, dates)
 
-    def _graves(self) -> dict[str, str]:
-        """Dead letters by message id, with their reasons."""
-        found = {}
-        for _, head in self.spool.dead_letters():
+    def _graves(self) -> dict[tuple[str, str], dict[str, object]]:
+        """Dead letters by message id and recipient (a Message-ID may have several), as their log line has them."""
+        found: dict[tuple[str, str], dict[str, object]] = {}
+        for name, head in self.spool.dead_letters():
             fields = dict(ignite.headers(head))
-            found[ignite.bare_id(fields.get("Message-ID", ""))] = fields.get("X-IGNITE-Error-Reason", "unknown")
+            to = fields.get("X-IGNITE-Recipient") or fields.get("To", "").partition(",")[0].strip()
+            count = fields.get("X-IGNITE-Retry-Count", "")
+            found[ignite.bare_id(fields.get("Message-ID", "")), identity(to)] = {
+                "reason": fields.get("X-IGNITE-Error-Reason", "unknown"),
+                "retry_count": int(count) if count.isdecimal() else 0,
+                "file": str(Place(to, Folder.DEAD, name)),
+            }
         return found
 
-    def _told_by_log(self) -> set[tuple[str, str]]:
-        """Ends that the last sessions' logs already tell of. Two: the newest file is this session's own."""
-        told = set()
-        for path in session_log.session_files(self.logs_dir)[-3:]:
-            for line in session_log.read_lines(path):
-                if line.type in _TERMINAL:
-                    told.add((str(line.data.get("message_id")), str(line.data.get("agent"))))
+    def _told_by_log(self, since: float) -> dict[tuple[str, str], float]:
+        """When the log last told of a message's end: the line of an earlier life says nothing about this one."""
+        told: dict[tuple[str, str], float] = {}
+        for line in session_log.iter_logs(self.logs_dir, newest_first=True):
+            if line.at < since:
+                break
+            if line.type in _TERMINAL:
+                told.setdefault((str(line.data.get("message_id")), identity(str(line.data.get("agent")))), line.at)
         return told
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What the last daemon left behind, by message. ``runs`` holds those whose word is still to be heard."""
+
+    in_flight: dict[_Known, TakenIn]
+    runs: dict[_Known, FoundRun]
+    clean_stop: bool
+
+
+def _latest(runs: list[FoundRun]) -> dict[_Known, FoundRun]:
+    """The run that speaks for each message: one that lives, else the one started last."""
+    ordered = sorted(runs, key=lambda run: (run.alive, run.started_at))
+    return {_known(run.agent, run.message_id, run.digest): run for run in ordered}
+
+
+def _heard_before(run: FoundRun, standing: Standing | None) -> bool:
+    """A retry that was written down later than the run began has heard its word: it must not count twice."""
+    if standing is None or standing.status is not Status.RETRYING or standing.next_retry_at is None:
+        return False
+    return run.started_at < standing.next_retry_at

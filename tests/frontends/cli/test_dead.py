@@ -185,6 +185,23 @@ def test_the_daemon_is_asked_and_the_file_is_watched_until_it_has_left(team: Tea
 
 
 @pytest.mark.usefixtures("held")
+def test_a_file_that_is_still_broken_is_back_at_once_and_that_is_said(team: Team) -> None:
+    quarantine(team)
+
+    def obey_and_reject_again() -> None:
+        obey(team, [])
+        quarantine(team)
+
+    thread = threading.Thread(target=obey_and_reject_again)
+    thread.start()
+    result = team.ackd("dead", "requeue", "kept.mime")
+    thread.join()
+    assert result.exit_code == 0
+    assert "requeued" in result.stdout
+    assert left(team) == ["kept.mime", "kept.mime.reason"]
+
+
+@pytest.mark.usefixtures("held")
 def test_a_daemon_that_does_not_answer_is_said_so(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ackd.frontends.cli.dead.PATIENCE_S", 0.05)
     kept = quarantine(team)

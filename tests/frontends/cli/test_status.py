@@ -67,12 +67,14 @@ def test_without_a_daemon_the_directories_are_counted_and_states_are_unknown(tea
 
 
 @pytest.mark.usefixtures("held")
-def test_a_running_daemon_is_believed(team: Team) -> None:
+def test_a_running_daemon_is_believed_but_the_directories_are_counted(team: Team) -> None:
+    team.send("leader", "--body", "x")
     (team.root / "run" / "status.json").write_text(json.dumps(TOLD))
     picture = team.json("status")
     assert picture["daemon"] == {**TOLD["daemon"], "running": True}  # type: ignore[dict-item]
-    assert picture["agents"]["leader"]["state"] == "parked"
+    assert (picture["agents"]["leader"]["state"], picture["agents"]["leader"]["queued"]) == ("parked", 1)
     assert picture["agents"]["worker_1"]["state"] == "busy"
+    assert (picture["totals"]["queued"], picture["totals"]["dead"]) == (1, 0)
     assert "worker-1" not in picture["agents"]
     assert (picture["totals"]["completed"], picture["at"]) == (40, "2026-11-16T01:05:00Z")
     shown = team.ackd("status").stdout

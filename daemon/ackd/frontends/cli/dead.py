@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ackd.site import Site
 
 PATIENCE_S: Final = 5.0
+_ASKED: Final = "asked for"
 _DONE: Final = {ReceiptKind.REQUEUE: "requeued", ReceiptKind.PURGE: "purged"}
 
 
@@ -117,17 +118,15 @@ def _act(site: Site, kind: ReceiptKind, graves: list[Grave], *, as_json: bool) -
     try:
         lock = root_lock.hold(site.run)
     except RootHeld:
-        results, left = _ask_daemon(site, kind, graves), [grave for grave in graves if not _has_left(grave)]
+        results = _ask_daemon(site, kind, graves)
     else:
         try:
-            results, left = _act_ourselves(site, kind, graves), []
+            results = _act_ourselves(site, kind, graves)
         finally:
             lock.release()
     _report(results, as_json=as_json)
-    if left:
-        raise Failure(
-            TRY_AGAIN, f"the daemon has not dealt with {left[0].name} yet: `ackd dead list` shows what is left"
-        )
+    if any(result["result"] == _ASKED for result in results):
+        raise Failure(TRY_AGAIN, "the daemon has not done it yet: `ackd dead list` shows what is left")
 
 
 def _act_ourselves(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict[str, Any]]:
@@ -142,23 +141,40 @@ def _act_ourselves(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[d
 def _ask_daemon(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict[str, Any]]:
     from ackd.adapters import maildrop
 
+    before = {grave.path: _trace(grave) for grave in graves}
     for grave in graves:
         maildrop.drop_receipt(site.receipts, kind, grave.message_id, None, file=grave.name, fsync=site.fsync)
+    waiting = list(graves)
     deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline and not all(map(_has_left, graves)):
+    while waiting and time.monotonic() < deadline:
         time.sleep(0.02)
+        waiting = [grave for grave in waiting if _trace(grave) == before[grave.path]]
     return [
-        {"file": grave.name, "message_id": grave.message_id, "result": _DONE[kind] if _has_left(grave) else "asked for"}
+        {
+            "file": grave.name,
+            "message_id": grave.message_id,
+            "result": _ASKED if grave in waiting else _ended(kind, grave),
+        }
         for grave in graves
     ]
 
 
-def _has_left(grave: Grave) -> bool:
+def _ended(kind: ReceiptKind, grave: Grave) -> str:
+    """A file that is as broken as before comes back at once, under the same name."""
+    return _DONE[kind] if _trace(grave) is None else "requeued, and back again: `ackd dead list` says why:"
+
+
+def _trace(grave: Grave) -> tuple[int, int, int] | None:
+    """What changes when a file leaves, even if it returns: None once it is gone, else its and its reason's identity."""
     try:
-        grave.path.lstat()
+        file = grave.path.lstat()
     except FileNotFoundError:
-        return True
-    return False
+        return None
+    try:
+        reason = grave.path.with_name(f"{grave.name}.reason").lstat()
+    except FileNotFoundError:
+        return file.st_ino, file.st_mtime_ns, 0
+    return file.st_ino, file.st_mtime_ns, reason.st_mtime_ns
 
 
 def _report(results: list[dict[str, Any]], *, as_json: bool) -> None:

@@ -1,8 +1,8 @@
 """`ackd status`: the daemon, the agents and their mail.
 
-Owns the picture: what the daemon says of itself in run/status.json while it runs, what the directories say when it does
-not. A count comes from the directory or from the daemon, never from a guess: with no daemon an agent's state is
-"unknown". A status file left behind by a daemon that died is not believed.
+Owns the picture: states and reasons are what the daemon says in run/status.json while it runs; with no daemon an
+agent's state is "unknown". What waits, is in flight, dead or corrupt is counted in the directories, which are the state
+and never half a second behind. A status file left behind by a daemon that died is not believed.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STATUS_NAME: Final = "status.json"
 _MAX_STATUS_BYTES: Final = 4 * 1024 * 1024
+_COUNTS: Final = ("queued", "in_flight")
 _TOTALS: Final = ("queued", "in_flight", "completed", "dead", "corrupt")
 _STYLES: Final = {"available": "green", "busy": "cyan", "parked": "yellow", "paused": "yellow", "down": "bold red"}
 
@@ -64,9 +65,10 @@ def take(site: Site) -> dict[str, Any]:
     agents = {name: _agent_on_disk(site, name) for name in site.known_agents()}
     for name, words in told.pop("agents", {}).items():
         spelling = next((one for one in agents if identity(one) == identity(name)), name)
-        agents[spelling] = {**agents.get(spelling, {}), **words}
+        counts = {key: agents[spelling][key] for key in _COUNTS} if spelling in agents else {}
+        agents[spelling] = {**words, **counts}
     named = {"session_id": daemon.get("session_id"), "pid": daemon.get("pid") or pid or None}
-    totals = {**_totals_on_disk(site, agents), **told.pop("totals", {})}
+    totals = {"completed": _archived(site), **told.pop("totals", {}), **_totals_on_disk(site, agents)}
     return {"daemon": {**daemon, "running": pid is not None, **named}, "agents": agents, "totals": totals, **told}
 
 
@@ -96,9 +98,13 @@ def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
 
 
 def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
-    sums = {key: sum(int(agent.get(key) or 0) for agent in agents.values()) for key in ("queued", "in_flight")}
-    completed = sum(_count(box) for day in _subdirectories(site.archive) for box in _subdirectories(day))
-    return {**sums, "completed": completed, "dead": _count(site.dead_letter), "corrupt": _count(site.corrupt)}
+    sums = {key: sum(int(agent.get(key) or 0) for agent in agents.values()) for key in _COUNTS}
+    return {**sums, "dead": _count(site.dead_letter), "corrupt": _count(site.corrupt)}
+
+
+def _archived(site: Site) -> int:
+    """What was completed as far as the disk knows; a running daemon counts its session instead."""
+    return sum(_count(box) for day in _subdirectories(site.archive) for box in _subdirectories(day))
 
 
 def _count(directory: Path) -> int:

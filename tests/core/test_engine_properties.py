@@ -1,0 +1,528 @@
+"""The three promises, held against arbitrary orders of events.
+
+A world of files, lanes and receipts is driven at random: effects are carried out, refused or left waiting; answers come
+late or twice; agents ack, finish, refuse, delete; the daemon crashes and comes back knowing only what is on disk. After
+every step:
+
+(a) **Nothing is lost.** Every file in queue/ and processed/ is known to the engine, or its hint, move or answer is under
+    way; what left them was asked for by the engine or removed by somebody; every end has its line, and only one.
+(b) **Silence is noticed.** Every living message is waited for: an effect or answer about it is under way, a clock of
+    its own runs, or it is in its agent's hands (seen, acked), or it stands in line and there is a reason why it is not
+    offered (``reason_to_wait``). See ``is_waited_for``.
+(c) **It is all there to see.** Every change of state comes with its line, and lines come in an order that can be true.
+
+In the end the world is run fairly, without faults: everything must end.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from ackd.core import effects as fx
+from ackd.core import events as ev
+from ackd.core.availability import QUIET, AgentState
+from ackd.core.delivery import IN_WINDOW, MOVING, State
+from ackd.core.message import MONITOR, USER, Folder, Place, Priority, ReceiptKind
+from tests.core.driving import EXEC, HANDLER, INBOX, PANE, START_MONO, World, letter
+
+if TYPE_CHECKING:
+    from ackd.core.book import Delivery
+    from ackd.core.effects import Effect
+    from ackd.core.events import Event
+
+S = State
+TEAM = {
+    USER: (INBOX, "inbox"),
+    "leader": (replace(EXEC, retry_limit=2), "exec"),
+    "worker": (PANE, "tmux"),
+    "pair": (replace(PANE, max_in_flight=2, busy_timeout_s=200, task_timeout_s=400), "tmux"),
+    "runner": (EXEC, "exec"),
+    MONITOR: (HANDLER, "handler"),
+}
+NAMES = sorted(TEAM)
+WAITING = (Folder.QUEUE, Folder.PROCESSED)
+MOVES = (fx.ClaimMessage, fx.ArchiveMessage, fx.BuryMessage, fx.ReviveMessage)
+TERMINAL = ("message_completed", "message_dead", "message_withdrawn", "message_duplicate")
+#: The line that each state is entered with.
+ENTERED_BY = {S.DELIVERED: "message_told", S.ACKED: "message_acked", S.RETRYING: "message_retry"}
+
+
+class Watched(World):
+    """Checks every single step of the engine, and remembers what went under way."""
+
+    def __init__(self) -> None:
+        self.uncounted: set[int] = set()  # keys that entered the window by themselves
+        self.emitted: list[tuple[str, dict[str, object]]] = []  # lines in the order of decision
+        self.crashed = False
+        super().__init__(TEAM)
+
+    def handle(self, event: Event) -> list[Effect]:
+        before = {d.key: d.state for d in self.engine.desk.book} if hasattr(self, "engine") else {}
+        asked = super().handle(event)
+        facts = [e for e in asked if isinstance(e, fx.RecordFact)]
+        self.emitted.extend((f.type, f.data) for f in facts)
+        self._check_lines(before, facts, event)
+        self._check_window(before, event)
+        self._check_commit_order(asked)
+        self._check_nudges(asked)
+        return asked
+
+    def _check_lines(self, before: dict[int, State], facts: list[fx.RecordFact], event: Event) -> None:
+        lines = {(f.type, f.data.get("message_id")) for f in facts}
+        types = Counter(f.type for f in facts)
+        book = self.engine.desk.book
+        for delivery in book:
+            old = before.get(delivery.key)
+            name = ENTERED_BY.get(delivery.state)
+            if old is None or old is delivery.state or name is None:
+                continue
+            assert (name, delivery.message.message_id) in lines, (old, delivery.state, event)
+        ended = [key for key in before if book.get(key) is None and before[key] is not S.DEAD]
+        if not isinstance(event, ev.MoveLost):  # a letter that was gone when it was to be dug up is only put back
+            assert sum(types[name] for name in TERMINAL) >= len(ended), (event, lines)
+
+    def _check_window(self, before: dict[int, State], event: Event) -> None:
+        for agent in self.engine.desk.book.agents.values():
+            if not isinstance(event, ev.Claimed | ev.Ticked):
+                entered = {key for key in agent.window if before.get(key) not in IN_WINDOW}
+                by_itself = {key for key in entered if self.engine.desk.book.get(key).state is S.ACKED}  # type: ignore[union-attr]
+                acked_in_queue = {
+                    key for key in entered if (d := self.engine.desk.book.get(key)) is not None and d.wish is not None
+                }
+                self.uncounted |= by_itself | acked_in_queue
+                if isinstance(event, ev.Arrived) and event.recovered:
+                    self.uncounted |= entered
+            offered = agent.window - self.uncounted
+            assert len(offered) <= agent.policy.max_in_flight, (agent.name, event)
+            if agent.ladder is not None:
+                holder = self.engine.desk.book.get(agent.ladder.key)
+                assert holder is not None
+                assert holder.state is S.DELIVERED
+
+    def _check_commit_order(self, asked: list[Effect]) -> None:
+        """What a burial derives precedes it; its line never comes with the wish for it."""
+        for number, effect in enumerate(asked):
+            if isinstance(effect, fx.BuryMessage):
+                later = asked[number + 1 :]
+                assert not [e for e in later if isinstance(e, fx.SendMessage) and e.lane == effect.lane], asked
+            if isinstance(effect, fx.SendMessage) and effect.draft.type == "dead_letter":
+                about = effect.draft.in_reply_to
+                assert about is not None
+                assert not [
+                    m
+                    for m in self.emitted
+                    if m[0] == "message_queued" and m[1]["message_id"] == about and m[1]["from"] == MONITOR
+                ]
+
+    def _check_nudges(self, asked: list[Effect]) -> None:
+        for effect in asked:
+            if isinstance(effect, fx.NudgeAgent):
+                told = self.engine.desk.book.get(effect.key)
+                agent = self.agent(effect.lane)
+                assert told is not None
+                assert told.state is S.DELIVERED
+                assert not told.seen
+                assert agent.state in QUIET
+                assert agent.last_life is None or self.mono - agent.last_life >= agent.policy.ack_timeout_s
+
+    # --- what is under way ------------------------------------------------------------------------------------------
+    def under_way(self, key: int) -> bool:
+        waiting = any(getattr(e, "key", None) == key for lane in self.lanes.values() for e in lane)
+        return waiting or any(getattr(e, "key", None) == key for e in self.answers)
+
+    def move_under_way(self, key: int) -> bool:
+        waiting = any(isinstance(e, MOVES) and e.key == key for lane in self.lanes.values() for e in lane)
+        answers = (ev.Claimed, ev.Moved, ev.MoveLost, ev.SpoolFailed)
+        return waiting or any(isinstance(e, answers) and e.key == key for e in self.answers)
+
+    def armed(self, kind: str, of: int | str) -> bool:
+        return (kind, of) in self.engine.desk.alarms
+
+    def reason_to_wait(self, delivery: Delivery) -> str | None:
+        """Why one that stands in line is not offered just now."""
+        agent, desk = self.agent(delivery.agent), self.engine.desk
+        if desk.recovering and self.armed("heard out", ""):
+            return "recovering"
+        if agent.state is AgentState.PARKED:
+            return "parked" if self.armed("unpark", agent.name) else None
+        if agent.state in (AgentState.PAUSED, AgentState.DOWN):
+            return agent.state.value
+        if not agent.has_room:
+            return "window full"
+        return "more to offer" if self.armed("offer", agent.name) else None
+
+    def is_waited_for(self, delivery: Delivery) -> bool:
+        key, agent = delivery.key, self.agent(delivery.agent)
+        match delivery.state:
+            case S.QUEUED:
+                return key in agent.line and self.reason_to_wait(delivery) is not None
+            case S.RETRYING:
+                in_line = key in agent.line and self.reason_to_wait(delivery) is not None
+                return in_line or self.armed("retry", key)
+            case S.PROCESSING:
+                return self.under_way(key) and self.armed("processing", key)
+            case S.DELIVERED if delivery.seen or agent.policy.volatile:
+                return True
+            case S.DELIVERED if agent.policy.rungs is not None:
+                return self.armed("ack", key)
+            case S.DELIVERED:
+                return self.armed("remind", key) or bool(
+                    [e for t, e in self.emitted if t == "reminder" and e["agent"] == agent.name]
+                )
+            case S.ACKED:
+                overdue = [
+                    d
+                    for t, d in self.emitted
+                    if t == "message_overdue" and d["message_id"] == delivery.message.message_id
+                ]
+                return self.armed("task", key) or bool(overdue)
+            case state if state in MOVING:
+                return self.move_under_way(key) or self.armed("disk", key)
+            case _:
+                return False
+
+
+class Promises(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = Watched()
+        self.sent = 0
+        self.accepted: dict[int, str] = {}  # file number → message id
+        self.removed: Counter[tuple[str, str]] = Counter()  # by agents and people
+        self.unsaid: set[int] = set()  # files whose last answer died with the daemon: recovery's to tell of
+
+    @initialize()
+    def begin(self) -> None:
+        self.world.settle()
+
+    # --- people and agents ------------------------------------------------------------------------------------------
+    @rule(
+        to=st.sampled_from(NAMES),
+        sender=st.sampled_from(["leader", "worker", "runner", "stranger", MONITOR]),
+        priority=st.sampled_from(Priority),
+        kind=st.sampled_from(["message", "task_assignment", "evaluation_request", "escalation", "task_completed"]),
+        answers=st.integers(0, 3),
+        noticed=st.booleans(),
+    )
+    def send(self, to: str, sender: str, priority: Priority, kind: str, answers: int, noticed: bool) -> None:
+        self.sent += 1
+        about = f"m{self.sent - answers}" if answers and self.sent > answers else None
+        message = letter(f"m{self.sent}", to, sender=sender, type=kind, priority=priority, in_reply_to=about)
+        place = self.world.drop(message)
+        if noticed:
+            self.world.handle(self.world.arrival(place))
+
+    @precondition(lambda self: self.waiting())
+    @rule(pick=st.integers(0), copied=st.booleans())
+    def send_again(self, pick: int, copied: bool) -> None:
+        """The same message once more, or another under the same id."""
+        file = self.world.files[self.choose(self.waiting(), pick)]
+        message = replace(file.message, digest=f"{file.message.digest}!") if copied else file.message
+        self.world.handle(self.world.arrival(self.world.drop(message)))
+
+    @precondition(lambda self: self.waiting())
+    @rule(pick=st.integers(0), kind=st.sampled_from(["seen", "ack", "done", "refuse", "defer"]), noticed=st.booleans())
+    def say(self, pick: int, kind: str, noticed: bool) -> None:
+        message = self.world.files[self.choose(self.waiting(), pick)].message
+        receipt = self.world.receipt(kind, message.message_id, message.recipient)
+        if noticed:
+            self.world.handle(ev.ReceiptCame(receipt))
+
+    @precondition(lambda self: self.world.receipts)
+    @rule(pick=st.integers(0))
+    def notice_receipt(self, pick: int) -> None:
+        """Perhaps not for the first time."""
+        names = sorted(self.world.receipts)
+        receipt = self.world.receipts[names[pick % len(names)]]
+        self.look_up(receipt.message_id, receipt.agent or "")
+        self.world.handle(ev.ReceiptCame(receipt))
+
+    @precondition(lambda self: self.waiting())
+    @rule(pick=st.integers(0))
+    def delete(self, pick: int) -> None:
+        self.remove(self.choose(self.waiting(), pick))
+
+    @rule()
+    def notice_files(self) -> None:
+        self.reconcile()
+
+    @precondition(lambda self: self.in_hand())
+    @rule(pick=st.integers(0), outcome=st.sampled_from(ev.Outcome), attempt=st.sampled_from([0, 0, 1, 7]))
+    def run_ends(self, pick: int, outcome: ev.Outcome, attempt: int) -> None:
+        delivery = self.in_hand()[pick % len(self.in_hand())]
+        self.world.handle(ev.RunEnded(delivery.key, outcome, outcome.value, attempt))
+
+    @precondition(lambda self: self.in_hand())
+    @rule(pick=st.integers(0), what=st.sampled_from(["seen", "told", "not told"]))
+    def hear_late_or_twice(self, pick: int, what: str) -> None:
+        delivery = self.in_hand()[pick % len(self.in_hand())]
+        if delivery.state is S.PROCESSING and what == "told":
+            return  # that is no repetition
+        news = {"seen": ev.Seen(delivery.key, "opened"), "told": ev.Told(delivery.key, "again")}
+        self.world.handle(
+            news.get(
+                what, ev.NotTold(delivery.key, "nudge failed") if delivery.state is not S.PROCESSING else news["seen"]
+            )
+        )
+
+    @rule(agent=st.sampled_from(NAMES), what=st.sampled_from([ev.AgentPaused, ev.AgentResumed]))
+    def treat(self, agent: str, what: type[ev.AgentPaused | ev.AgentResumed]) -> None:
+        self.world.handle(what(agent))
+
+    @rule(agent=st.sampled_from(NAMES))
+    def live(self, agent: str) -> None:
+        self.world.handle(ev.SignOfLife(agent, "the pane changed"))
+
+    @precondition(lambda self: self.letters())
+    @rule(pick=st.integers(0), kind=st.sampled_from(["requeue", "requeue", "done", "ack"]))
+    def dig_up(self, pick: int, kind: str) -> None:
+        message = self.world.files[self.choose(self.letters(), pick)].message
+        receipt = self.world.receipt(kind, message.message_id, message.recipient)
+        self.look_up(message.message_id, message.recipient)
+        self.world.handle(ev.ReceiptCame(receipt))
+
+    @rule(box=st.sampled_from(NAMES))
+    def clean(self, box: str) -> None:
+        """``git clean``: the directory goes, and all that is in it."""
+        gone = tuple(place for place in self.waiting() if place.box == box)
+        if not gone:
+            return
+        for place in gone:
+            self.remove(place)
+        known = tuple(d.place for d in self.world.engine.desk.book if d.place.box == box and d.place.folder in WAITING)
+        self.world.handle(ev.SpoolLost(box, tuple(p for p in known if p not in self.world.files)))
+
+    # --- the daemon's side ------------------------------------------------------------------------------------------
+    @precondition(lambda self: self.busy_lanes())
+    @rule(pick=st.integers(0), times=st.integers(1, 6))
+    def work(self, pick: int, times: int) -> None:
+        for _ in range(times):
+            if lanes := self.busy_lanes():
+                self.world.work(lanes[pick % len(lanes)])
+
+    @precondition(lambda self: self.busy_lanes())
+    @rule(pick=st.integers(0), away=st.booleans())
+    def work_and_fail(self, pick: int, away: bool) -> None:
+        lane = self.busy_lanes()[pick % len(self.busy_lanes())]
+        effect = self.world.lanes[lane][0]
+        if isinstance(effect, MOVES):
+            self.world.refused = {type(effect)}
+            self.world.work(lane)
+            self.world.refused = set()
+        elif isinstance(effect, fx.TellAgent):
+            self.world.lanes[lane].popleft()
+            answer = ev.EndpointAway(effect.key, "pane gone") if away else ev.NotTold(effect.key, "not submitted")
+            self.world.answers.append(answer)
+        else:
+            self.world.work(lane)
+
+    @precondition(lambda self: self.world.answers)
+    @rule(times=st.integers(1, 6))
+    def hear(self, times: int) -> None:
+        for _ in range(min(times, len(self.world.answers))):
+            self.world.deliver()
+
+    @rule()
+    def carry_on(self) -> None:
+        self.world.settle()
+
+    @rule(seconds=st.sampled_from([0.01, 0.3, 5, 61, 301, 2000]))
+    def wait(self, seconds: float) -> None:
+        """Deadlines come, whatever is still under way."""
+        world, end = self.world, self.world.mono + seconds
+        for _ in range(400):
+            due = world.engine.next_deadline()
+            if due is None or due > end:
+                break
+            world._move_clock(max(due, world.mono))
+            world.handle(ev.Ticked())
+        world._move_clock(max(end, world.mono))
+
+    @rule(seconds=st.sampled_from([-86_400, 86_400, -5]))
+    def set_the_clock(self, seconds: float) -> None:
+        self.world.wall += seconds
+
+    @rule(away_s=st.sampled_from([0, 10, 4000]), stopped=st.booleans())
+    def crash(self, away_s: float, stopped: bool) -> None:
+        world = self.world
+        if stopped:
+            world.handle(ev.StopRequested())
+        for delivery in world.engine.desk.book:  # a move was made, and its answer dies with us
+            if delivery.state in MOVING and delivery.place not in world.files:
+                self.unsaid |= {f.number for f in world.files.values() if f.message == delivery.message}
+        world.crashed = True
+        world.uncounted.clear()
+        world.restart(away_s=away_s)
+        assert world.mono == START_MONO
+
+    # --- the promises -----------------------------------------------------------------------------------------------
+    @invariant()
+    def every_file_is_known(self) -> None:
+        """(a): or it is about to be, by a hint or an answer that is under way."""
+        book = self.world.engine.desk.book
+        coming = {e.place for e in self.world.answers if isinstance(e, ev.Arrived | ev.Claimed | ev.Moved)}
+        self.unnoticed = {p for p in self.waiting() if book.at(p) is None and p not in coming}
+        for delivery in book:
+            if delivery.place.folder in WAITING and delivery.place not in self.world.files:
+                moved = delivery.state in MOVING and self.world.move_under_way(delivery.key)
+                key = (delivery.message.message_id, delivery.agent)
+                assert moved or self.removed[key], f"{delivery.place} vanished by nobody's hand"
+
+    @invariant()
+    def every_message_is_waited_for(self) -> None:
+        """(b)"""
+        for delivery in self.world.engine.desk.book:
+            assert self.world.is_waited_for(delivery), delivery
+
+    @invariant()
+    def whoever_is_down_was_told_on(self) -> None:
+        for agent in self.world.engine.desk.book.agents.values():
+            if agent.state is AgentState.DOWN:
+                told = [d for t, d in self.world.emitted if t == "agent_state" and d["agent"] == agent.name]
+                assert told[-1]["state"] == "down"
+
+    @invariant()
+    def lines_come_in_an_order_that_can_be_true(self) -> None:
+        """(c): by message and recipient, where an id is used once and the daemon has not crashed."""
+        if self.world.crashed:
+            return
+        once = Counter((d["message_id"], d["agent"]) for t, d in self.world.emitted if t == "message_queued")
+        lives: dict[tuple[object, object], list[str]] = {}
+        for type_, data in self.world.log:
+            key = (data.get("message_id"), data.get("agent"))
+            if once[key] == 1 and type_.startswith("message_"):
+                lives.setdefault(key, []).append(type_)
+        for key, lines in lives.items():
+            assert_true_order(key, lines)
+
+    @invariant()
+    def every_end_has_its_line_once(self) -> None:
+        """(a): counted over all files of one id, when nothing is under way."""
+        world = self.world
+        if world.crashed or world.answers or self.busy_lanes():
+            return
+        lines: Counter[tuple[object, object]] = Counter()
+        for type_, data in world.log:
+            key = (data.get("message_id"), data.get("agent"))
+            lines[key] += type_ in TERMINAL
+            lines[key] -= type_ == "message_requeued" or (type_ == "message_completed" and bool(data.get("late")))
+        ended: Counter[tuple[object, object]] = Counter()
+        for place, file in world.files.items():
+            ended[file.message.message_id, file.message.recipient] += place.folder not in WAITING
+        for key in ended.keys() | lines.keys():
+            gone = self.removed[key]  # type: ignore[index]
+            assert ended[key] <= lines[key] <= ended[key] + gone, (key, ended[key], lines[key], gone)
+
+    def teardown(self) -> None:
+        """Fairly and without faults: everything ends."""
+        world = self.world
+        for name in NAMES:
+            world.tell(ev.AgentResumed(name))
+        for _ in range(300):
+            world.settle()
+            self.reconcile()
+            for receipt in list(world.receipts.values()):
+                self.look_up(receipt.message_id, receipt.agent or "")
+                world.tell(ev.ReceiptCame(receipt))
+            for delivery in self.in_hand():
+                if delivery.state is not S.PROCESSING:
+                    world.says("done", delivery.message.message_id, delivery.agent)
+            if not len(world.engine.desk.book) and not self.waiting():
+                break
+            due = world.engine.next_deadline()
+            world.wait(max(0.01, (due or world.mono) - world.mono))
+        assert not self.waiting(), "a message is waiting for nothing"
+        assert not len(world.engine.desk.book)
+        assert not world.receipts
+        self.every_end_has_its_line_once()
+        self.lines_come_in_an_order_that_can_be_true()
+
+    # --- looking ----------------------------------------------------------------------------------------------------
+    def waiting(self) -> list[Place]:
+        return sorted((p for p in self.world.files if p.folder in WAITING), key=str)
+
+    def letters(self) -> list[Place]:
+        return sorted((p for p in self.world.files if p.folder is Folder.DEAD), key=str)
+
+    def busy_lanes(self) -> list[str]:
+        return sorted(name for name, waiting in self.world.lanes.items() if waiting)
+
+    def in_hand(self) -> list[Delivery]:
+        return [d for d in self.world.engine.desk.book if d.state in (S.PROCESSING, S.DELIVERED, S.ACKED)]
+
+    def choose(self, places: list[Place], pick: int) -> Place:
+        return places[pick % len(places)]
+
+    def remove(self, place: Place) -> None:
+        message = self.world.files.pop(place).message
+        self.removed[message.message_id, message.recipient] += 1
+
+    def look_up(self, message_id: str, agent: str) -> None:
+        """As the runtime does: a receipt for what the engine has let go may mean a dead letter."""
+        if self.world.engine.desk.book.of_id(message_id, agent):
+            return
+        for place in self.letters():
+            file = self.world.files[place]
+            if (file.message.message_id, file.message.recipient) == (message_id, agent):
+                self.world.handle(self.world.arrival(place))
+                return
+
+    def reconcile(self) -> None:
+        """The scan that needs no hint: files that nobody told of, and known ones that are not there."""
+        world, book = self.world, self.world.engine.desk.book
+        for delivery in book:
+            place = delivery.place
+            if place.folder not in WAITING or place in world.files or book.at(place) is not delivery:
+                continue
+            other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED
+            elsewhere = replace(place, folder=other)
+            moved = elsewhere if elsewhere in world.files and book.at(elsewhere) is None else None
+            world.handle(ev.Vanished(place, moved))
+        for place in self.waiting():
+            if book.at(place) is None:
+                world.handle(world.arrival(place))
+
+
+def assert_true_order(key: object, lines: list[str]) -> None:
+    """One life: queued, then anything in hand, then one end. A dead one may rise, or be completed late."""
+    assert lines[0] == "message_queued", (key, lines)
+    claimed = dead = over = False
+    for line in lines[1:]:
+        match line:
+            case "message_requeued":
+                assert dead, (key, lines)
+                claimed = dead = over = False
+            case "message_completed":
+                assert not over, (key, lines)
+                over, dead = True, False
+            case "message_dead" | "message_withdrawn" | "message_duplicate":
+                assert not over, (key, lines)
+                assert not dead, (key, lines)
+                dead, over = line == "message_dead", line != "message_dead"
+            case "message_claimed":
+                assert not claimed, (key, lines)
+                claimed = True
+            case "message_told":
+                assert claimed, (key, lines)
+                assert not over, (key, lines)
+            case "message_warning":
+                pass
+            case _:
+                assert not over, (key, lines)
+
+
+EXAMPLES = int(os.environ.get("ACKD_HYPOTHESIS_EXAMPLES", "60"))
+Promises.TestCase.settings = settings(
+    max_examples=EXAMPLES,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestPromises = Promises.TestCase
