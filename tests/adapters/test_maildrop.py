@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackd.adapters import maildrop
+from ackd import syscalls
 from ackd.adapters.maildrop import drop, drop_all, drop_receipt, make_box, move, read_receipt, stage
 from ackd.core.errors import BadReceipt
 from ackd.core.message import Receipt, ReceiptKind
@@ -53,7 +53,7 @@ def test_many_writers_of_one_name_all_get_their_own(tmp_path: Path) -> None:
 
 
 def test_without_renameat2_the_result_is_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maildrop, "_renameat2", lambda: None)
+    monkeypatch.setattr(syscalls, "_libc_renameat2", lambda: None)
     assert [drop(tmp_path, "x.mime", b"1").name for _ in range(2)] == ["x.mime", "x-1.mime"]
     assert names(tmp_path) == ["x-1.mime", "x.mime"]
 

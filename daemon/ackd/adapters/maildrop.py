@@ -9,9 +9,7 @@ a receipt that cannot be read is ``BadReceipt``.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
-import functools
 import os
 import stat
 import time
@@ -19,12 +17,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadName, BadReceipt
 from ackd.core.message import Receipt, ReceiptKind, agent_name
+from ackd.syscalls import rename_noreplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-RENAME_NOREPLACE: Final = 1
 MAX_RECEIPT_BYTES: Final = 16_384
 MAX_REASON_CHARS: Final = 4_096
 MAX_CLASHES: Final = 1_000
@@ -261,40 +259,11 @@ def _rename_to_free_name(old_fd: int, old: str, new_fd: int, name: str) -> str:
     for clash in range(MAX_CLASHES):
         candidate = name if clash == 0 else f"{stem}-{clash}{dot}{extension}" if dot else f"{name}-{clash}"
         try:
-            _rename_noreplace(old_fd, old, new_fd, candidate)
+            rename_noreplace(old, candidate, old_fd, new_fd)
         except FileExistsError:
             continue
         return candidate
     raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), name)
-
-
-def _rename_noreplace(old_fd: int, old: str, new_fd: int, new: str) -> None:
-    renameat2 = _renameat2()
-    if renameat2 is not None:
-        if renameat2(old_fd, os.fsencode(old), new_fd, os.fsencode(new), RENAME_NOREPLACE) == 0:
-            return
-        code = ctypes.get_errno()
-        if code not in (errno.EINVAL, errno.ENOSYS):
-            raise OSError(code, os.strerror(code), new)
-    _link_noreplace(old_fd, old, new_fd, new)
-
-
-def _link_noreplace(old_fd: int, old: str, new_fd: int, new: str) -> None:
-    """For file systems without NOREPLACE. Watchers ignore CREATE, so the new name is opened for writing and closed."""
-    os.link(old, new, src_dir_fd=old_fd, dst_dir_fd=new_fd, follow_symlinks=False)
-    os.unlink(old, dir_fd=old_fd)
-    with contextlib.suppress(OSError):
-        os.close(os.open(new, os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=new_fd))
-
-
-@functools.cache
-def _renameat2() -> ctypes._NamedFuncPointer | None:
-    try:
-        function = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return None
-    function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-    return function
 
 
 def _utc(micros: int) -> str:

@@ -1,6 +1,7 @@
 """Telling the service manager how we are: sd_notify, which is one datagram.
 
-Does nothing when NOTIFY_SOCKET is not set. Never fails: a manager that does not listen is not our trouble.
+Does nothing when NOTIFY_SOCKET is not set. Never fails: a manager that does not listen is not our trouble. The
+variables are taken out of the environment: what agents start is not this service and must not speak for it.
 """
 
 from __future__ import annotations
@@ -11,24 +12,17 @@ import socket
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import MutableMapping
 
 
 class ServiceManager:
-    def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
-        address = environ.get("NOTIFY_SOCKET", "")
+    def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
+        address = environ.pop("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self.watchdog_s = _watchdog(environ)
 
-    @property
-    def listens(self) -> bool:
-        return bool(self._address)
-
     def ready(self, status: str) -> None:
         self._tell(f"READY=1\nSTATUS={status}")
-
-    def status(self, status: str) -> None:
-        self._tell(f"STATUS={status}")
 
     def stopping(self) -> None:
         self._tell("STOPPING=1\nSTATUS=stopping: letting running deliveries finish")
@@ -46,9 +40,9 @@ class ServiceManager:
             sock.sendto(text.encode(), self._address)
 
 
-def _watchdog(environ: Mapping[str, str]) -> float | None:
+def _watchdog(environ: MutableMapping[str, str]) -> float | None:
     """How often the manager wants to hear from us, if it does, and if it means this process."""
-    if environ.get("WATCHDOG_PID", str(os.getpid())) != str(os.getpid()):
+    pid, usec = environ.pop("WATCHDOG_PID", str(os.getpid())), environ.pop("WATCHDOG_USEC", "")
+    if pid != str(os.getpid()):
         return None
-    usec = environ.get("WATCHDOG_USEC", "")
-    return int(usec) / 1_000_000 if usec.isdigit() and int(usec) > 0 else None
+    return int(usec) / 1_000_000 if usec.isdecimal() and int(usec) > 0 else None

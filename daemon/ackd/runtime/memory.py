@@ -1,14 +1,16 @@
-"""What outlives a session besides the messages: totals, and escalations that are still open.
+"""What outlives a session besides the messages: totals, open escalations, and which directories the queues were.
 
 Kept in state/, written when they change. Losing them costs a count or a repeated escalation, never a message. Totals
 are exact all the same: the file says up to which byte of which log it has counted, and what follows there is counted at
-start.
+start. A queue directory that is not the one we left was removed while nobody looked: what is missing there was
+completed by nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -20,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.core.engine import Engine
+    from ackd.syscalls import Birth
+
+    Births = tuple[Birth, Birth] | None
 
 _COUNTED: Final = {
     "message_completed": "completed",
@@ -32,9 +37,11 @@ class Memory:
     def __init__(self, state_dir: Path, engine: Engine, logs_dir: Path) -> None:
         self._totals = state_dir / "totals.json"
         self._escalations = state_dir / "escalations.json"
+        self._boxes = state_dir / "boxes.json"
         self._engine = engine
         self._logs = logs_dir
         self._written: list[tuple[str, int]] = []
+        self._boxes_written: dict[str, Births] = {}
 
     def load(self) -> None:
         self._load_totals()
@@ -50,9 +57,9 @@ class Memory:
         for name in _COUNTED.values():
             count = saved.get(name, 0)
             setattr(totals, name, count if isinstance(count, int) else 0)
-        upto, offset = saved.get("log", ""), saved.get("offset", 0)
+        upto, offset = str(saved.get("log", "")), saved.get("offset", 0)
         for path in session_log.session_files(self._logs):
-            if path.name < str(upto):
+            if _age_order(path.name) < _age_order(upto):
                 continue
             start = offset if path.name == upto and isinstance(offset, int) else 0
             for line in session_log.read_lines(path, start):
@@ -66,7 +73,7 @@ class Memory:
         data: dict[str, object] = {name: getattr(totals, name) for name in _COUNTED.values()}
         files = session_log.session_files(self._logs)
         if files:
-            data |= {"log": files[-1].name, "offset": files[-1].stat().st_size}
+            data |= {"log": files[-1].name, "offset": session_log.end_of_lines(files[-1])}
         _write(self._totals, data)
         self.note_changes()
 
@@ -80,8 +87,28 @@ class Memory:
         if _write(self._escalations, {"open": items}):
             self._written = picture
 
+    # --- directories --------------------------------------------------------------------------------------------------
+    def boxes(self) -> dict[str, object]:
+        """The queue directories as they were when last noted, each in the form of ``marks``."""
+        return _read(self._boxes)
+
+    def note_boxes(self, boxes: dict[str, Births]) -> None:
+        if boxes != self._boxes_written and _write(self._boxes, {box: marks(births) for box, births in boxes.items()}):
+            self._boxes_written = dict(boxes)
+
     def _picture(self) -> list[tuple[str, int]]:
         return [(one.escalation_id, one.counted) for one in self._engine.desk.escalations.all()]
+
+
+def marks(births: Births) -> list[list[int]] | None:
+    """What of a directory's birth outlives a reboot: not the device's number, which may be another each time."""
+    return [[inode, born_ns] for _, inode, born_ns in births] if births is not None else None
+
+
+def _age_order(name: str) -> tuple[str, int]:
+    """Session logs by age. As text ``…-2.ndjson`` comes before ``….ndjson``, which is the older one."""
+    found = re.fullmatch(r"session-(\d{8}-\d{6})(?:-(\d{1,9}))?\.ndjson", name)
+    return (found[1], int(found[2] or 1)) if found else ("", 0)
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -85,7 +85,7 @@ class Recovery:
         latest = _latest(runs)
         met = await self._meet_all(_Before(in_flight, latest, clean_stop=state.clean_stop))
         self._take_runs(runs, latest)
-        self._missing([entry for known, entry in in_flight.items() if known not in met])
+        self._missing([e for known, e in in_flight.items() if known not in met and not self._still_there(e)])
         for entry in list(self.spool.scan_receipts()):
             self.intake.receipt(entry.name)
 
@@ -175,7 +175,12 @@ class Recovery:
         open_ones = self.engine.desk.book.of_id(run.message_id, agent) if agent is not None else []
         return next((one.key for one in open_ones if one.message.digest == run.digest), None)
 
-    # --- what the journal misses ----------------------------------------------------------------------------------------
+    # --- what the journal misses --------------------------------------------------------------------------------------
+    def _still_there(self, entry: TakenIn) -> bool:
+        """Not met, and not gone: we died before the claim moved it and it has not settled yet, or it cannot be read."""
+        places = (Place(entry.box, folder, entry.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
+        return any(map(self.spool.exists, places))
+
     def _missing(self, gone: list[TakenIn]) -> None:
         if not gone:
             return
