@@ -279,3 +279,12 @@ def test_the_reference_documents_every_key_with_its_default() -> None:
     assert {key: example[key] for key in own if defaults[key] is not None} == {
         key: defaults[key] for key in own if defaults[key] is not None
     }
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parents[1] / "config/examples").glob("*.toml")), ids=lambda path: path.stem
+)
+def test_every_example_is_a_config_that_runs(path: Path, tmp_path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    (tmp_path / "ackd.toml").write_text(text, encoding="utf-8")
+    load(tmp_path / "ackd.toml").require_built()

@@ -44,13 +44,14 @@ class Team:
         config = f"{top}\n[delivery]\n{backoff}{delivery}\n{quick}\n{agents}"
         (place / "ackd.toml").write_text(config)
         self.process: subprocess.Popen[bytes] | None = None
+        self.extra_env: dict[str, str] = {}
 
     # --- processes --------------------------------------------------------------------------------------------------
     @property
     def environment(self) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("ACKD_")}
         bin_dir = str(Path(sys.executable).parent)
-        return kept | {"PATH": f"{bin_dir}{os.pathsep}{kept.get('PATH', os.defpath)}"}
+        return kept | {"PATH": f"{bin_dir}{os.pathsep}{kept.get('PATH', os.defpath)}"} | self.extra_env
 
     def start(self, *, ready: bool = True, **popen: Any) -> None:
         before = len(self.facts("session_start"))

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import orjson
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
@@ -96,6 +97,8 @@ class Journal:
         self._compact_above = COMPACT_ABOVE_BYTES
         #: A line that a crash tore must not swallow the first of ours.
         self._buffer = bytearray(b"\n" if self._size else b"")
+        #: Done before each flush: what must reach the kernel no later than our lines.
+        self.ahead: Callable[[], None] = lambda: None
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -116,6 +119,8 @@ class Journal:
 
     def flush(self) -> None:
         """Hand the lines to the kernel: from there on they survive us."""
+        if self._buffer:
+            self.ahead()
         while self._buffer:
             written = os.write(self._fd, self._buffer)
             del self._buffer[:written]

@@ -71,18 +71,26 @@ class Notifier:
         return f"still running after {self.patience_s:g} s: ended"
 
     async def _start(self, message: bytes) -> Process:
-        with open(os.memfd_create("ackd-escalation", os.MFD_CLOEXEC), "w+b") as file:
-            file.write(message)
-            file.seek(0)
+        stdin = _as_file(message)
+        try:
             return await anyio.open_process(
                 list(self.command),
-                stdin=file.fileno(),
+                stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=self.cwd,
                 env=self.env,
                 start_new_session=True,
             )
+        finally:
+            os.close(stdin)
+
+
+def _as_file(message: bytes) -> int:
+    fd = os.memfd_create("ackd-escalation", os.MFD_CLOEXEC)
+    os.write(fd, message)  # to memory, whole: a message is a few megabytes at most
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd
 
 
 async def _end(process: Process) -> None:

@@ -3,14 +3,17 @@
 Start: lock, layout, log, watch (first, so that nothing falls between), recover (the scan), ready. Stop: claim nothing
 more, let what runs finish for ``drain_timeout_s``, end the rest (offered again, uncounted), last lines, unlock. A
 second signal leaves at once; the journal without its last word makes the next start treat it as a crash.
+
+Fails with ``RootHeld``, with ``BadConfig`` (a handler that is not installed), with ``CannotGoOn`` after a stop of its
+own; a bug ends it at once, with its own exception.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import signal
-import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -30,14 +33,14 @@ from ackd.adapters.session_log import SessionLog
 from ackd.adapters.spool import Spool
 from ackd.adapters.systemd import ServiceManager
 from ackd.core.engine import Engine
-from ackd.core.errors import TheirFault, UnknownAgent
+from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.events import StopRequested
 from ackd.core.message import Folder
 from ackd.dialects import ignite
 from ackd.handlers import Mail
 from ackd.runtime.effect_runner import EffectRunner
 from ackd.runtime.intake import Intake
-from ackd.runtime.memory import Memory
+from ackd.runtime.memory import Memory, marks
 from ackd.runtime.operator import Operator
 from ackd.runtime.pump import Pump
 from ackd.runtime.recovery import Recovery
@@ -46,7 +49,7 @@ from ackd.runtime.team import Team, command_environment
 from ackd.site import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from anyio.abc import TaskGroup
 
@@ -61,6 +64,18 @@ SWEEP_EVERY_S: Final = 3600.0
 TEMP_AGE_S: Final = 3600.0
 #: How long the last lines may take after everything has stopped.
 LAST_WORDS_S: Final = 5.0
+#: A watcher that has not come round for this long, and for three of its own periods, is taken for dead.
+WATCHER_PATIENCE_S: Final = 20.0
+
+
+@dataclass
+class CannotGoOn(Busy):
+    """We stopped by ourselves: whoever started us may try again."""
+
+    why: str
+
+    def __str__(self) -> str:
+        return self.why
 
 
 @dataclass
@@ -76,10 +91,12 @@ class Daemon:
         self._lock = root_lock.hold(self.site.run)
         try:
             await self._serve()
-        except* TheirFault as faults:  # a handler that is not installed, say: its own words, not a group's
-            raise faults.exceptions[0] from None
+        except BaseExceptionGroup as group:
+            raise _first(group) from group  # its own words, not a group's
         finally:
             self._lock.release()
+        if self._failure:
+            raise CannotGoOn(self._failure)
 
     async def _serve(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -97,13 +114,13 @@ class Daemon:
             site.root, max_message_bytes=config.max_message_bytes, durable=durable, reserved=site.reserved
         )
         self._spool.ensure_layout()
-        self._log = SessionLog.open(site.logs, started_at=self.clock.now().wall)
         self._journal = Journal.open(site.state / "journal.ndjson")
         self._engine = Engine(config.engine_policy(), random.Random())  # noqa: S311 - jitter, not a secret
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._commit)
         self._flusher: GroupFlusher | NoFlusher = GroupFlusher() if durable else NoFlusher()
         self._memory = Memory(site.state, self._engine, site.logs)
         self._stop_asked, self._reason, self._failure = anyio.Event(), "", ""
+        self._trouble: dict[str, str] = {}
         self._make_team(tasks)
         self._make_doors(tasks)
 
@@ -165,13 +182,13 @@ class Daemon:
     # --- starting ---------------------------------------------------------------------------------------------------
     async def _start(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
+        lost = self._lost_boxes()
+        self._assemble()
+        self._log = SessionLog.open(self.site.logs, started_at=self.clock.now().wall)
+        self._journal.ahead = self._log.flush
+        tasks.start_soon(self._signals, name="signals")  # early: who stops us while we recover means a clean stop
         state = self._journal.load(self.clock.now().wall, self.config.delivery.dedup_window_s)
         runs = exec_runs.scan_runs(self.site.state / "runs")
-        for name in (*self.config.agents, *ALWAYS):
-            self._team.join(name)
-            self._spool.ensure_box(self._team.box(name))
-        for box in self._spool.boxes():
-            self._team.join(box)
         self._pump.turn()
         self._memory.load()
         recovery = Recovery(
@@ -184,20 +201,33 @@ class Daemon:
             self.site.logs,
             self.record,
             self._team.adopt,
+            lost,
         )
         self._first_line(recovery.count(state, runs))
-        self._journal.compact(state)
+        with self._reporting("journal"):
+            self._journal.compact(state)
         await self._watch(tasks)
         await recovery.recover(state, runs)
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._reconcile, name="reconcile")
         tasks.start_soon(self._sweep, name="sweep")
         tasks.start_soon(self._page.run, lambda: self._pump.turns, name="status page")
-        tasks.start_soon(self._signals, name="signals")
         self._page.write()
         self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._watching})")
         if self.service.watchdog_s is not None:
             tasks.start_soon(self._watchdog, self.service.watchdog_s / 3, name="watchdog")
+
+    def _lost_boxes(self) -> frozenset[str]:
+        """Asked before any directory is made anew."""
+        before = self._memory.boxes()
+        return frozenset(box for box, then in before.items() if marks(self._spool.births(box)) != then)
+
+    def _assemble(self) -> None:
+        for name in (*self.config.agents, *ALWAYS):
+            self._team.join(name)
+            self._spool.ensure_box(self._team.box(name))
+        for box in self._spool.boxes():
+            self._team.join(box)
 
     def _first_line(self, recovered: dict[str, int]) -> None:
         data: dict[str, object] = {"version": __version__, "pid": os.getpid(), "root": str(self.site.root)}
@@ -273,14 +303,16 @@ class Daemon:
 
     async def _watchdog(self, every_s: float) -> None:
         """Only while the watcher lives and the pump comes round: a daemon that is stuck must be restarted."""
-        turns, beats = -1, -1
+        turns, beats, beaten_at = -1, -1, anyio.current_time()
+        patience_s = max(WATCHER_PATIENCE_S, 3 * self.config.watch.poll_interval_s)
         while True:
             self._pump.wake()
             await anyio.sleep(every_s)
-            moved = self._pump.turns != turns and self._watcher.beats != beats
-            if moved:
+            if self._watcher.beats != beats:
+                beats, beaten_at = self._watcher.beats, anyio.current_time()
+            if self._pump.turns != turns and anyio.current_time() - beaten_at < patience_s:
                 self.service.alive()
-            turns, beats = self._pump.turns, self._watcher.beats
+            turns = self._pump.turns
 
     async def _signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
@@ -291,27 +323,31 @@ class Daemon:
                 self._stop_asked.set()
 
     def _leave_at_once(self, number: signal.Signals) -> None:
-        self._team.abandon()
-        self._commit()
-        sys.stdout.flush()
+        """What runs is left to the next start. Nothing here may keep us: not the disk, not who reads our output."""
+        with contextlib.suppress(Exception):
+            self._team.abandon()
+            self._commit()
         os._exit(128 + number)
 
     # --- stopping ---------------------------------------------------------------------------------------------------
     async def _stop(self) -> None:
         self.service.stopping()
         self._pump.post(StopRequested())
+        drain_s = self.config.daemon.drain_timeout_s
         async with anyio.create_task_group() as ending:
             for endpoint in self._team.endpoints():
-                ending.start_soon(endpoint.stop, self.config.daemon.drain_timeout_s)
+                ending.start_soon(endpoint.stop, drain_s)
         with anyio.move_on_after(LAST_WORDS_S):
             await self._runner.settled(self._pump.idle)
+            await self._notifier.stop(LAST_WORDS_S)
         self.record("session_end", {"reason": self._failure or self._reason, "totals": self._totals()})
         self._commit()
-        self._memory.save()
-        self._journal.stop()
         self._page.write()
+        with self._reporting("last words"):  # a full disk: the next start takes it for a crash, and copes
+            self._memory.save()
+            self._journal.stop()
+            self._journal.close()
         self._log.close()
-        self._journal.close()
         await self._flusher.aclose()
 
     def _totals(self) -> dict[str, object]:
@@ -324,13 +360,35 @@ class Daemon:
         self._runner.carry_out(effects)
 
     def _commit(self) -> None:
-        """The end of a turn: everything recorded is the kernel's."""
+        """The end of a turn: everything recorded is the kernel's. The log first: what the journal has let go of is
+        asked about no more, so its line must be there."""
         self._log.flush()
-        try:
+        with self._reporting("journal"):
             self._journal.flush()
-        except OSError as error:
-            self.record("io_error", {"what": "journal", "error": str(error)})
+        if self._log.failing is not None:
+            self._show_trouble("session log", self._log.failing)
+        else:
+            self._trouble.pop("session log", None)
         self._memory.note_changes()
+        self._memory.note_boxes(self._intake.boxes)
+
+    @contextlib.contextmanager
+    def _reporting(self, what: str) -> Iterator[None]:
+        """A disk that refuses is heard of once, not at every turn."""
+        try:
+            yield
+        except OSError as error:
+            if self._trouble.get(what) != str(error):
+                self._trouble[what] = str(error)
+                self.record("io_error", {"what": what, "error": str(error)})
+        else:
+            self._trouble.pop(what, None)
+
+    def _show_trouble(self, what: str, error: OSError) -> None:
+        """What the log itself cannot tell."""
+        if self._trouble.get(what) != str(error):
+            self._trouble[what] = str(error)
+            self.display("io_error", {"what": what, "error": str(error)}, self.clock.now().wall)
 
     def record(self, type_: str, data: dict[str, object], at: float | None = None) -> None:
         """One fact, for the log and for the operator's eyes."""
@@ -379,3 +437,11 @@ class Daemon:
             "watch": self._watching,
         }
         return {"daemon": daemon, **describe(self._engine)}
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What began it: the others are mostly its echo."""
+    error: BaseException = group
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

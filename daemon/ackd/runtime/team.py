@@ -14,6 +14,7 @@ from ackd.adapters.exec_runs import ExecEndpoint
 from ackd.adapters.handler_calls import HandlerEndpoint
 from ackd.adapters.inbox_calls import InboxEndpoint
 from ackd.config import EndpointKind
+from ackd.core.errors import BadConfig, TheirFault
 from ackd.core.events import AgentJoined
 from ackd.core.message import MONITOR, identity
 from ackd.handlers import load_handler
@@ -121,7 +122,11 @@ class Team:
             return SystemHandler(self.status)
         if table.handler is None and name == MONITOR:
             return queue_monitor
-        return load_handler(table.handler or name)
+        try:
+            return load_handler(table.handler or name)
+        except TheirFault as fault:
+            problem = self.config.problem(("agents", name, "handler"), str(fault))
+            raise BadConfig(str(self.config.path or self.config.root), (problem,)) from None
 
     @property
     def _base(self) -> Path:

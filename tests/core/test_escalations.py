@@ -1,0 +1,115 @@
+from __future__ import annotations
+
+from ackd.core import effects as fx
+from ackd.core import events as ev
+from ackd.core import plain_words
+from ackd.core.book import Delivery
+from ackd.core.escalations import Escalations, OpenEscalation, dead_notice, death_id, derived_id, escalation, stamp
+from ackd.core.message import MONITOR, USER, Folder, Place, Priority
+from tests.core.driving import START_WALL, TEAM, World, letter
+
+
+def dying(message_id: str = "1700000000.7.abc@ignite.local", arrived_at: float = 5.0) -> Delivery:
+    return Delivery(1, letter(message_id), Place("worker", Folder.PROCESSED, "x.mime"), "worker", arrived_at)
+
+
+# --- ids --------------------------------------------------------------------------------------------------------------
+def test_an_id_derives_from_its_cause_and_nothing_else() -> None:
+    assert derived_id("escalation", "m", "worker", 5) == derived_id("escalation", "m", "worker", 5)
+    assert derived_id("escalation", "m", "worker", 5) != derived_id("dead_letter", "m", "worker", 5)
+    assert derived_id("escalation", "m", "worker", 5) != derived_id("escalation", "m", "other", 5)
+
+
+def test_an_id_has_the_seeds_form_whatever_the_cause_holds() -> None:
+    hostile = derived_id("escalation", "\udc80²³.x\n", "worker")
+    assert hostile.startswith("0.0.")
+    assert hostile.isascii()
+    assert derived_id("escalation", "1700000000.7.abc@ignite.local").startswith("1700000000.0.")
+
+
+def test_a_second_death_after_a_requeue_has_another_id_and_one_after_a_crash_the_same() -> None:
+    assert death_id(dying(arrived_at=5)) == death_id(dying(arrived_at=5))
+    assert death_id(dying(arrived_at=5)) != death_id(dying(arrived_at=6))
+
+
+def test_times_are_utc() -> None:
+    assert stamp(0) == "1970-01-01T00:00:00Z"
+
+
+# --- the open ones ----------------------------------------------------------------------------------------------------
+def test_later_cases_are_counted_into_the_open_one() -> None:
+    book = Escalations()
+    assert book.counted("worker", "dead") is None
+    book.open(OpenEscalation("e1", "worker", "dead", "leader", 0))
+    again = book.counted("worker", "dead")
+    assert again is not None
+    assert (again.escalation_id, again.counted) == ("e1", 2)
+    assert book.counted("worker", "silent") is None
+
+
+def test_a_closed_one_makes_room_for_the_next() -> None:
+    book = Escalations()
+    book.open(OpenEscalation("e1", "worker", "dead", "leader", 0))
+    assert book.close("unknown") is None
+    closed = book.close("e1")
+    assert closed is not None
+    assert book.all() == []
+
+
+# --- the words --------------------------------------------------------------------------------------------------------
+def test_an_escalation_tells_the_story_of_the_attempts() -> None:
+    delivery = dying()
+    delivery.remember(START_WALL, "attempt 1: exit status 1")
+    draft = escalation("e1", "leader", "worker", "dead", "summary", "action", delivery, START_WALL)
+    assert (draft.sender, draft.type, draft.priority) == (MONITOR, "escalation", Priority.CRITICAL)
+    assert draft.body["what_happened"] == [{"at": stamp(START_WALL), "what": "attempt 1: exit status 1"}]
+
+
+def test_the_notice_goes_to_the_sender_as_a_reply_and_says_how_to_requeue() -> None:
+    notice = dead_notice(dying(), "leader", "exit status 1", START_WALL)
+    assert (notice.recipient, notice.in_reply_to) == ("leader", dying().message.message_id)
+    assert notice.body["how_to_requeue"] == f"ackd dead requeue {dying().message.message_id}"
+
+
+def every_escalation() -> list[fx.SendMessage]:
+    """One of each cause."""
+    world = World()
+    world.send(letter("silent", "worker"))
+    world.wait(300)
+    world.tell(ev.AgentResumed("worker"))
+    world.send(letter("late", "worker"))
+    world.says("ack", "late")
+    world.wait(2000)
+    world.says("refuse", "late", reason="not mine")
+    world.on_tell["runner"] = lambda order: [ev.EndpointAway(order.key, "no such program")]
+    world.send(letter("absent", "runner"))
+    world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
+    world.wait(2000)
+    for number in range(14):
+        world.send(letter(f"b{number}", *(("user", "leader")[number % 2],), sender=("leader", "user")[number % 2], thread_id="t"))
+    gone = world.send(letter("gone", "leader"))
+    world.tell(ev.SpoolLost("leader", (gone,)))
+    world.send(letter("busy", "worker"))
+    for _ in range(40):
+        world.tell(ev.SignOfLife("worker", "the pane changed"))
+        world.wait(30)
+    return world.mail("escalation")
+
+
+def test_every_escalation_passes_our_own_ban_on_vague_words() -> None:
+    """Who, how many, what share, where: ``ackd lint`` would have nothing to say."""
+    sent = every_escalation()
+    causes = {str(one.draft.body["cause"]).partition(":")[0] for one in sent}
+    assert causes == {"silent", "overdue", "refused", "away", "dead", "loop", "spool_lost", "busy"}
+    for one in sent:
+        summary = str(one.draft.body["summary"])
+        assert plain_words.vague_words(summary) == [], summary
+        assert plain_words.missing_facts(summary, set(TEAM)) == [], summary
+
+
+def test_an_escalation_to_a_person_also_rings() -> None:
+    world = World()
+    world.send(letter("m1", "leader", sender="worker"))
+    world.says("refuse", "m1", "leader")
+    (sent,) = world.mail("escalation")
+    assert (sent.draft.recipient, sent.notify) == (USER, True)
