@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import threading
 from typing import TYPE_CHECKING
@@ -11,50 +10,16 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
+from tests.adapters.listening import DEADLINE_S, listening_to
 
 from ackd import syscalls
 from ackd.adapters import polling_watch
 from ackd.adapters.polling_watch import PollingWatcher
 from ackd.core.message import Folder, Place
-from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint
+from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
-
-DEADLINE_S = 20.0
-
-
-class Heard(list[Hint]):
-    def __init__(self) -> None:
-        super().__init__()
-        self._more = anyio.Event()
-
-    def post(self, hint: Hint) -> None:
-        self.append(hint)
-        self._more.set()
-
-    async def until(self, happened: Callable[[], bool]) -> None:
-        with anyio.move_on_after(DEADLINE_S):
-            while not happened():
-                self._more = anyio.Event()
-                await self._more.wait()
-        assert happened(), f"not heard; the last that was: {self[-20:]}"
-
-    async def of(self, *expected: Hint) -> None:
-        await self.until(lambda: set(expected) <= set(self))
-
-
-@contextlib.asynccontextmanager
-async def listening_to(watcher: PollingWatcher) -> AsyncIterator[Heard]:
-    heard = Heard()
-    ready = anyio.Event()
-    async with anyio.create_task_group() as group:
-        group.start_soon(watcher.run, heard.post, ready.set)
-        with anyio.fail_after(DEADLINE_S):
-            await ready.wait()
-        yield heard
-        group.cancel_scope.cancel()
 
 
 @pytest.fixture

@@ -13,28 +13,20 @@ import shutil
 import socket
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
 import pytest
+from tests.adapters.listening import DEADLINE_S, BeatingWatcher, Heard, listening_to
 
-from ackd.adapters import inotify_watch
-from ackd.adapters.inotify_watch import InotifyWatcher
+from ackd.adapters.inotify_watch import InotifyWatcher, tree
 from ackd.adapters.polling_watch import PollingWatcher
 from ackd.core.message import Folder, Place
-from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint, ReceiptReady, WatchFailed
+from ackd.ports import BoxAppeared, BoxGone, FileReady, ReceiptReady, WatchFailed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
-
-DEADLINE_S = 20.0
-
-
-class BeatingWatcher(Protocol):
-    beats: int
-
-    async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None: ...
+    from collections.abc import Callable, Iterator
 
 
 class Spool:
@@ -56,52 +48,6 @@ class Spool:
         return self.queue / box
 
 
-class Heard:
-    """Everything a watcher has said, and a way to wait for more."""
-
-    def __init__(self) -> None:
-        self.hints: list[Hint] = []
-        self._more = anyio.Event()
-
-    def post(self, hint: Hint) -> None:
-        self.hints.append(hint)
-        self._more.set()
-
-    async def until(self, happened: Callable[[], bool]) -> None:
-        with anyio.move_on_after(DEADLINE_S):
-            while not happened():
-                self._more = anyio.Event()
-                await self._more.wait()
-        assert happened(), f"not heard; the last that was: {self.hints[-20:]}"
-
-    async def of(self, *expected: Hint) -> None:
-        await self.until(lambda: set(expected) <= set(self.hints))
-
-    async def ready(self, place: Place) -> None:
-        await self.until(lambda: place in self.ready_places())
-
-    async def gone(self, place: Place) -> None:
-        await self.of(FileGone(place))
-
-    def ready_places(self) -> set[Place]:
-        return {hint.place for hint in self.hints if isinstance(hint, FileReady)}
-
-    def forget(self) -> None:
-        self.hints.clear()
-
-
-@contextlib.asynccontextmanager
-async def listening_to(watcher: BeatingWatcher) -> AsyncIterator[Heard]:
-    heard = Heard()
-    ready = anyio.Event()
-    async with anyio.create_task_group() as group:
-        group.start_soon(watcher.run, heard.post, ready.set)
-        with anyio.fail_after(DEADLINE_S):
-            await ready.wait()
-        yield heard
-        group.cancel_scope.cancel()
-
-
 @pytest.fixture
 def spool(tmp_path: Path) -> Spool:
     return Spool(tmp_path / "root")
@@ -116,7 +62,7 @@ def make_watcher(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[Path, Path], BeatingWatcher]:
     # The heartbeat would make good for a missed event before a test gives up: here events must do.
-    monkeypatch.setattr(inotify_watch, "HEARTBEAT_S", 600.0)
+    monkeypatch.setattr(tree, "HEARTBEAT_S", 600.0)
     made: Callable[[Path, Path], BeatingWatcher] = request.param
     return made
 
@@ -228,7 +174,7 @@ async def test_what_was_there_before_is_left_to_the_scan(watcher: BeatingWatcher
         (spool.queue / "leader" / "new.mime").write_text("x")
         await heard.ready(waiting("new.mime"))
         assert heard.ready_places() == {waiting("new.mime")}
-        assert not [hint for hint in heard.hints if isinstance(hint, BoxAppeared | BoxGone | ReceiptReady)]
+        assert not [hint for hint in heard if isinstance(hint, BoxAppeared | BoxGone | ReceiptReady)]
 
 
 async def test_dot_names_are_ignored(watcher: BeatingWatcher, spool: Spool) -> None:
@@ -244,7 +190,7 @@ async def test_dot_names_are_ignored(watcher: BeatingWatcher, spool: Spool) -> N
         (spool.queue / ".box" / "a.mime").write_text("x")
         (spool.queue / "leader" / "end.mime").write_text("x")
         await heard.ready(waiting("end.mime"))
-        assert {type(hint) for hint in heard.hints} == {FileReady}
+        assert {type(hint) for hint in heard} == {FileReady}
         assert heard.ready_places() == {waiting("end.mime")}
 
 
@@ -301,7 +247,7 @@ async def test_a_burst_of_ten_thousand_files_is_reported_to_the_last(watcher: Be
             os.close(os.open(spool.queue / "leader" / place.name, os.O_CREAT | os.O_WRONLY, 0o600))
             if place.name.endswith("99.mime"):
                 await anyio.lowlevel.checkpoint()
-        await heard.until(lambda: len(heard.hints) >= 10_000 and heard.ready_places() == expected)
+        await heard.until(lambda: len(heard) >= 10_000 and heard.ready_places() == expected)
 
 
 # --- receipts ---------------------------------------------------------------------------------------------------------
@@ -332,7 +278,7 @@ async def test_a_receipt_consumed_is_no_news(watcher: BeatingWatcher, spool: Spo
         (spool.receipts / "a.json").unlink()
         (spool.receipts / "b.json").write_text("{}")
         await heard.of(ReceiptReady("b.json"))
-        assert set(heard.hints) == {ReceiptReady("b.json")}
+        assert set(heard) == {ReceiptReady("b.json")}
 
 
 # --- boxes that come and go -------------------------------------------------------------------------------------------
@@ -384,7 +330,7 @@ async def test_a_processed_that_is_made_later_is_watched(watcher: BeatingWatcher
         (processed / "later.mime").unlink()
         await heard.gone(claimed("later.mime", "tester"))
         assert waiting("processed", "tester") not in heard.ready_places()
-        assert BoxGone("tester") not in heard.hints
+        assert BoxGone("tester") not in heard
 
 
 async def test_a_processed_that_is_lost_is_a_box_lost(watcher: BeatingWatcher, spool: Spool) -> None:
@@ -405,7 +351,7 @@ async def test_a_processed_that_is_lost_is_a_box_lost(watcher: BeatingWatcher, s
 async def test_a_box_deleted_is_gone_and_made_again_is_watched_again(watcher: BeatingWatcher, spool: Spool) -> None:
     async with listening_to(watcher) as heard:
         for round_ in range(3):
-            heard.forget()
+            heard.clear()
             shutil.rmtree(spool.queue / "leader")
             await heard.of(BoxGone("leader"))
             box = spool.make_box("leader")
@@ -421,7 +367,7 @@ async def test_a_box_deleted_and_made_again_at_once_is_both(watcher: BeatingWatc
         box = spool.make_box("leader")
         (box / "a.mime").write_text("x")
         await heard.of(BoxGone("leader"), BoxAppeared("leader"))
-        assert heard.hints.index(BoxGone("leader")) < heard.hints.index(BoxAppeared("leader"))
+        assert heard.index(BoxGone("leader")) < heard.index(BoxAppeared("leader"))
         await heard.ready(waiting("a.mime"))
         (box / "processed" / "b.mime").write_text("x")
         await heard.ready(claimed("b.mime"))
@@ -455,7 +401,7 @@ async def test_a_box_replaced_by_another_directory_is_gone_and_there(watcher: Be
         (spool.queue / "leader").rename(spool.root / "away")
         other.rename(spool.queue / "leader")
         await heard.of(BoxGone("leader"), BoxAppeared("leader"))
-        assert heard.hints.index(BoxGone("leader")) < heard.hints.index(BoxAppeared("leader"))
+        assert heard.index(BoxGone("leader")) < heard.index(BoxAppeared("leader"))
         await heard.ready(waiting("a.mime"))
 
 
@@ -474,7 +420,7 @@ async def test_two_boxes_that_swap_names_are_told_apart(watcher: BeatingWatcher,
         (spool.queue / "coder").rename(spool.queue / "leader")
         (spool.root / "spare").rename(spool.queue / "coder")
         await heard.of(BoxGone("leader"), BoxGone("coder"), BoxAppeared("leader"), BoxAppeared("coder"))
-        heard.forget()
+        heard.clear()
         (spool.queue / "leader" / "l.mime").write_text("x")
         (spool.queue / "coder" / "c.mime").write_text("x")
         await heard.ready(waiting("l.mime", "leader"))
@@ -493,7 +439,7 @@ async def test_our_own_directories_and_bad_names_are_ignored(watcher: BeatingWat
             (spool.queue / name / "a.mime").write_text("x")
         (spool.queue / "leader" / "end.mime").write_text("x")
         await heard.ready(waiting("end.mime"))
-        assert {type(hint) for hint in heard.hints} == {FileReady}
+        assert {type(hint) for hint in heard} == {FileReady}
         assert heard.ready_places() == {waiting("end.mime")}
 
 
@@ -507,7 +453,7 @@ async def test_a_symlink_or_a_file_is_no_box(watcher: BeatingWatcher, spool: Spo
         (outside / "a.mime").write_text("x")
         (spool.queue / "leader" / "end.mime").write_text("x")
         await heard.ready(waiting("end.mime"))
-        assert {type(hint) for hint in heard.hints} == {FileReady}
+        assert {type(hint) for hint in heard} == {FileReady}
         assert heard.ready_places() == {waiting("end.mime")}
 
 
@@ -594,13 +540,13 @@ async def test_the_root_moved_away_and_made_anew(watcher: BeatingWatcher, spool:
         await heard.of(BoxGone("leader"), BoxGone("coder"))
         spool.make()
         await _see_everything_again(heard, spool)
-        heard.forget()
+        heard.clear()
         (old / "queue" / "leader" / "astray.mime").write_text("x")
         (old / "receipts" / "astray.json").write_text("{}")
         (spool.queue / "leader" / "end.mime").write_text("x")
         await heard.ready(waiting("end.mime"))
         assert waiting("astray.mime") not in heard.ready_places()
-        assert ReceiptReady("astray.json") not in heard.hints
+        assert ReceiptReady("astray.json") not in heard
 
 
 async def test_a_spool_that_does_not_exist_yet_is_waited_for(watcher: BeatingWatcher, spool: Spool) -> None:
@@ -640,7 +586,7 @@ async def test_a_box_that_may_not_be_read_does_not_stop_the_others(
             (queue / shut / "b.mime").write_text("x")
             await heard.of(BoxAppeared(shut))
             await heard.ready(waiting("b.mime", shut))
-        assert not [hint for hint in heard.hints if isinstance(hint, BoxGone | WatchFailed)]
+        assert not [hint for hint in heard if isinstance(hint, BoxGone | WatchFailed)]
 
 
 async def test_a_box_that_can_no_longer_be_read_is_not_taken_for_gone(
@@ -656,7 +602,7 @@ async def test_a_box_that_can_no_longer_be_read_is_not_taken_for_gone(
         (queue / "coder").chmod(0o700)
         (queue / "coder" / "end.mime").write_text("x")
         await heard.ready(waiting("end.mime", "coder"))
-        assert {type(hint) for hint in heard.hints} == {FileReady}
+        assert {type(hint) for hint in heard} == {FileReady}
         assert claimed("a.mime", "coder") not in heard.ready_places()
 
 
@@ -678,7 +624,7 @@ async def test_a_large_box_does_not_hold_up_the_loop(watcher: BeatingWatcher, sp
         large.rename(spool.queue / "tester")
         await heard.of(BoxAppeared("tester"))
         before = turns
-        await heard.until(lambda: len(heard.hints) > 5_000)
+        await heard.until(lambda: len(heard) > 5_000)
         assert turns - before >= 8
         group.cancel_scope.cancel()
 

@@ -175,7 +175,9 @@ class World:
                 self.work(lane)
 
     def deliver(self) -> None:
-        self.handle(self.answers.popleft())
+        event = self.answers.popleft()
+        if not isinstance(event, ev.Arrived) or event.place in self.files:  # a hint is followed by a look
+            self.handle(event)
 
     def work(self, lane: str) -> Effect:
         """Carry out the next effect of a lane."""

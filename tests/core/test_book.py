@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from tests.core.driving import letter
+
 from ackd.core.book import STORY_LENGTH, Agent, Book, Delivery
 from ackd.core.delivery import State
 from ackd.core.ladder import Ladder
 from ackd.core.message import Folder, Place
 from ackd.core.policy import AgentPolicy
-from tests.core.driving import letter
 
 
 def book_with(*ids: str) -> tuple[Book, list[Delivery]]:
@@ -48,22 +49,24 @@ def test_another_file_at_the_old_place_is_not_forgotten_with_the_first() -> None
 def test_the_window_holds_what_is_in_hand() -> None:
     book, (one, two) = book_with("a", "b")
     agent = book.agents["worker"]
-    book.set_state(one, State.CLAIMING)
-    assert agent.has_room
-    book.set_state(two, State.ACKED)
-    assert not agent.has_room
+    rooms = []
+    for delivery, state in ((one, State.CLAIMING), (two, State.ACKED)):
+        book.set_state(delivery, state)
+        rooms.append(agent.has_room)
+    assert rooms == [True, False]
     book.set_state(one, State.RETRYING)
     assert agent.window == {two.key}
 
 
 def test_a_message_that_leaves_its_agents_silence_leaves_the_ladder() -> None:
     book, (one, two) = book_with("a", "b")
-    agent = book.agents["worker"]
-    agent.ladder = Ladder(one.key, 2)
+    agents = book.agents.values()
+    for agent in agents:
+        agent.ladder = Ladder(one.key, 2)
     book.set_state(two, State.RETRYING)
-    assert agent.ladder is not None
+    assert [agent.ladder for agent in agents] == [Ladder(one.key, 2)]
     book.set_state(one, State.RETRYING)
-    assert agent.ladder is None
+    assert [agent.ladder for agent in agents] == [None]
 
 
 def test_a_receipt_for_a_copied_id_means_the_one_in_its_agents_hands() -> None:

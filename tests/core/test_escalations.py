@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from tests.core.driving import START_WALL, TEAM, World, letter
+
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core import plain_words
 from ackd.core.book import Delivery
 from ackd.core.escalations import Escalations, OpenEscalation, dead_notice, death_id, derived_id, escalation, stamp
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
-from tests.core.driving import START_WALL, TEAM, World, letter
 
 
 def dying(message_id: str = "1700000000.7.abc@ignite.local", arrived_at: float = 5.0) -> Delivery:
@@ -86,7 +87,11 @@ def every_escalation() -> list[fx.SendMessage]:
     world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
     world.wait(2000)
     for number in range(14):
-        world.send(letter(f"b{number}", *(("user", "leader")[number % 2],), sender=("leader", "user")[number % 2], thread_id="t"))
+        world.send(
+            letter(
+                f"b{number}", *(("user", "leader")[number % 2],), sender=("leader", "user")[number % 2], thread_id="t"
+            )
+        )
     gone = world.send(letter("gone", "leader"))
     world.tell(ev.SpoolLost("leader", (gone,)))
     world.send(letter("busy", "worker"))

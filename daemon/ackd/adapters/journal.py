@@ -14,6 +14,7 @@ from __future__ import annotations
 import enum
 import json
 import os
+import shutil
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -121,6 +122,7 @@ class Journal:
         """Hand the lines to the kernel: from there on they survive us."""
         if self._buffer:
             self.ahead()
+            self._follow_lost_file()
         while self._buffer:
             written = os.write(self._fd, self._buffer)
             del self._buffer[:written]
@@ -131,6 +133,24 @@ class Journal:
             self.flush()
             os.close(self._fd)
             self._fd = -1
+
+    def _follow_lost_file(self) -> None:
+        """Removed under us (``git clean``): the next daemon must find it all the same, with what it said before."""
+        if os.fstat(self._fd).st_nlink:
+            return
+        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        temp = self._path.with_name(f".{self._path.name}.{os.urandom(4).hex()}.tmp")
+        fd = _open_for_appending(temp)
+        try:
+            with open(f"/proc/self/fd/{self._fd}", "rb") as old, open(fd, "wb", closefd=False) as new:  # noqa: PTH123
+                shutil.copyfileobj(old, new)
+            temp.rename(self._path)
+        except OSError:
+            os.close(fd)
+            temp.unlink(missing_ok=True)
+            raise
+        os.close(self._fd)
+        self._fd = fd
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def load(self, now_wall: float, window_s: float) -> JournalState:

@@ -148,7 +148,8 @@ def drop_receipt(
         content["file"] = file
     name = f"{kind.value}_{now_us:016d}-{os.urandom(3).hex()}.json"
     _parse(name, dict(content))
-    return drop(receipts_dir, name, json.dumps(content, ensure_ascii=False).encode() + b"\n", fsync=fsync)
+    # ASCII: the name of a quarantined file may be no UTF-8, and comes back from its escapes.
+    return drop(receipts_dir, name, json.dumps(content).encode() + b"\n", fsync=fsync)
 
 
 def read_receipt(path: Path) -> Receipt:
@@ -174,7 +175,7 @@ def _parse(name: str, content: dict[str, object]) -> Receipt:
     agent = _text(name, content, "agent", 64)
     if message_id is None and (file is None or kind not in OPERATOR_KINDS):
         raise BadReceipt(name, "no message_id")
-    if file is not None and ("/" in file or file.startswith(".")):
+    if file is not None and ("/" in file or "\0" in file or file.startswith(".")):
         raise BadReceipt(name, "file is not a plain file name")
     if agent is None and kind not in OPERATOR_KINDS:
         raise BadReceipt(name, "no agent")
@@ -200,6 +201,8 @@ def _text(name: str, content: dict[str, object], key: str, limit: int) -> str | 
         return None
     if not isinstance(value, str) or not value or len(value) > limit:
         raise BadReceipt(name, f"{key} must be a text of 1 to {limit} characters")
+    if key == "file":  # bears whatever name it was dropped under
+        return value
     # Surrogates and control characters would reach headers and terminals from here.
     if any(0xD800 <= ord(c) <= 0xDFFF or (ord(c) < 32 and (key != "reason" or c not in "\n\t")) for c in value):
         raise BadReceipt(name, f"{key} holds control characters")

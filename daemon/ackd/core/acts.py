@@ -245,7 +245,7 @@ def _postpone(desk: Desk, delivery: Delivery, happening: Happening, why: str) ->
     """Uncounted: nobody was there, or we stopped it ourselves. Written down for the next daemon to find."""
     delivery.remember(desk.now.wall, f"attempt {delivery.tells}: {why}")
     endings.released(desk, delivery, why)
-    if happening is H.STOPPED:
+    if happening is H.STOPPED or desk.stopping:  # an endpoint that stops with us is not away
         _record_retry(desk, delivery, why, 0, counted=False)
     else:
         wait_s = calling.park(desk, desk.book.agents[delivery.agent], why)
@@ -255,11 +255,13 @@ def _postpone(desk: Desk, delivery: Delivery, happening: Happening, why: str) ->
 
 
 def _tell_of_absence(desk: Desk, delivery: Delivery, why: str) -> None:
+    """Mail of ours never breeds mail, but someone must read an escalation, and what waits behind it is not ours."""
     agent = desk.book.agents[delivery.agent]
     if delivery.message.sender == MONITOR:
-        endings.pass_on(desk, delivery, why)  # mail of ours never breeds mail, but someone must read an escalation
-        return
-    if agent.absence_told:
+        endings.pass_on(desk, delivery, why)
+        behind = (desk.book.get(key) for key in agent.line.keys())  # noqa: SIM118 - a Lineup is no dict
+        delivery = next((d for d in behind if d is not None and d.message.sender != MONITOR), delivery)
+    if agent.absence_told or delivery.message.sender == MONITOR:
         return
     agent.absence_told = True
     waiting = len(agent.line) + 1
@@ -268,7 +270,8 @@ def _tell_of_absence(desk: Desk, delivery: Delivery, why: str) -> None:
         agent.name,
         "away",
         escalations.derived_id("away", delivery.message.message_id, agent.name, int(desk.now.wall)),
-        f"{agent.name} cannot be told: {why}. {waiting} of its {waiting} messages wait (100%) in queue/{agent.name}:1",
+        f"{agent.name} cannot be told: {why}. {waiting} of its {waiting} messages wait (100%), first of all "
+        f"queue/{delivery.place}:1",
         f"Mend it; ackd tries again by itself within {calling.PARK_CAP_S:.0f} s. `ackd status` shows when",
         delivery,
     )

@@ -222,7 +222,7 @@ def spool_lost(desk: Desk, event: events.SpoolLost) -> None:
             agent,
             "spool_lost",
             derived_id("spool_lost", event.box, int(desk.now.wall)),
-            f"queue/{event.box}:1 was removed or replaced by someone: {len(names)} of its {len(names)} files (100%) "
-            f"went with it, for {agent}",
+            f"queue/{event.box} of {agent} was removed or replaced: {len(names)} of its {len(names)} files (100%) went "
+            f"with it, first of all queue/{names[0]}:1",
             "Find out what removed it (git clean?). `ackd tail --type spool_lost` lists the files",
         )

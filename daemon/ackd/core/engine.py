@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from ackd.core import arrivals, calling, clocks, endings, events, facts, receipts
-from ackd.core.acts import IN_HAND, UNDER_WAY, apply, fail
+from ackd.core.acts import IN_HAND, UNDER_WAY, apply, fail, write_status
 from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.book import Agent
 from ackd.core.delivery import Happening, State, step
@@ -92,9 +92,16 @@ class Engine:
             case events.AgentJoined() | events.AgentPaused() | events.AgentResumed() | events.SignOfLife():
                 self._agent(event)
             case events.StopRequested():
-                self.desk.stopping = True
+                self._stop_offering()
             case _:
                 assert_never(event)
+
+    def _stop_offering(self) -> None:
+        """What was told a moment ago outlives us: its header must say so, or it would be told again."""
+        self.desk.stopping = True
+        for delivery in self.desk.book:
+            if ("status", delivery.key) in self.desk.alarms:
+                write_status(self.desk, delivery, "delivered")
 
     # --- agents ---------------------------------------------------------------------------------------------------
     def _agent(self, event: _AboutAgent) -> None:

@@ -1,15 +1,18 @@
 """The operator's view of ``ackd run``: facts as they happen, one line each, through structlog.
 
 On a terminal they are rendered as ``ackd tail`` renders them, progress at the pace of core/throttle.py; elsewhere each
-is a JSON object on a line of its own. Never fails: a closed pipe ends the view, not the daemon.
+is a JSON object on a line of its own. Never fails and never waits: a reader who left ends the view, one who does not
+read (a pager, Ctrl-S) misses lines and is told how many, and the daemon goes on. The session log has them all.
 """
 
 from __future__ import annotations
 
+import errno
+import os
+import select
 import shutil
-import sys
 import time
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, cast
 
 import orjson
 import structlog
@@ -29,25 +32,26 @@ LOUD: Final = frozenset(
     "message_dead message_rejected escalation loop_detected io_error spool_lost watch_degraded watch_overflow "
     "notify_failed task_failed".split()
 )
+#: As much as a pipe that has room takes at once (PIPE_BUF).
+_AT_ONCE_BYTES: Final = 4096
+_READER_LEFT: Final = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ECONNRESET, errno.ENOTCONN})
 
 
 class TerminalView:
     """For eyes. ``structlog`` carries each fact through one processor, which draws it."""
 
     def __init__(self, stream: TextIO) -> None:
-        facts.never_choke(stream)
         self._colour = facts.colour_wanted(stream)
+        self._encoding = stream.encoding or "utf-8"
         self._held: ProgressDisplay[Line] = ProgressDisplay()
-        self._logger = structlog.wrap_logger(
-            structlog.PrintLogger(stream), processors=[self._draw], wrapper_class=structlog.BoundLogger
-        )
+        outlet = Outlet(stream.fileno(), lambda missed: f"… {missed} lines were not shown: nobody read them\n".encode())
+        self._logger = _logger(outlet, self._draw)
 
     def show(self, type_: str, data: dict[str, object], at: float) -> None:
         line = Line(stamp(at), "", 0, "daemon", type_, data, b"")
         if type_ == "progress":
             final = data.get("final") is True
-            shown = self._held.offer(facts.agent_of(line), line, time.monotonic(), final=final)
-            self._say(shown)
+            self._say(self._held.offer(facts.agent_of(line), line, time.monotonic(), final=final))
         else:
             self._say(line)
         for held in self._held.due(time.monotonic()):
@@ -55,37 +59,71 @@ class TerminalView:
 
     def _say(self, line: Line | None) -> None:
         if line is not None:
-            try:
-                self._logger.msg(line.type, line=line)
-            except BrokenPipeError:
-                sys.stdout = open("/dev/null", "w")  # noqa: SIM115, PTH123 - the reader left; the work goes on
+            self._logger.info(line.type, line=line)
 
-    def _draw(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> str:
+    def _draw(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> bytes:
         width = shutil.get_terminal_size().columns if self._colour else 0
-        return facts.render(event["line"], colour=self._colour, width=width)
+        return facts.render(event["line"], colour=self._colour, width=width).encode(self._encoding, "replace")
 
 
 def structured(stream: TextIO) -> Show:
     """For programs: one JSON object per fact."""
-    logger = structlog.wrap_logger(
-        structlog.BytesLogger(stream.buffer),
-        processors=[structlog.processors.add_log_level, _encode],
-        wrapper_class=structlog.make_filtering_bound_logger(0),
-        cache_logger_on_first_use=True,
-    )
+    gap = lambda missed: orjson.dumps({"event": "output_gap", "level": "warning", "lost": missed}) + b"\n"  # noqa: E731
+    logger = _logger(Outlet(stream.fileno(), gap), structlog.processors.add_log_level, _encode)
 
     def show(type_: str, data: dict[str, object], at: float) -> None:
         say = logger.warning if type_ in LOUD else logger.info
-        try:
-            say(type_, timestamp=stamp(at), data=data)
-        except BrokenPipeError:
-            return
+        say(type_, timestamp=stamp(at), data=data)
 
     return show
+
+
+def _logger(outlet: Outlet, *processors: Any) -> Any:
+    return structlog.wrap_logger(
+        structlog.BytesLogger(cast("BinaryIO", outlet)),
+        processors=list(processors),
+        wrapper_class=structlog.make_filtering_bound_logger(0),
+        cache_logger_on_first_use=True,
+    )
 
 
 def _encode(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> bytes:
     try:
         return orjson.dumps(event)
     except TypeError:  # a name that is not UTF-8
-        return orjson.dumps({"event": str(event.get("event")), "data": repr(event.get("data"))})
+        return orjson.dumps({"event": str(event.get("event")), "data": ascii(event.get("data"))})
+
+
+class Outlet:
+    """Where lines go: a descriptor that is written to only while it has room. ``gap`` words how many were missed."""
+
+    def __init__(self, fd: int, gap: Callable[[int], bytes]) -> None:
+        self._fd = fd
+        self._gap = gap
+        self._poll = select.poll()
+        self._poll.register(fd, select.POLLOUT)
+        self._missed = 0
+        self._torn = False
+        self._left = False
+
+    def write(self, line: bytes) -> None:
+        if self._left:
+            return
+        before = (b"\n" if self._torn else b"") + (self._gap(self._missed) if self._missed else b"")
+        rest = memoryview(before + line)
+        try:
+            while rest and self._has_room():
+                rest = rest[os.write(self._fd, rest[:_AT_ONCE_BYTES]) :]
+        except OSError as error:  # full disk, say: as if there were no room
+            self._left = error.errno in _READER_LEFT
+        if not rest:
+            self._missed, self._torn = 0, False
+        else:
+            self._missed += 1
+            self._torn = self._torn or len(rest) < len(before) + len(line)
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
+
+    def _has_room(self) -> bool:
+        return any(events & (select.POLLOUT | select.POLLERR) for _, events in self._poll.poll(0))

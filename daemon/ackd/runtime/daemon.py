@@ -33,7 +33,7 @@ from ackd.adapters.session_log import SessionLog
 from ackd.adapters.spool import Spool
 from ackd.adapters.systemd import ServiceManager
 from ackd.core.engine import Engine
-from ackd.core.errors import Busy, UnknownAgent
+from ackd.core.errors import Busy, RootHeld, UnknownAgent
 from ackd.core.events import StopRequested
 from ackd.core.message import Folder
 from ackd.dialects import ignite
@@ -103,8 +103,9 @@ class Daemon:
             self._make(tasks)
             await self._start(tasks)
             await self._stop_asked.wait()
-            await self._stop()
+            await self._drain()
             tasks.cancel_scope.cancel()
+        await self._close()  # nobody runs any more who could add a line to the last one
 
     # --- making -----------------------------------------------------------------------------------------------------
     def _make(self, tasks: TaskGroup) -> None:
@@ -277,12 +278,25 @@ class Daemon:
         """The scan that needs no hint."""
         while True:
             await anyio.sleep(self.config.watch.reconcile_interval_s)
-            if not self._lock.still_ours():
-                self._fail("run/ackd.lock was removed or replaced: another daemon may start beside this one")
+            self._keep_lock()
             try:
                 await self._intake.scan()
             except OSError as error:
                 self.record("io_error", {"what": "scan", "error": str(error)})
+
+    def _keep_lock(self) -> None:
+        """Removed with the rest (``git clean``) it is taken anew; if another daemon was quicker, the root is theirs."""
+        if self._lock.still_ours():
+            return
+        try:
+            anew = root_lock.hold(self.site.run)
+        except RootHeld as held:
+            self._fail(f"run/ackd.lock was removed or replaced: {held}")
+        except OSError as error:
+            self.record("io_error", {"what": "run/ackd.lock", "error": str(error)})
+        else:
+            self._lock.release()
+            self._lock = anew
 
     async def _sweep(self) -> None:
         while True:
@@ -315,7 +329,10 @@ class Daemon:
             turns = self._pump.turns
 
     async def _signals(self) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        heard = [signal.SIGTERM, signal.SIGINT]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup: the terminal was closed
+            heard.append(signal.SIGHUP)
+        with anyio.open_signal_receiver(*heard) as signals:
             async for number in signals:
                 if self._stop_asked.is_set():
                     self._leave_at_once(number)
@@ -330,16 +347,17 @@ class Daemon:
         os._exit(128 + number)
 
     # --- stopping ---------------------------------------------------------------------------------------------------
-    async def _stop(self) -> None:
+    async def _drain(self) -> None:
         self.service.stopping()
         self._pump.post(StopRequested())
-        drain_s = self.config.daemon.drain_timeout_s
         async with anyio.create_task_group() as ending:
             for endpoint in self._team.endpoints():
-                ending.start_soon(endpoint.stop, drain_s)
+                ending.start_soon(endpoint.stop, self.config.daemon.drain_timeout_s)
         with anyio.move_on_after(LAST_WORDS_S):
             await self._runner.settled(self._pump.idle)
             await self._notifier.stop(LAST_WORDS_S)
+
+    async def _close(self) -> None:
         self.record("session_end", {"reason": self._failure or self._reason, "totals": self._totals()})
         self._commit()
         self._page.write()
@@ -391,10 +409,11 @@ class Daemon:
             self.display("io_error", {"what": what, "error": str(error)}, self.clock.now().wall)
 
     def record(self, type_: str, data: dict[str, object], at: float | None = None) -> None:
-        """One fact, for the log and for the operator's eyes."""
+        """One fact, for the log and for the operator's eyes. What is recorded outside a turn, the next one flushes."""
         wall = self.clock.now().wall if at is None else at
         self._log.record(type_, data, wall)
         self.display(type_, data, wall)
+        self._pump.wake()
 
     def _read_mail(self, place: Place) -> Mail:
         data = self._spool.read(place).data

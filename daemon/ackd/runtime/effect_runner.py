@@ -17,6 +17,7 @@ import anyio
 
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import effects, events
+from ackd.core.errors import BadMessage
 from ackd.core.message import USER, Folder
 from ackd.dialects import ignite
 
@@ -204,7 +205,7 @@ class EffectRunner:
     def _ring_with(self, message_id: str, place: Place) -> None:
         try:
             data = self.spool.read(place).data
-        except OSError as error:
+        except (OSError, BadMessage) as error:
             self._report(f"read {place}", error)
         else:
             self.ring(message_id, data)
@@ -226,7 +227,7 @@ class EffectRunner:
             await self._rewrite(effect.place, effect.headers)
         except FileNotFoundError:
             pass  # its agent has just deleted it: the watcher says so
-        except OSError as error:
+        except (OSError, BadMessage) as error:  # its agent has written over it: its own file, its own loss
             self._report(f"status of {effect.place}", error)
 
     async def _rewrite(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
@@ -254,6 +255,8 @@ class EffectRunner:
         try:
             await self._rewrite(effect.place, effect.headers)
             moved = self.spool.move(effect.place, Folder.DEAD)
+        except BadMessage as bad:
+            self._give_up_on(effect, bad)
         except FileNotFoundError:
             self.post(events.MoveLost(effect.key))
         except OSError as error:
@@ -261,12 +264,19 @@ class EffectRunner:
         else:
             self.post(events.Moved(effect.key, moved))
 
+    def _give_up_on(self, effect: effects.BuryMessage | effects.ReviveMessage, bad: BadMessage) -> None:
+        """Somebody has written over it. What lies there now is kept as what it is; of the message nothing is left."""
+        self._quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
+        self.post(events.MoveLost(effect.key))
+
     async def _revive(self, effect: effects.ReviveMessage) -> None:
         try:
             await self._rewrite(effect.place, CLEAN_SLATE)
             self.spool.touch(effect.place)
             self.spool.ensure_box(effect.place.box)
             moved = self.spool.move(effect.place, Folder.QUEUE)
+        except BadMessage as bad:
+            self._give_up_on(effect, bad)
         except FileNotFoundError:
             self.post(events.MoveLost(effect.key))
         except OSError as error:
@@ -311,9 +321,9 @@ class EffectRunner:
         except OSError as error:
             self._report(what, error)
 
-    def _report(self, what: str, error: OSError) -> None:
+    def _report(self, what: str, error: OSError | BadMessage) -> None:
         self.record("io_error", {"what": what, "error": _words(error)})
 
 
-def _words(error: OSError) -> str:
-    return error.strerror or str(error)
+def _words(error: OSError | BadMessage) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

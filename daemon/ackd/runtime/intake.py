@@ -16,7 +16,8 @@ import anyio.lowlevel
 from ackd import ports
 from ackd.adapters import maildrop
 from ackd.core import events
-from ackd.core.errors import BadMessage, BadReceipt
+from ackd.core.delivery import State
+from ackd.core.errors import BadMessage, BadName, BadReceipt
 from ackd.core.message import Folder, Place, ReceiptKind, Rejection
 from ackd.dialects import ignite
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ackd.adapters.spool import Spool
-    from ackd.core.book import Book
+    from ackd.core.book import Book, Delivery
     from ackd.core.message import Message, Receipt
     from ackd.ports import Clock, Hint, Post
     from ackd.syscalls import Birth
@@ -58,20 +59,23 @@ class Intake:
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
     _leaving: set[Place] = field(default_factory=set)
-    _losing: set[str] = field(default_factory=set)
-    _strays: set[Place] = field(default_factory=set)
+    #: Directories that went, as they were: the one that lies there by the time we look may be another.
+    _losing: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
+    _unclosed_receipts: set[str] = field(default_factory=set)
+    _strays: set[str] = field(default_factory=set)
+    _unfit: dict[str, str] = field(default_factory=dict)
 
     def hint(self, hint: Hint) -> None:
         match hint:
             case ports.FileReady(place, closed):
-                self.came(place, closed=closed)
+                self.came(place, closed=closed, told=True)
             case ports.FileGone(place):
                 self.left(place)
             case ports.ReceiptReady(name):
                 self.receipt(name)
             case ports.BoxAppeared(box):
-                self.meet_box(box)
-                self.scan_box(box)
+                if self.meet_box(box):
+                    self.scan_box(box)
             case ports.BoxGone(box):
                 self.lose_box(box)
             case ports.HintsLost():
@@ -83,21 +87,29 @@ class Intake:
                 assert_never(hint)
 
     # --- boxes ------------------------------------------------------------------------------------------------------
-    def meet_box(self, box: str) -> None:
-        self.agent_of(box)
-        self.spool.ensure_box(box)
-        self.boxes[box] = self.spool.births(box)
+    def meet_box(self, box: str) -> bool:
+        """False if it cannot be served (its processed/ is a file, a link, may not be made): said once, tried again."""
+        try:
+            self.agent_of(box)
+            self.spool.ensure_box(box)
+            self.boxes[box] = self.spool.births(box)
+        except (OSError, BadName) as error:
+            if self._unfit.get(box) != str(error):
+                self.record("io_error", {"what": f"queue/{box}", "error": str(error), "agent": box})
+            self._unfit[box] = str(error)
+            return False
+        self._unfit.pop(box, None)
+        return True
 
     def lose_box(self, box: str) -> None:
         if box in self.boxes and box not in self._losing:
-            self._losing.add(box)
+            self._losing[box] = self.boxes[box]
             self.tasks.start_soon(self._mourn, box, name=f"box {box} gone")
 
     async def _mourn(self, box: str) -> None:
         """Moved away and back is no loss; replaced or gone is: say which files went with it, and make it anew."""
         await anyio.sleep(self.settle_s)
-        self._losing.discard(box)
-        if self.spool.births(box) == self.boxes.get(box):
+        if self.spool.births(box) == self._losing.pop(box):
             self.scan_box(box)
             return
         known = [
@@ -107,15 +119,21 @@ class Intake:
         self.post(events.SpoolLost(box, lost))
         try:
             self.spool.ensure_layout()
-            self.meet_box(box)
         except OSError as error:
-            self.record("io_error", {"what": f"make queue/{box} again", "error": str(error)})
-            return
-        self.scan_box(box)
+            self.record("io_error", {"what": "make the directories again", "error": str(error)})
+        if self.meet_box(box):
+            self.scan_box(box)
+        else:
+            del self.boxes[box]  # the next scan meets it, if it can be met
 
     # --- files ------------------------------------------------------------------------------------------------------
-    def came(self, place: Place, *, closed: bool) -> None:
-        if not place.name.endswith(SUFFIX) or place in self._settling or self.book.at(place) is not None:
+    def came(self, place: Place, *, closed: bool, told: bool = False) -> None:
+        """``told``: by a hint, so that also what lies under a known name is looked at: it may be another message."""
+        if not place.name.endswith(SUFFIX) or place in self._settling:
+            return
+        if place.box not in self.boxes and not self.meet_box(place.box):
+            return  # nothing is moved through a processed/ that is none; once it is mended the scan finds the file
+        if self.book.at(place) is not None and not (told and place.folder is Folder.QUEUE):
             return
         if closed:
             self.read(place)
@@ -138,7 +156,8 @@ class Intake:
         self.read(place)
 
     def read(self, place: Place) -> None:
-        if self.book.at(place) is not None:
+        known = self.book.at(place)
+        if known is not None and known.state is not State.QUEUED:
             return
         try:
             event = self.look(place)
@@ -147,7 +166,30 @@ class Intake:
         except OSError as error:  # no descriptors left, I/O error: the next scan meets it again
             self.record("io_error", {"what": f"read {place}", "error": str(error)})
             return
+        if isinstance(event, events.Arrived):
+            if known is not None and not self._was_overwritten(known, event.message):
+                return
+            self._tell_of_moves(event)
         self.post(event)
+
+    def _was_overwritten(self, known: Delivery, now: Message) -> bool:
+        """Someone who always writes to the same name was quicker than we: one message is gone, another is there."""
+        if (known.message.message_id, known.message.digest) == (now.message_id, now.digest):
+            return False
+        self.post(events.Vanished(known.place))
+        return True
+
+    def _tell_of_moves(self, event: events.Arrived) -> None:
+        """Renamed by hand, or by a writer whose temporary name ends in .mime too: the same message, not a second one.
+
+        Of our own moves the engine has heard before it hears of this: nothing is at the old place then.
+        """
+        for same in self.book.of_id(event.message.message_id, event.message.recipient):
+            old = same.place
+            if old == event.place or old.folder not in (Folder.QUEUE, Folder.PROCESSED):
+                continue
+            if same.message.digest == event.message.digest and not self.spool.exists(old):
+                self.post(events.Vanished(old, moved_to=event.place))
 
     def look(self, place: Place, *, recovered: bool = False) -> events.Arrived | events.Unreadable:
         """The file as an event: a message, or a named reason why it is none."""
@@ -167,8 +209,8 @@ class Intake:
     async def _prove_gone(self, place: Place) -> None:
         await anyio.sleep(self.settle_s)
         self._leaving.discard(place)
-        if self.book.at(place) is None or self.spool.exists(place):
-            return
+        if self.book.at(place) is None or self.spool.exists(place) or place.box in self._losing:
+            return  # with the whole directory: that is not its agent's word
         if self.spool.births(place.box) != self.boxes.get(place.box):
             self.lose_box(place.box)
             return
@@ -182,21 +224,41 @@ class Intake:
 
     # --- receipts -----------------------------------------------------------------------------------------------------
     def receipt(self, name: str) -> None:
+        if name in self._unclosed_receipts:
+            return
         try:
-            receipt = maildrop.read_receipt(self.spool.receipt_path(name))
+            self._take_receipt(maildrop.read_receipt(self.spool.receipt_path(name)))
         except FileNotFoundError:
             return
         except BadReceipt as bad:
-            self._refuse_receipt(name, bad)
-            return
-        except OSError as error:
+            self._doubt_receipt(name, bad)
+        except OSError as error:  # the next scan meets it again
             self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
-            return
+
+    def _take_receipt(self, receipt: Receipt) -> None:
         if receipt.kind in _OPERATOR:
             self.operate(receipt)
             return
         self.dig_up(receipt)
         self.post(events.ReceiptCame(receipt))
+
+    def _doubt_receipt(self, name: str, bad: BadReceipt) -> None:
+        """Whoever writes in place may not be through yet: what is open, or has just changed, is read once more."""
+        if self.spool.receipt_settled(name, self.clock.now().wall, self.settle_s):
+            self._refuse_receipt(name, bad)
+        else:
+            self._unclosed_receipts.add(name)
+            self.tasks.start_soon(self._wait_for_receipt, name, name=f"settle {name}")
+
+    async def _wait_for_receipt(self, name: str) -> None:
+        try:
+            while not self.spool.receipt_settled(name, self.clock.now().wall, self.settle_s):  # noqa: ASYNC110
+                await anyio.sleep(max(self.settle_s / 4, 0.05))
+        except OSError:
+            return  # gone, or not to be looked at: the scan will say so
+        finally:
+            self._unclosed_receipts.discard(name)
+        self.receipt(name)
 
     def _refuse_receipt(self, name: str, bad: BadReceipt) -> None:
         at = ignite.iso_seconds(self.clock.now().wall)
@@ -219,13 +281,14 @@ class Intake:
         if agent is not None and self.book.of_id(receipt.message_id, agent):
             return receipt.message_id, agent
         for name, head in self.spool.dead_letters():
-            if name != receipt.file and (not receipt.message_id or receipt.message_id.encode() not in head):
+            # A message to several agents may have died several times: a file that is named is the one that is meant.
+            if name != receipt.file if receipt.file else receipt.message_id.encode() not in head:
                 continue
             found = self._dead(name)
             if found is None or (agent is not None and found[0].recipient != agent):
                 continue
             message, place, mtime = found
-            if name == receipt.file or message.message_id == receipt.message_id:
+            if receipt.message_id in ("", message.message_id):
                 self.post(events.Arrived(message, place, mtime))
                 return message.message_id, message.recipient
         return None
@@ -250,18 +313,20 @@ class Intake:
             boxes = self.spool.boxes()
         except FileNotFoundError:
             boxes = {}
+        except OSError as error:  # it cannot be seen that anything changed
+            self.record("io_error", {"what": "list queue", "error": str(error)})
+            return
         for box in self.boxes.keys() - boxes.keys():
             self.lose_box(box)
         for box in sorted(boxes):
-            if box not in self.boxes:
-                self.meet_box(box)
-            elif self.spool.births(box) != self.boxes[box]:
+            if box in self.boxes and self.spool.births(box) != self.boxes[box]:
                 self.lose_box(box)
-            self.scan_box(box)
+            if box in self.boxes or self.meet_box(box):
+                self.scan_box(box)
             await anyio.lowlevel.checkpoint()
+        self._scan_strangers()
         await self._scan_missing()
-        for entry in list(self.spool.scan_receipts()):
-            self.receipt(entry.name)
+        await self._scan_receipts()
 
     def scan_box(self, box: str) -> None:
         try:
@@ -277,6 +342,26 @@ class Intake:
             else:
                 self._stray(place)
 
+    def _scan_strangers(self) -> None:
+        """In queue/ itself: no agent can have that name, so nobody will look there."""
+        try:
+            names = self.spool.strangers()
+        except OSError:
+            return
+        for name in names:
+            self._say_stray(name, "", "no agent can have that name: nobody will look there")
+
+    async def _scan_receipts(self) -> None:
+        try:
+            names = [entry.name for entry in self.spool.scan_receipts()]
+        except OSError as error:
+            self.record("io_error", {"what": "list receipts", "error": str(error)})
+            return
+        for number, name in enumerate(names):
+            if number % SLICE == SLICE - 1:
+                await anyio.lowlevel.checkpoint()
+            self.receipt(name)
+
     async def _scan_missing(self) -> None:
         """Known files that are not there: their deletion went unheard."""
         for number, delivery in enumerate(self.book):
@@ -287,13 +372,16 @@ class Intake:
 
     def _stray(self, place: Place) -> None:
         """Not ours to touch: a writer may yet rename it. But somebody should know that nobody will read it."""
-        if place in self._strays:
+        if str(place) in self._strays:
             return
         try:
             age_s = self.clock.now().wall - self.spool.path(place).lstat().st_mtime
         except OSError:
             return
         if age_s > STRAY_AFTER_S:
-            self._strays.add(place)
-            what = f"the name does not end in {SUFFIX}: nobody will read it"
-            self.record("stray_file", {"agent": place.box, "file": str(place), "reason": what})
+            self._say_stray(str(place), place.box, f"the name does not end in {SUFFIX}: nobody will read it")
+
+    def _say_stray(self, file: str, agent: str, why: str) -> None:
+        if file not in self._strays:
+            self._strays.add(file)
+            self.record("stray_file", {"agent": agent, "file": file, "reason": why})

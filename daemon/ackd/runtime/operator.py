@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackd.core import events
-from ackd.core.errors import BadName
-from ackd.core.message import Folder, ReceiptKind
+from ackd.core.errors import BadMessage, BadName
+from ackd.core.message import Folder, Place, ReceiptKind
+from ackd.dialects import ignite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +47,7 @@ class Operator:
         self.spool.remove_receipt(receipt.name)
 
     def _requeue(self, receipt: Receipt) -> None:
-        found = self.dig_up(receipt)
+        found = None if self._is_quarantined(receipt) else self.dig_up(receipt)
         if found is not None:
             message_id, agent = found
             self.post(events.ReceiptCame(_addressed(receipt, message_id, agent)))
@@ -71,18 +72,33 @@ class Operator:
         self.spool.remove_receipt(receipt.name)
 
     def _grave(self, receipt: Receipt) -> tuple[Folder, str | None]:
-        quarantined = {name for name, _ in self.spool.quarantined()}
-        if receipt.file in quarantined:
+        if self._is_quarantined(receipt):
             return Folder.CORRUPT, receipt.file
-        wanted = receipt.message_id.encode()
+        if receipt.file is not None and not receipt.message_id:  # no message any more, or never one
+            there = self.spool.exists(Place("", Folder.DEAD, receipt.file))
+            return Folder.DEAD, receipt.file if there else None
         for name, head in self.spool.dead_letters():
-            if name == receipt.file or (wanted and b"<" + wanted + b">" in head):
+            if receipt.file in (None, name) and _id_of(head) == receipt.message_id:
                 return Folder.DEAD, name
         return Folder.DEAD, None
+
+    def _is_quarantined(self, receipt: Receipt) -> bool:
+        """An id says that a dead letter is meant, though a quarantined file may bear the same name."""
+        if receipt.message_id or receipt.file is None:
+            return False
+        return self.spool.exists(Place("", Folder.CORRUPT, receipt.file))
 
     def _note(self, receipt: Receipt, warning: str) -> None:
         data: dict[str, object] = {"warning": warning, "message_id": receipt.message_id, "agent": receipt.agent or ""}
         self.record("message_warning", data)
+
+
+def _id_of(head: bytes) -> str | None:
+    try:
+        fields = ignite.split_head(head).fields
+    except BadMessage:
+        return None
+    return ignite.bare_id(fields.get("message-id", ""))
 
 
 def _addressed(receipt: Receipt, message_id: str, agent: str) -> Receipt:

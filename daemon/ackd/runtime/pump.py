@@ -44,7 +44,7 @@ class Pump:
         self._wake.set()
 
     def wake(self) -> None:
-        """Come round once, though nothing happened: the watchdog asks whether we can."""
+        """Come round once, though no event came: a fact was recorded, or the watchdog asks whether we can."""
         self._wake.set()
 
     def idle(self) -> bool:
@@ -65,6 +65,7 @@ class Pump:
         if deadline is not None and deadline <= self._clock.now().mono:
             self._handle(Ticked())
         self._commit()
+        self._wake.clear()  # whatever was said up to here is the kernel's; events that are left are looked at first
         self.turns += 1
 
     def _handle(self, event: Event) -> None:
@@ -73,7 +74,6 @@ class Pump:
     async def _something(self) -> None:
         if self._inbox:
             return
-        self._wake.clear()
         deadline = self._engine.next_deadline()
         wait_s = None if deadline is None else max(0.0, deadline - self._clock.now().mono)
         with anyio.move_on_after(wait_s):

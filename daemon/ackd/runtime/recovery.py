@@ -27,6 +27,7 @@ import anyio.lowlevel
 from ackd.adapters import exec_runs, session_log
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import events
+from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, Status, identity
 from ackd.dialects import ignite
 
@@ -71,13 +72,20 @@ class Recovery:
 
     def count(self, state: JournalState, runs: list[FoundRun]) -> dict[str, int]:
         """What there is to recover, for the session's first line: by names only."""
-        places = [place for box in self.spool.boxes() for place, _ in self.spool.scan(box)]
+        places = [place for box in self.spool.boxes() for place in self._places(box)]
         return {
             "queued": sum(place.folder is Folder.QUEUE for place in places),
             "processed": sum(place.folder is Folder.PROCESSED for place in places),
             "in_journal": len(state.in_flight),
             "runs": len(runs),
         }
+
+    def _places(self, box: str) -> list[Place]:
+        """A box that cannot be listed has none for now: intake says so, and tries again."""
+        try:
+            return [place for place, _ in self.spool.scan(box)]
+        except OSError:
+            return []
 
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
         self._remember(state)
@@ -101,16 +109,24 @@ class Recovery:
         """Every file becomes an event; a turn of the pump between two boxes lets deliveries begin meanwhile."""
         met: set[_Known] = set()
         for box in sorted(self.spool.boxes()):
-            self.intake.meet_box(box)
-            for place, _ in list(self.spool.scan(box)):
+            if not self.intake.meet_box(box):
+                continue
+            for place in self._places(box):
                 event = self._meet(place, before)
                 if isinstance(event, events.Arrived):
                     met.add(_known(event.message.recipient, event.message.message_id, event.message.digest))
                 if event is not None:
                     self.pump.post(event)
-            self.pump.turn()
-            await anyio.lowlevel.checkpoint()
+            await self._heard()
         return met
+
+    async def _heard(self) -> None:
+        """To the last event, for a turn is bounded: runs are looked up by the messages that were met."""
+        self.pump.turn()
+        while not self.pump.idle():
+            await anyio.lowlevel.checkpoint()
+            self.pump.turn()
+        await anyio.lowlevel.checkpoint()
 
     def _meet(self, place: Place, before: _Before) -> events.Arrived | events.Unreadable | None:
         if not place.name.endswith(".mime"):
@@ -227,7 +243,10 @@ class Recovery:
         """Dead letters by message id and recipient (a Message-ID may have several), as their log line has them."""
         found: dict[tuple[str, str], dict[str, object]] = {}
         for name, head in self.spool.dead_letters():
-            fields = dict(ignite.headers(head))
+            try:
+                fields = dict(ignite.headers(head))
+            except BadMessage:
+                continue  # somebody else's, or written over
             to = fields.get("X-IGNITE-Recipient") or fields.get("To", "").partition(",")[0].strip()
             count = fields.get("X-IGNITE-Retry-Count", "")
             found[ignite.bare_id(fields.get("Message-ID", "")), identity(to)] = {

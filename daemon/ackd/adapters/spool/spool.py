@@ -82,6 +82,11 @@ class Spool:
         with os.scandir(self._queue) as entries:
             return {entry.name: entry.inode() for entry in entries if self._is_box(entry)}
 
+    def strangers(self) -> list[str]:
+        """What else lies in queue/: names no agent can have, files, links."""
+        ours = {name.partition("/")[2] for name in _LAYOUT if name.startswith("queue/")}
+        return [entry.name for entry in _visible(self._queue) if not self._is_box(entry) and entry.name not in ours]
+
     def births(self, box: str) -> tuple[Birth, Birth] | None:
         """Of a box and its processed/; None if either is not there. Others than before: it was replaced."""
         outer, inner = birth(f"{self._queue}/{plain(box)}"), birth(f"{self._queue}/{box}/processed")
@@ -135,6 +140,9 @@ class Spool:
 
     def receipt_path(self, name: str) -> Path:
         return Path(f"{self._receipts}/{plain(name)}")
+
+    def receipt_settled(self, name: str, now_wall: float, settle_s: float) -> bool:
+        return has_settled(f"{self._receipts}/{plain(name)}", now_wall, settle_s)
 
     def remove_receipt(self, name: str) -> None:
         """Gone already is as good."""

@@ -172,7 +172,7 @@ def _trace(grave: Grave) -> tuple[int, int, int] | None:
         return None
     try:
         reason = grave.path.with_name(f"{grave.name}.reason").lstat()
-    except FileNotFoundError:
+    except OSError:  # a dead letter has none, and its name may be too long for one
         return file.st_ino, file.st_mtime_ns, 0
     return file.st_ino, file.st_mtime_ns, reason.st_mtime_ns
 

@@ -6,6 +6,7 @@ session log. Exit 0 only if every message ended where it should.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
@@ -57,14 +58,15 @@ def demo() -> None:
     with reported():
         place = Path(tempfile.mkdtemp(prefix="ackd-demo-"))
         environment = _lay_out(place)
-        _say(
-            f"A team of five in {place}: leader, coordinator, ignitian_1, ignitian_2 (fails twice), ignitian_3 (always)."
-        )
+        _say(f"A team of five in {place}:")
+        _say("leader, coordinator, ignitian_1, ignitian_2 (fails twice) and ignitian_3 (always fails).")
         _say("The user gives the leader a goal. Each line below is one fact of the session log.\n")
         daemon = _start(place, environment)
         try:
             _ackd(place, environment, "send", "leader", "--type", "user_goal", "--priority", "high", "--body", _GOAL)
             ends = _watch(place / ".ackd" / "logs", daemon)
+            _await_page(place / ".ackd" / "run" / "status.json", ends)
+            _show(place, environment, "Where everybody stands", "status")
         finally:
             _stop(daemon)
         _epilogue(place, environment)
@@ -120,6 +122,19 @@ def _watch(logs: Path, daemon: subprocess.Popen[bytes]) -> Counter[tuple[str, st
         time.sleep(0.2)
 
 
+def _await_page(page: Path, ends: Counter[tuple[str, str, str]]) -> None:
+    """The daemon writes its page twice a second: wait for one that has heard of all this, but not for long."""
+    import json
+
+    wanted = sum(count for (_, _, end), count in ends.items() if end == "completed")
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            if json.loads(page.read_bytes())["totals"]["completed"] >= wanted:
+                return
+        time.sleep(0.05)
+
+
 def _ends(lines: Iterable[Line]) -> Counter[tuple[str, str, str]]:
     kinds: dict[tuple[str, str], str] = {}
     ends: dict[tuple[str, str], str] = {}
@@ -141,15 +156,17 @@ def _stop(daemon: subprocess.Popen[bytes]) -> None:
         daemon.wait()
 
 
+def _show(place: Path, environment: dict[str, str], title: str, *words: str) -> None:
+    _say(f"\n{title} (ackd {words[0]}):\n")
+    subprocess.run([sys.executable, "-m", "ackd", *words], cwd=place, env=environment, check=False)
+    _say("")
+
+
 def _epilogue(place: Path, environment: dict[str, str]) -> None:
     dead = next(iter(sorted((place / ".ackd/queue/dead_letter").glob("*.mime"))), None)
-    for title, words in (
-        ("Where everybody stands", ["status"]),
-        ("What became of the dead letter", ["explain", str(dead)] if dead else ["dead", "list"]),
-    ):
-        _say(f"\n{title} (ackd {' '.join(words[:1])}):\n")
-        subprocess.run([sys.executable, "-m", "ackd", *words], cwd=place, env=environment, check=False)
-    _say(f"\nLook further:\n  cd {place}")
+    if dead is not None:
+        _show(place, environment, "What became of the dead letter", "explain", str(dead))
+    _say(f"Everything is still there to look at; remove the directory when you have seen enough:\n  cd {place}")
     ackd = "ackd" if shutil.which("ackd") else f"{sys.executable} -m ackd"
     for line, why in (
         ("inbox user", "what the user was told"),

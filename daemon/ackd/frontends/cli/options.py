@@ -31,10 +31,15 @@ def json_option(command: _Command) -> _Command:
 
 
 def print_json(value: object) -> None:
-    """One JSON document on stdout, Unicode as it is."""
+    """One JSON document on stdout, Unicode as it is; a file name that is not, escaped, so that it can be read back."""
     import json
 
-    click.echo(json.dumps(value, ensure_ascii=False, default=str))
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = json.dumps(value, default=str)
+    click.echo(text)
 
 
 def site_options(command: Callable[..., Any]) -> Callable[..., None]:

@@ -6,11 +6,14 @@ be searched. ``--quiet`` leaves out the ordinary life of messages: the session l
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from ackd.core.errors import AckdError, OurFault
 from ackd.frontends.cli.options import site_options
 
 if TYPE_CHECKING:
@@ -51,7 +54,29 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
     config.require_built()
     for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
     show = TerminalView(sys.stdout).show if for_people else structured(sys.stdout)
-    anyio.run(Daemon(config, site, _quietly(show) if quiet else show).serve)
+    daemon = Daemon(config, site, _quietly(show) if quiet else show)
+    try:
+        anyio.run(daemon.serve)
+    except Exception as error:
+        _leave_a_trace(error)
+        raise
+    _leave_threads_behind()
+
+
+def _leave_a_trace(error: Exception) -> None:
+    """A bug in a daemon is read about in a journal, later: where it happened must be there."""
+    if isinstance(error, OSError) or (isinstance(error, AckdError) and not isinstance(error, OurFault)):
+        return
+    import traceback
+
+    traceback.print_exception(error)
+
+
+def _leave_threads_behind() -> None:
+    """A plain handler that never returns cannot be ended, and Python would wait for its thread."""
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    if any(not thread.daemon for thread in others):
+        os._exit(0)
 
 
 def _quietly(show: Callable[[str, dict[str, object], float], None]) -> Callable[[str, dict[str, object], float], None]:

@@ -1,0 +1,223 @@
+"""The endpoint of an exec agent: it tells by starting a run, and posts what came of it.
+
+Owns ``state/runs/``, the runs of one agent, and the watch over each until nothing of it is left. Refuses to know what
+becomes of the message: it answers ``Told`` and later posts ``RunEnded``; a run's directory stays until ``forget``, so
+that a crash before the outcome is committed loses nothing. A command that means to leave something behind starts it
+with ``env -u ACKD_RUN setsid …``: all else that a run started is ended with it.
+
+Fails by answering: a program that is not there is ``EndpointAway``, anything else that stops a run from starting is
+``NotTold``. A cancelled watch (``abandon``, a crash) leaves the run alone, to be adopted by the next daemon.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ackd.adapters.exec_runs import shim
+from ackd.adapters.exec_runs.program import NoProgramError, find_program
+from ackd.adapters.exec_runs.run import KILLED_WAIT_S, Run
+from ackd.adapters.exec_runs.run_files import read_status, write_private, write_spec
+from ackd.adapters.exec_runs.verdict import NOT_RUN, killed_detail, verdict
+from ackd.core.events import EndpointAway, NotTold, Outcome, RunEnded, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+    from anyio.abc import TaskGroup
+
+    from ackd.adapters.exec_runs.found import FoundRun
+    from ackd.core.effects import NudgeAgent, TellAgent
+    from ackd.core.message import Place
+    from ackd.ports import Post
+
+
+@dataclass(kw_only=True, eq=False)
+class ExecEndpoint:
+    """Runs ``command`` once per message. ``tasks`` carries one watching task per run and must outlive the endpoint."""
+
+    agent: str
+    command: list[str]
+    cwd: Path
+    env: Mapping[str, str]
+    runs_dir: Path
+    resolve: Callable[[Place], Path]
+    post: Post
+    record: Callable[[str, dict[str, object]], None]
+    tasks: TaskGroup
+    extra_env: Mapping[str, str] = field(default_factory=dict)
+    timeout_s: float = 600
+    stop_timeout_s: float = 10
+    _running: dict[int, Run] = field(default_factory=dict, init=False)
+    _ended: dict[int, Path] = field(default_factory=dict, init=False)
+    _stopping: bool = field(default=False, init=False)
+    _walkers: anyio.CapacityLimiter = field(default_factory=partial(anyio.CapacityLimiter, 4), init=False)
+
+    # --- the port
+    async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway:
+        if self._stopping:
+            return EndpointAway(order.key, "ackd is stopping")
+        if not await self._is_free(order.key):
+            return NotTold(order.key, "its last run has not ended")
+        self.forget(order.key)  # told again: what came before was committed
+        try:
+            run = self._start(order)
+        except NoProgramError as away:
+            return EndpointAway(order.key, str(away))
+        except (OSError, ValueError) as error:
+            return NotTold(order.key, f"could not start {self.command[0]}: {error}")
+        self.record("child_started", {"agent": self.agent, "message_id": run.message_id, "pid": run.pid})
+        run.patience.deadline = anyio.current_time() + run.timeout_s
+        self._watch_over(run)
+        return Told(order.key, f"exec pid {run.pid}", seen=True)
+
+    async def nudge(self, order: NudgeAgent) -> Told | NotTold:
+        return NotTold(order.key, "exec agents have no ladder")
+
+    async def stop(self, drain_s: float) -> None:
+        """After the drain what still runs is ended. What even KILL cannot end is left to adoption."""
+        self._stopping = True
+        with anyio.move_on_after(drain_s):
+            await self._all_over()
+        for run in self._running.values():
+            run.blame(Outcome.STOPPED, "ackd was stopped")
+            run.patience.cancel()
+        with anyio.move_on_after(self.stop_timeout_s + 2 * KILLED_WAIT_S):
+            await self._all_over()
+        self.abandon()
+
+    # --- beyond the port
+    def abandon(self) -> None:
+        """Watch no more, at once; what runs goes on, and the next daemon adopts it."""
+        self._stopping = True
+        for run in self._running.values():
+            run.watch.cancel()
+
+    def adopt(self, key: int, found: FoundRun) -> None:
+        """Watch a living run of a daemon that is gone; RunEnded follows. One that is over waits for ``forget``."""
+        if not found.alive:
+            self._ended[key] = found.path
+            return
+        run = Run(key, found.message_id, found.path, found.timeout_s, found.started_at)
+        self._watch_over(run)
+
+    def forget(self, key: int) -> None:
+        """The outcome is committed: the run's directory may go."""
+        path = self._ended.pop(key, None)
+        if path is not None:
+            shutil.rmtree(path, ignore_errors=True)
+
+    # --- starting
+    async def _is_free(self, key: int) -> bool:
+        """A command that says ``defer`` may be told again before it has come to its exit: wait for that a while."""
+        with anyio.move_on_after(self.stop_timeout_s):
+            while key in self._running:
+                await self._running[key].over.wait()
+        return key not in self._running
+
+    def _start(self, order: TellAgent) -> Run:
+        program = self._program()
+        self.runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = self.runs_dir.absolute() / f"{self.agent}--{secrets.token_hex(8)}"
+        path.mkdir(mode=0o700)
+        run = Run(order.key, order.message.message_id, path, self.timeout_s, time.time(), order.attempt, ours=True)
+        try:
+            run.pid = self._spawn(program, order, run)
+        except BaseException:
+            shutil.rmtree(path, ignore_errors=True)
+            raise
+        with contextlib.suppress(OSError):  # out of descriptors: the lock is polled instead
+            run.pidfd = os.pidfd_open(run.pid)
+        return run
+
+    def _spawn(self, program: str, order: TellAgent, run: Run) -> int:
+        with contextlib.ExitStack() as fds:
+            message = shim.open_message(self.resolve(order.place), fds)
+            write_spec(run.path, order, self.agent, run.started_at, run.timeout_s)
+            write_private(run.path / "body", shim.body_of(message))
+            command = [program, *self.command[1:]]
+            env = self._environment(order, run.path)
+            return shim.spawn(run.path, command, cwd=self.cwd, env=env, message=message, fds=fds)
+
+    def _environment(self, order: TellAgent, path: Path) -> dict[str, str]:
+        message = order.message
+        return {
+            **os.environ,
+            **self.env,
+            **self.extra_env,
+            "ACKD_MESSAGE": str(self.resolve(order.place).absolute()),
+            "ACKD_MESSAGE_ID": message.message_id,
+            "ACKD_AGENT": self.agent,
+            "ACKD_FROM": message.sender,
+            "ACKD_TYPE": message.type,
+            "ACKD_BODY": str(path / "body"),
+            "ACKD_RUN": path.name,
+        }
+
+    def _program(self) -> str:
+        return find_program(self.command[0], self.cwd, self.env)
+
+    # --- watching
+    def _watch_over(self, run: Run) -> None:
+        self._running[run.key] = run
+        self.tasks.start_soon(self._watch, run, name=f"exec {run.path.name}")
+
+    async def _watch(self, run: Run) -> None:
+        try:
+            with run.watch:
+                await self._see_through(run)
+        finally:
+            run.close()
+            del self._running[run.key]
+            run.over.set()
+        if not run.watch.cancelled_caught:
+            self._report(run)
+
+    async def _see_through(self, run: Run) -> None:
+        if not run.ours:
+            await run.identify()
+            facts = {"agent": self.agent, "message_id": run.message_id, "pid": run.pid, "adopted": True}
+            self.record("child_started", {name: fact for name, fact in facts.items() if fact is not None})
+        with run.patience:
+            await run.gone()
+        if not run.is_gone():
+            run.blame(Outcome.FAILED, f"timed out after {run.timeout_s:g} s")
+        await run.clear_away(self.stop_timeout_s, self._walkers)
+        await run.gone()
+
+    def _report(self, run: Run) -> None:
+        """Reap the shim and say what came of the run. Its own status counts before its exit, which is only a copy."""
+        exited = run.reap()
+        status = read_status(run.path)
+        code = exited if status is None and exited is not None and exited >= 0 else status
+        outcome, detail = run.cause or verdict(run.path, code)
+        if outcome is None:
+            outcome, detail = Outcome.FAILED, killed_detail(exited)
+        if code in NOT_RUN and run.cause is None and (missing := self._what_is_missing()):
+            outcome, detail = Outcome.STOPPED, missing  # offered again, uncounted, and then found away
+        facts: dict[str, object] = {"agent": self.agent, "message_id": run.message_id, "pid": run.pid, "exit": code}
+        facts |= {"outcome": outcome.value, "seconds": round(time.monotonic() - run.since, 3)}
+        self.record("child_ended", {name: fact for name, fact in facts.items() if fact is not None})
+        self._ended[run.key] = run.path
+        self.post(RunEnded(run.key, outcome, detail, run.attempt))
+
+    def _what_is_missing(self) -> str | None:
+        """Asked after 126 and 127, which may be the shell's word or the command's own."""
+        try:
+            self._program()
+        except NoProgramError as missing:
+            return str(missing)
+        return None
+
+    async def _all_over(self) -> None:
+        for run in list(self._running.values()):
+            await run.over.wait()

@@ -1,0 +1,82 @@
+"""The processes that belong to a run: finding them, ending them, waiting for their death.
+
+Everything a run starts carries ``ACKD_RUN``, so it is found whichever group or session it fled to. A process is held by
+a pidfd from the moment it is found: no signal ever goes to a number that may be someone else's by now. Whoever asks for
+``belongings`` closes them.
+
+Refuses to know messages and outcomes. Fails quietly: what is gone, or another user's, is not of the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import signal
+from pathlib import Path
+
+
+def belongings(run_id: str, session: int | None) -> dict[int, int]:
+    """The pid and a pidfd of each living process of the run, whichever group or session it fled to.
+
+    Looked at again once the pidfd holds it: a pid that was recycled in between fails the second look.
+    """
+    mark = f"\0ACKD_RUN={run_id}\0".encode()
+    with os.scandir("/proc") as entries:
+        pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
+    fds: dict[int, int] = {}
+    for pid in pids:
+        if not _belongs(pid, mark, session):
+            continue
+        with contextlib.suppress(OSError):
+            fd = os.pidfd_open(pid)
+            if _belongs(pid, mark, session) and not is_dead(fd):
+                fds[pid] = fd
+            else:
+                os.close(fd)
+    return fds
+
+
+def _belongs(pid: int, mark: bytes, session: int | None) -> bool:
+    try:
+        if session is not None and os.getsid(pid) == session:
+            return True
+        return mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:  # gone, or another user's
+        return False
+
+
+def term(left: dict[int, int], termed: set[int]) -> None:
+    """Once each: a second TERM means "at once" to many. CONT lets a stopped process meet its TERM."""
+    for pid in left.keys() - termed:
+        send(left[pid], signal.SIGTERM)
+        send(left[pid], signal.SIGCONT)
+    termed |= left.keys()
+
+
+def send(pidfd: int, which: signal.Signals) -> None:
+    with contextlib.suppress(OSError):  # it is gone, or has become another user
+        signal.pidfd_send_signal(pidfd, which)
+
+
+def close_all(left: dict[int, int]) -> None:
+    for fd in left.values():
+        os.close(fd)
+
+
+def is_dead(pidfd: int) -> bool:
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+async def died(pidfd: int) -> None:
+    """Wait for a pidfd, which is readable from the moment its process is dead."""
+    loop = asyncio.get_running_loop()
+    dead = asyncio.Event()
+    loop.add_reader(pidfd, dead.set)
+    try:
+        await dead.wait()
+    finally:
+        loop.remove_reader(pidfd)

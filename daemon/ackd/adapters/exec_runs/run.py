@@ -1,0 +1,142 @@
+"""One run under watch, from its start or its adoption until nothing of it is left.
+
+Owns the shim's pid and pidfd, how long the run may still take, and the ending of all that belongs to it: TERM to each
+once, then KILL. Refuses to know what its end means for the message. Fails by going on: a shim that cannot be held by a
+pidfd is watched by its lock, and what no KILL ends is given up.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from ackd.adapters.exec_runs import processes
+from ackd.adapters.exec_runs.run_files import Leader, lock_held, parse_stat, read_leader, read_status, write_private
+
+if TYPE_CHECKING:
+    from ackd.core.events import Outcome
+
+KILLED_WAIT_S: Final = 5.0
+_ADOPT_WAIT_S: Final = 2.0
+_LOCK_POLL_S: Final = 0.25
+_LOOK_AGAIN_S: Final = 0.25
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run under watch. ``pid`` is safe to signal as a group while ``ours``: our zombie keeps the number."""
+
+    key: int
+    message_id: str
+    path: Path
+    timeout_s: float
+    started_at: float
+    attempt: int = 0
+    pid: int | None = None
+    pidfd: int | None = None
+    ours: bool = False
+    cause: tuple[Outcome, str] | None = None
+    since: float = field(default_factory=time.monotonic)
+    patience: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    watch: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+    over: anyio.Event = field(default_factory=anyio.Event)
+
+    async def gone(self) -> None:
+        """Wait until the shim is dead."""
+        if self.pidfd is not None:
+            await processes.died(self.pidfd)
+        while self.pidfd is None and lock_held(self.path):  # noqa: ASYNC110 - no event tells of a released flock
+            await anyio.sleep(_LOCK_POLL_S)
+
+    def is_gone(self) -> bool:
+        return processes.is_dead(self.pidfd) if self.pidfd is not None else not lock_held(self.path)
+
+    async def identify(self) -> None:
+        """Find an adopted run's shim, and its deadline. A shim we cannot name is still watched, by its lock."""
+        leader = read_leader(self.path)
+        with anyio.move_on_after(_ADOPT_WAIT_S):
+            while leader is None and lock_held(self.path):
+                await anyio.sleep(0.02)
+                leader = read_leader(self.path)
+        if leader is not None:
+            self.hold(leader)
+        self.patience.deadline = anyio.current_time() + self.time_left_s(leader)
+
+    def hold(self, leader: Leader) -> None:
+        """Take hold of an adopted shim, if the process of that pid is still the one that wrote it down."""
+        try:
+            fd = os.pidfd_open(leader.pid)
+            if parse_stat(Path(f"/proc/{leader.pid}/stat").read_text()) == leader:
+                self.pid, self.pidfd = leader.pid, fd
+            else:
+                os.close(fd)
+        except (OSError, ValueError, IndexError):
+            return
+
+    def blame(self, outcome: Outcome, why: str) -> None:
+        """Write down that we are about to end it, unless its command has already come to its own end."""
+        if self.cause is None and read_status(self.path) is None:
+            self.cause = (outcome, why)
+            with contextlib.suppress(OSError):  # a full disk: after a crash its exit status is then all there is
+                write_private(self.path / "cause", f"{outcome.value} {why}\n".encode())
+
+    def time_left_s(self, leader: Leader | None) -> float:
+        """Of an adopted run: by its process's age, which no wall clock can falsify; else by the spec, within reason."""
+        age = time.time() - self.started_at
+        if leader is not None:
+            age = time.clock_gettime(time.CLOCK_BOOTTIME) - leader.start_ticks / os.sysconf("SC_CLK_TCK")
+        return min(max(self.timeout_s - age, 0.0), self.timeout_s)
+
+    async def clear_away(self, stop_timeout_s: float, walkers: anyio.CapacityLimiter) -> None:
+        """End all that is left of the run: nothing, mostly. Looks again and again, for what is forked meanwhile.
+
+        Gives up on what no KILL ends (a dead network mount).
+        """
+        kill_at = anyio.current_time() + stop_timeout_s
+        termed: set[int] = set()
+        while left := await self._left(walkers):
+            try:
+                if anyio.current_time() >= kill_at:
+                    self._kill(left)
+                else:
+                    processes.term(left, termed)
+                with anyio.CancelScope(deadline=anyio.current_time() + _LOOK_AGAIN_S):
+                    for fd in left.values():
+                        await processes.died(fd)
+            finally:
+                processes.close_all(left)
+            if anyio.current_time() > kill_at + KILLED_WAIT_S:
+                return
+
+    async def _left(self, walkers: anyio.CapacityLimiter) -> dict[int, int]:
+        session = self.pid if self.ours or not self.is_gone() else None
+        return await anyio.to_thread.run_sync(processes.belongings, self.path.name, session, limiter=walkers)
+
+    def _kill(self, left: dict[int, int]) -> None:
+        """Each, and the group at once where its number is surely its own: a tree may fork faster than we walk."""
+        if self.ours and self.pid is not None:
+            with contextlib.suppress(OSError):
+                os.killpg(self.pid, signal.SIGKILL)
+        for fd in left.values():
+            processes.send(fd, signal.SIGKILL)
+
+    def reap(self) -> int | None:
+        """The shim's exit, negative for a signal; None if it was not ours to reap."""
+        if not self.ours or self.pid is None:
+            return None
+        with contextlib.suppress(ChildProcessError):
+            return os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return None
+
+    def close(self) -> None:
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None

@@ -1,0 +1,125 @@
+"""The shim: the shell that runs one command, outlives us, and writes down how it ended.
+
+Owns its text, the three descriptors it is started with, and what of ours a run must not inherit. Refuses to know the
+message beyond its file, and what becomes of the run. Fails with OSError or ValueError, as the kernel refuses; then
+nothing was started.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import re
+import signal
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    import contextlib
+    from collections.abc import Mapping, Sequence
+
+SHELL: Final = "/bin/sh"
+
+#: Called as: run directory, working directory, umask, command… with 0 the lock, 1 the output and 2 the message, which
+#: the shim cannot write to: what a shell has to say of its own ("Terminated") is not the command's output.
+#:
+#: Builtins only: a fork of the shim's own (``mv``) could be killed by the signal that ends its command, and the status
+#: with it. So ``status`` is one write of one line, and a line without its newline is no status. The command's name has
+#: a slash, so no builtin can take its place. Until the trap is set a TERM ends the shim itself, and nothing was run;
+#: afterwards it outlives the signal to write the status, while its command starts with the default action (an ignored
+#: signal would be inherited).
+SHIM: Final = """\
+umask 077
+IFS= read -r ackd_boot </proc/sys/kernel/random/boot_id
+IFS= read -r ackd_stat </proc/$$/stat
+printf '%s\\n%s\\n' "$ackd_boot" "$ackd_stat" >"$1/started"
+cd "$2" || exit 126
+ackd_run=$1
+ackd_umask=$3
+shift 3
+trap : TERM INT HUP
+(umask "$ackd_umask"; exec "$@" <&2 2>&1)
+ackd_code=$?
+printf '%s\\n' "$ackd_code" >"$ackd_run/status"
+exit "$ackd_code"
+"""
+
+_DEFAULT_SIGNALS: Final = signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}
+_HEADER_END: Final = re.compile(rb"\r?\n\r?\n")
+
+
+def spawn(
+    path: Path, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], message: int, fds: contextlib.ExitStack
+) -> int:
+    """Start the shim of the run in ``path``; its pid. ``command`` begins with an absolute path.
+
+    posix_spawn rather than Popen: it can number the descriptors, and keeps no child that we abandon.
+    """
+    lock = _open_apart(path / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL, fds)
+    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    output = _open_apart(path / "output", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, fds)
+    return os.posix_spawn(
+        SHELL,
+        [*("sh", "-c", SHIM, "ackd-run"), *(str(path), str(cwd.absolute()), own_umask()), *command],
+        env,
+        file_actions=[
+            *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((lock, output, message))),
+            *((os.POSIX_SPAWN_CLOSE, fd) for fd in _left_open_for_us()),
+        ],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=_DEFAULT_SIGNALS,  # one ignored by us could be neither trapped nor reset by the shim
+    )
+
+
+def open_message(path: Path, fds: contextlib.ExitStack) -> int:
+    fd = _open_apart(path, os.O_RDONLY | os.O_NONBLOCK, fds)  # not to hang on what turned into a FIFO
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    os.set_blocking(fd, True)
+    return fd
+
+
+def body_of(message: int) -> bytes:
+    """What follows the first blank line; read by position, for the command's stdin shares the offset."""
+    content = os.pread(message, os.fstat(message).st_size, 0)
+    end = _HEADER_END.search(content)
+    return content[end.end() :] if end else b""
+
+
+def _open_apart(path: Path, flags: int, fds: contextlib.ExitStack) -> int:
+    """Open above the numbers the shim is given, so that setting one up never overwrites another (``ackd run <&-``)."""
+    low = os.open(path, flags | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fd = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, 3)
+    finally:
+        os.close(low)
+    fds.callback(os.close, fd)
+    return fd
+
+
+def _left_open_for_us() -> list[int]:
+    """Descriptors of whoever started us (``flock FILE ackd run``): a run that outlives us must not keep them."""
+    with os.scandir("/proc/self/fd") as entries:
+        numbers = [int(entry.name) for entry in entries]
+    return [fd for fd in numbers if fd > 2 and _is_inheritable(fd)]
+
+
+def _is_inheritable(fd: int) -> bool:
+    try:
+        return os.get_inheritable(fd)
+    except OSError:  # the directory we have just read
+        return False
+
+
+def own_umask() -> str:
+    """The command's files are its own business: they get the mask we were started with, not that of the run's files.
+
+    Read from /proc, because asking the kernel by umask(2) means changing it, for every thread.
+    """
+    for line in Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines():
+        if line.startswith("Umask:"):
+            return line.partition(":")[2].strip()
+    return "0077"  # a kernel before 4.7

@@ -1,0 +1,9 @@
+"""Watches the spool with inotify.
+
+seats: what a watch stands for, and what is worth hearing there · watches: which number stands for which seat · tree:
+the directories as last seen, and what an event says of them · limits: why inotify cannot be had · watcher: the port.
+"""
+
+from ackd.adapters.inotify_watch.watcher import InotifyWatcher
+
+__all__ = ["InotifyWatcher"]

@@ -1,0 +1,58 @@
+"""The files of a session log: ``logs/session-YYYYMMDD-HHMMSS[-N].ndjson``, UTC, 0600.
+
+Owns their names, their order and their making. Refuses to know what is in them. Fails with OSError when none can be
+made; a directory that is not there holds none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_CREATE: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+_NAME: Final = re.compile(r"session-(\d{8}-\d{6})(?:-(\d{1,9}))?\.ndjson")
+
+
+def session_files(logs_dir: Path) -> list[Path]:
+    """The session logs of a directory, oldest first. None when there is no such directory."""
+    try:
+        with os.scandir(logs_dir) as entries:
+            found = [(m[1], int(m[2] or 1), e.name) for e in entries if (m := _NAME.fullmatch(e.name)) and _regular(e)]
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    return [logs_dir / name for _, _, name in sorted(found)]
+
+
+def _regular(entry: os.DirEntry[str]) -> bool:
+    return entry.is_file(follow_symlinks=False)
+
+
+@dataclass(slots=True)
+class OpenFile:
+    path: Path
+    fd: int
+    stem: str
+    number: int
+
+
+def create(logs_dir: Path, stem: str, first: int) -> OpenFile:
+    _make_private(logs_dir)
+    for number in itertools.count(first):
+        path = logs_dir / (f"session-{stem}.ndjson" if number == 1 else f"session-{stem}-{number}.ndjson")
+        try:
+            return OpenFile(path, os.open(path, _CREATE, 0o600), stem, number)
+        except FileExistsError:
+            continue
+    raise AssertionError("count() ended")
+
+
+def _make_private(directory: Path) -> None:
+    if not directory.is_dir():
+        _make_private(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)

@@ -1,0 +1,94 @@
+"""One line of a session log: made of a fact, and read back.
+
+Owns the keys of a line and their order. Refuses to know what a fact means, and files. Never fails: a value that JSON
+has no place for is written as text, and what is no line is None.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+import orjson
+
+_STAMP: Final = slice(len('{"timestamp":"'), len('{"timestamp":"2026-11-16T01:02:03.123456Z'))
+_DEEPEST: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One fact as it stands in the log. ``raw`` is the line itself, without its end."""
+
+    timestamp: str
+    session_id: str
+    seq: int
+    writer: str
+    type: str
+    data: dict[str, Any]
+    raw: bytes
+
+    @property
+    def at(self) -> float:
+        """Wall-clock seconds."""
+        return datetime.fromisoformat(self.timestamp).timestamp()
+
+
+def parse_line(raw: bytes) -> Line | None:
+    """None for what is no line of a session log: torn, foreign or garbage."""
+    try:
+        content = orjson.loads(raw)
+        timestamp, type_, data = content["timestamp"], content["type"], content["data"]
+        datetime.fromisoformat(timestamp)
+    except (ValueError, TypeError, KeyError):
+        return None
+    if not (isinstance(type_, str) and isinstance(data, dict)):
+        return None
+    seq = content.get("seq")
+    return Line(
+        timestamp,
+        str(content.get("session_id", "")),
+        seq if isinstance(seq, int) else 0,
+        str(content.get("writer", "")),
+        type_,
+        data,
+        raw,
+    )
+
+
+def encode_line(timestamp: str, session_id: str, seq: int, writer: str, type_: str, data: dict[str, object]) -> bytes:
+    """The line with its end. Its beginning is what ``stamp_of`` counts on."""
+    line = {
+        "timestamp": timestamp,
+        "session_id": session_id,
+        "seq": seq,
+        "writer": writer,
+        "type": type_,
+        "data": data,
+    }
+    try:
+        return orjson.dumps(line, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # lone surrogates, keys that are no text, huge integers, circles
+        return orjson.dumps(_writable(line), option=orjson.OPT_APPEND_NEWLINE)
+
+
+def stamp_of(encoded: bytes) -> str:
+    """The timestamp of a line that ``encode_line`` made, without parsing it."""
+    return encoded[_STAMP].decode()
+
+
+def _writable(value: object, depth: int = 0) -> Any:
+    """The value as orjson takes it for sure; what it cannot take is replaced by text."""
+    if value is None or isinstance(value, bool | float):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, int):
+        return value if -(1 << 63) <= value < 1 << 64 else str(value)
+    if depth >= _DEEPEST:
+        return "…"
+    if isinstance(value, dict):
+        return {_writable(str(key)): _writable(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_writable(item, depth + 1) for item in value]
+    return _writable(str(value))

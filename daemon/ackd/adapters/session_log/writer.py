@@ -1,0 +1,162 @@
+"""The log that this process writes its facts to.
+
+Owns what is not on disk yet, and the numbers of lines. Refuses to know what a fact means.
+
+Writing never raises once the log is open: lines that the disk refuses stay in memory, ``failing`` says why, and the
+next ``flush`` tries again. Beyond ``KEPT_LINES`` the oldest are dropped and a ``log_gap`` line takes their place. A
+file that was deleted or renamed under us is followed by a new one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from ackd.adapters.session_log.files import OpenFile, create
+from ackd.adapters.session_log.lines import encode_line, stamp_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+KEPT_LINES: Final = 10_000
+_LOOK_INTERVAL_S: Final = 1.0
+
+
+class SessionLog:
+    """The file that this process writes its facts to. ``record`` buffers, ``flush`` hands everything to the kernel."""
+
+    def __init__(self, opened: OpenFile, session_id: str, writer: str, clock: Callable[[], float]) -> None:
+        self.session_id = session_id
+        self.failing: OSError | None = None
+        self._file = opened
+        self._writer = writer
+        self._clock = clock
+        self._seq = 0
+        self._pending: deque[bytes] = deque()
+        self._lost = 0  # while not 0, the first pending line is the log_gap that tells of them
+        self._torn = False  # the file ends within a line
+        self._second = (-1, "")
+        self._look_at = clock() + _LOOK_INTERVAL_S
+
+    @classmethod
+    def open(
+        cls,
+        logs_dir: Path,
+        *,
+        started_at: float,
+        writer: str = "daemon",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> SessionLog:
+        """A new file of its own; a second session within the second gets a suffix. Raises OSError."""
+        opened = create(logs_dir, time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at)), 1)
+        return cls(opened, opened.path.stem.removeprefix("session-"), writer, clock)
+
+    @property
+    def path(self) -> Path:
+        """Where lines go now. It changes when the file is deleted under us; ``session_id`` does not."""
+        return self._file.path
+
+    @property
+    def unwritten(self) -> int:
+        """How many lines the kernel has not been given yet."""
+        return len(self._pending)
+
+    def record(self, type: str, data: dict[str, object], at: float) -> None:  # noqa: A002 - the line's own word
+        self._seq += 1
+        self._pending.append(self._encode(self._stamp(at), self._seq, type, data))
+
+    def flush(self) -> None:
+        if not self._pending:
+            return
+        try:
+            self._follow_lost_file()
+            if self.failing is not None:
+                self._write(1)  # a probe: a full disk must not cost the joining of ten thousand lines at every flush
+            self._write(len(self._pending))
+        except OSError as error:
+            self.failing = error
+            self._bound()
+        else:
+            self.failing = None
+
+    def close(self) -> None:
+        if self._file.fd < 0:
+            return
+        self.flush()
+        os.close(self._file.fd)
+        self._file.fd = -1
+
+    def _stamp(self, at: float) -> str:
+        second, micros = divmod(round(at * 1_000_000), 1_000_000)
+        if second != self._second[0]:
+            self._second = (second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)))
+        return f"{self._second[1]}.{micros:06d}Z"
+
+    def _encode(self, stamp: str, seq: int, type_: str, data: dict[str, object]) -> bytes:
+        return encode_line(stamp, self.session_id, seq, self._writer, type_, data)
+
+    def _write(self, count: int) -> None:
+        lines = list(itertools.islice(self._pending, count))
+        # A fragment is closed off and its line written again whole, rather than completed: that is right whoever else
+        # appended meanwhile, and readers skip the fragment.
+        head = b"\n" if self._torn else b""
+        rest = memoryview(b"".join([head, *lines]))
+        total = len(rest)
+        try:
+            while rest:
+                rest = rest[os.write(self._file.fd, rest) :]
+        finally:
+            self._forget_written(lines, total - len(rest) - len(head))
+
+    def _forget_written(self, lines: list[bytes], written: int) -> None:
+        if written < 0:
+            return  # not even the head went out
+        for line in lines:
+            if written < len(line) - 1:  # a line that lacks only its end counts: the head of the next write is its end
+                break
+            written -= len(line)
+            self._pending.popleft()
+            self._lost = 0
+        self._torn = written != 0
+
+    def _bound(self) -> None:
+        excess = len(self._pending) - KEPT_LINES
+        if excess <= 0:
+            return
+        if self._lost:
+            self._pending.popleft()  # the earlier log_gap line; it is made anew below
+        else:
+            excess += 1  # room for it
+        for _ in range(excess):
+            dropped = self._pending.popleft()
+        self._lost += excess
+        # It stands where the lost ones would have stood, under the number and time of the last of them.
+        self._pending.appendleft(
+            self._encode(stamp_of(dropped), self._seq - len(self._pending), "log_gap", {"lost": self._lost})
+        )
+
+    def _follow_lost_file(self) -> None:
+        if not self._lost_file():
+            return
+        # Never the old name: whoever reads it has a place in it that would be wrong in the new file.
+        fresh = create(self.path.parent, self._file.stem, self._file.number + 1)
+        os.close(self._file.fd)
+        self._file = fresh
+        self._torn = False
+
+    def _lost_file(self) -> bool:
+        ours = os.fstat(self._file.fd)
+        if ours.st_nlink == 0:
+            return True
+        if self._clock() < self._look_at:
+            return False
+        self._look_at = self._clock() + _LOOK_INTERVAL_S
+        try:
+            there = self.path.stat()
+        except FileNotFoundError:
+            return True  # renamed away: what was written is safe there, but no reader would look
+        return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)

@@ -1,0 +1,82 @@
+"""The state machines as pictures: Mermaid diagrams and Markdown tables, drawn from the tables themselves.
+
+Owns the drawing; refuses to know where a picture is kept (``make diagrams`` redraws daemon/README.md, and a test
+compares). What changes nothing and does nothing is left out of a diagram: those cells say "too late to matter", and
+would hide the rest. The tables have every cell. Cannot fail.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from ackd.core import availability, delivery
+from ackd.core.availability import AgentHappening, AgentState
+from ackd.core.delivery import Act, Happening, State
+
+#: (state, what happened) → (state after, what is done); in words.
+_Cells: TypeAlias = dict[tuple[str, str], tuple[str, str]]
+
+#: Acts that are worth an arrow from a state to itself.
+_WORTH_A_LOOP: Final = frozenset({Act.AGAIN.value, Act.WARN.value})
+
+
+def pictures() -> dict[str, str]:
+    """By the name that stands in their marker."""
+    return {
+        "delivery": _mermaid(_delivery(), "queued", "arrived", ("completed", "withdrawn")),
+        "delivery table": _table(_delivery(), [s.value for s in State], [h.value for h in Happening]),
+        "availability": _mermaid(_availability(), "available", "joined"),
+        "availability table": _table(_availability(), [s.value for s in AgentState], [h.value for h in AgentHappening]),
+    }
+
+
+def redraw(text: str) -> str:
+    """The document with every picture between its markers as it is now."""
+    for name, picture in pictures().items():
+        begin, end = f"<!-- diagram: {name} -->", "<!-- end -->"
+        before, found, rest = text.partition(begin)
+        _, closed, after = rest.partition(end)
+        if found and closed:
+            text = f"{before}{begin}\n{picture}\n{end}{after}"
+    return text
+
+
+def _delivery() -> _Cells:
+    return {
+        (before.value, happening.value): (after.value, "" if act is Act.NOTHING else act.value)
+        for before, row in delivery.TABLE.items()
+        for happening, (after, act) in row.items()
+    }
+
+
+def _availability() -> _Cells:
+    return {
+        (before.value, happening.value): (after.value, "")
+        for before, row in availability.TABLE.items()
+        for happening, after in row.items()
+    }
+
+
+def _mermaid(cells: _Cells, first: str, by: str, ends: tuple[str, ...] = ()) -> str:
+    arrows: dict[tuple[str, str], list[str]] = {}
+    for (before, happening), (after, act) in cells.items():
+        if before != after or act in _WORTH_A_LOOP:
+            arrows.setdefault((before, after), []).append(happening)
+    lines = [f"    {before} --> {after}: {', '.join(words)}" for (before, after), words in arrows.items()]
+    last = [f"    {state} --> [*]" for state in ends]
+    return "\n".join(["```mermaid", "stateDiagram-v2", f"    [*] --> {first}: {by}", *lines, *last, "```"])
+
+
+def _table(cells: _Cells, states: list[str], happenings: list[str]) -> str:
+    """A column for each state in which anything happens. ``·`` stays, nothing is done; empty: cannot happen."""
+    columns = [state for state in states if any((state, happening) in cells for happening in happenings)]
+
+    def words(state: str, happening: str) -> str:
+        if (state, happening) not in cells:
+            return ""
+        after, act = cells[state, happening]
+        return ", ".join(part for part in (f"**{after}**" if after != state else "", act) if part) or "·"
+
+    rows = [[happening, *(words(state, happening) for state in columns)] for happening in happenings]
+    head = ["", *columns]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows))

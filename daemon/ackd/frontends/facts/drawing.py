@@ -1,0 +1,133 @@
+"""One line of the session log as a person reads it: time, kind, message, agent, words.
+
+Owns colours, symbols and columns. Refuses to know what a fact means (wording), and where lines come from or go to.
+Never fails: a type without a look of its own is drawn plain.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, Final
+
+from ackd.frontends.facts.harmless import cells, clock_time, cut, short_id, visible
+from ackd.frontends.facts.wording import agent_of, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ackd.adapters.session_log import Line
+
+GREEN: Final = "32"
+YELLOW: Final = "33"
+RED: Final = "1;31"
+BLUE: Final = "34"
+CYAN: Final = "36"
+DIM: Final = "2"
+DIM_CYAN: Final = "2;36"
+PLAIN: Final = ""
+
+_KIND_WIDTH: Final = 10
+_AGENT_WIDTH: Final = 10
+
+
+def colour_wanted(stream: IO[Any]) -> bool:
+    """A terminal that shows colours, and nobody who asked for none (NO_COLOR, TERM=dumb)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def never_choke(stream: IO[str]) -> None:
+    """A terminal whose encoding lacks a character shows a question mark for it instead of ending the command."""
+    if isinstance(stream, io.TextIOWrapper):
+        stream.reconfigure(errors="replace")
+
+
+def render(line: Line, *, colour: bool, width: int = 0) -> str:
+    """The fact on one line, cut to ``width`` cells (0: not at all).
+
+    Without colour, progress is the common format and nothing else (ignite-mime, "Display degradation rules").
+    """
+    if line.type == "progress" and not colour:
+        return cut(words(line), width)
+    look = look_of(line.type)
+    kind = f"{visible(look.kind):{_KIND_WIDTH}}"
+    message_id, agent = line.data.get("message_id"), agent_of(line)
+    parts = [
+        (clock_time(line.at), DIM),
+        (f"{look.symbol} {kind}" if colour else kind, look.style),
+        (short_id(str(message_id)) if message_id else "", DIM),
+        (f"{visible(agent):{_AGENT_WIDTH}}" if agent else "", PLAIN),
+        (words(line), look.style if look.style in (RED, YELLOW, DIM_CYAN) else PLAIN),
+    ]
+    return joined([part for part in parts if part[0]], colour=colour, width=width)
+
+
+def joined(parts: list[tuple[str, str]], *, colour: bool, width: int = 0) -> str:
+    """Texts and their styles, two spaces apart, cut to ``width`` cells without ever cutting a colour."""
+    left, shown = width or 1_000_000, []
+    for text, style in parts:
+        shown.append(paint(cut(text, left), style) if colour else cut(text, left))
+        left -= cells(text) + 2
+        if left <= 0:
+            break
+    return "  ".join(shown).rstrip()
+
+
+def paint(text: str, style: str) -> str:
+    return f"\x1b[{style}m{text}\x1b[0m" if style and text else text
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    kind: str
+    symbol: str
+    style: str
+
+
+LOOKS: Final[Mapping[str, Look]] = {
+    "session_start": Look("daemon", "■", BLUE),
+    "session_end": Look("daemon", "■", BLUE),
+    "config_reloaded": Look("daemon", "■", BLUE),
+    "message_queued": Look("queued", "+", CYAN),
+    "message_claimed": Look("claimed", "·", DIM),
+    "message_told": Look("told", "→", CYAN),
+    "message_seen": Look("seen", "→", CYAN),
+    "message_acked": Look("acked", "✓", GREEN),
+    "message_completed": Look("completed", "✓", GREEN),
+    "message_retry": Look("retry", "↻", YELLOW),
+    "message_dead": Look("dead", "✗", RED),
+    "message_withdrawn": Look("withdrawn", "-", YELLOW),
+    "message_rejected": Look("rejected", "✗", RED),
+    "message_duplicate": Look("duplicate", "=", YELLOW),
+    "message_requeued": Look("requeued", "+", CYAN),
+    "message_warning": Look("warning", "!", YELLOW),
+    "message_overdue": Look("overdue", "!", YELLOW),
+    "worker_assign": Look("assign", "·", BLUE),
+    "worker_release": Look("release", "·", BLUE),
+    "task_start": Look("task", "·", CYAN),
+    "task_complete": Look("task", "✓", GREEN),
+    "task_failed": Look("task", "✗", RED),
+    "review_start": Look("review", "·", CYAN),
+    "review_result": Look("review", "✓", GREEN),
+    "escalation": Look("escalation", "▲", RED),
+    "escalation_closed": Look("escalation", "✓", GREEN),
+    "loop_detected": Look("loop", "▲", RED),
+    "nudge": Look("nudge", "!", YELLOW),
+    "agent_state": Look("agent", "■", BLUE),
+    "progress": Look("progress", "▸", DIM_CYAN),
+    "child_started": Look("child", "·", DIM),
+    "child_ended": Look("child", "·", DIM),
+    "watch_overflow": Look("watch", "!", YELLOW),
+    "watch_degraded": Look("watch", "!", YELLOW),
+    "spool_lost": Look("lost", "▲", RED),
+    "io_error": Look("disk", "▲", RED),
+    "reminder": Look("reminder", "!", YELLOW),
+    "log_gap": Look("log", "▲", RED),
+}
+
+
+def look_of(type_: str) -> Look:
+    return LOOKS.get(type_) or Look(type_, "·", PLAIN)

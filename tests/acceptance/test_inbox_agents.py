@@ -1,0 +1,133 @@
+"""Inboxes: mail that is fetched by whoever it is for, through the command line or by hand."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tests.acceptance.teams import Team, running
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def processed(team: Team, agent: str = "user") -> list[Path]:
+    return sorted((team.root / "queue" / agent / "processed").glob("*.mime"))
+
+
+def mail(team: Team, agent: str = "user") -> dict[str, str]:
+    listed = team.ackd("inbox", agent, "--json")
+    assert listed.returncode == 0, listed.stderr
+    messages: list[dict[str, Any]] = json.loads(listed.stdout)["messages"]
+    return {message["message_id"]: message["state"] for message in messages}
+
+
+def test_mail_is_claimed_shown_read_acknowledged_and_completed(tmp_path: Path) -> None:
+    team = Team(tmp_path)
+    with running(team):
+        one = team.send("user", "--from", "leader", body="the build is red")
+        assert team.fact("message_told", message=one)["proof"].startswith("placed in the inbox")
+        assert not team.facts("message_seen", message=one)
+        (file,) = processed(team)
+        team.until(lambda: team.header(file, "X-IGNITE-Status") == "delivered")
+        assert team.header(file, "X-IGNITE-Processed-At")
+        assert mail(team) == {one: "delivered"}
+
+        words = team.ackd("read", one)  # nobody's: no proof of anything
+        assert "the build is red" in words.stdout
+        assert team.ackd("read", one, "--agent", "user").returncode == 0
+        team.fact("message_seen", message=one)
+
+        assert team.ackd("ack", one, "--agent", "user").returncode == 0
+        assert team.fact("message_acked", message=one)["by"] == "ackd ack"
+        team.until(lambda: team.header(file, "X-IGNITE-Status") == "acked")
+        assert mail(team) == {one: "acked"}
+
+        assert team.ackd("done", one, "--agent", "user").returncode == 0
+        assert team.fact("message_completed", message=one)["by"] == "ackd done"
+        assert mail(team) == {}
+        team.until(lambda: not team.files("receipts"))
+    assert len(team.facts("message_seen", message=one)) == 1
+
+
+def test_deleting_the_file_completes_it_and_giving_it_back_does_not(tmp_path: Path) -> None:
+    team = Team(tmp_path, "[agents.helper]\nretry_limit = 1\n")
+    with running(team):
+        kept = {word: team.post("helper", body=f"content: {word}\n") for word in ("delete", "refuse", "defer")}
+        for one in kept.values():
+            team.fact("message_told", message=one)
+        deleted = next(path for path in processed(team, "helper") if kept["delete"] in path.read_text())
+        deleted.unlink()
+        assert team.fact("message_completed", message=kept["delete"])["by"] == "file deleted by its agent"
+
+        assert team.ackd("refuse", kept["refuse"], "--agent", "helper", "--reason", "wrong desk").returncode == 0
+        assert team.fact("message_dead", message=kept["refuse"])["reason"] == "ackd refuse: wrong desk"
+
+        for count in (1, 2):
+            told = len(team.facts("message_told", message=kept["defer"]))
+            assert team.ackd("defer", kept["defer"], "--agent", "helper", "--reason", "after lunch").returncode == 0
+            if count == 1:
+                team.until(lambda told=told: len(team.facts("message_told", message=kept["defer"])) > told)  # type: ignore[misc]
+        assert team.fact("message_dead", message=kept["defer"])["reason"] == "ackd defer: after lunch"
+    assert [fact["retry_count"] for fact in team.facts("message_retry")] == [1]
+
+
+def test_unread_mail_is_reminded_of_once_with_the_message_on_stdin(tmp_path: Path) -> None:
+    team = Team(tmp_path, "[agents.user]\nremind_after_s = 0.3\n", top='on_escalation = ["./bell"]')
+    team.script("bell", "cat >>bell.txt; echo ======= >>bell.txt")
+    with running(team):
+        one, two = (team.post("user", sender="leader", body=f"content: {n} words\n") for n in ("first", "second"))
+        assert team.fact("reminder")["message_id"] in (one, two)
+        team.until(lambda: (tmp_path / "bell.txt").exists() and "=======" in (tmp_path / "bell.txt").read_text())
+        for message in (one, two):
+            assert team.ackd("read", message, "--agent", "user").returncode == 0
+            team.fact("message_seen", message=message)
+    assert len(team.facts("reminder")) == 1
+    rung = (tmp_path / "bell.txt").read_text()
+    assert rung.count("=======") == 1
+    assert "words" in rung
+
+
+def test_every_door_works_without_a_daemon_and_is_honoured_by_the_next_start(tmp_path: Path) -> None:
+    team = Team(tmp_path, "[agents.helper]\nretry_limit = 0\n")
+    with running(team):
+        ids = {
+            word: team.post("helper", body=f"content: {word}\n")
+            for word in ("ack", "done", "refuse", "defer", "read", "delete")
+        }
+        for one in ids.values():
+            team.fact("message_told", message=one)
+        team.stop()
+        for word in ("ack", "done"):
+            said = team.ackd(word, ids[word], "--agent", "helper")
+            assert (said.returncode, "no daemon is running" in said.stdout) == (0, True)
+        for word in ("refuse", "defer"):
+            assert team.ackd(word, ids[word], "--agent", "helper", "--reason", "later").returncode == 0
+        assert team.ackd("read", ids["read"], "--agent", "helper").returncode == 0
+        next(path for path in processed(team, "helper") if ids["delete"] in path.read_text()).unlink()
+        new = team.send("helper", body="sent meanwhile")
+        assert mail(team, "helper")[new] == "queued"
+        assert len(team.files("receipts")) == 5
+
+        team.start()
+        team.fact("message_acked", message=ids["ack"])
+        team.fact("message_completed", message=ids["done"])
+        team.fact("message_dead", message=ids["refuse"])
+        team.fact("message_dead", message=ids["defer"])
+        team.fact("message_seen", message=ids["read"])
+        team.fact("message_completed", message=ids["delete"])
+        team.fact("message_told", message=new)
+        team.until(lambda: not team.files("receipts"))
+    told = {one: len(team.facts("message_told", message=one)) for one in ids.values()}
+    assert set(told.values()) == {1}
+
+
+def test_a_directory_that_turns_up_is_an_agent_from_then_on(tmp_path: Path) -> None:
+    team = Team(tmp_path)
+    with running(team):
+        assert team.ackd("send", "newcomer", "--body", "hello").returncode == 67
+        (team.root / "queue/newcomer").mkdir()
+        team.until(lambda: "newcomer" in team.status()["agents"])
+        one = team.post("newcomer")
+        team.fact("message_told", message=one)
+        assert mail(team, "newcomer") == {one: "delivered"} or mail(team, "newcomer") == {one: "processing"}

@@ -1,0 +1,191 @@
+"""Telling, stopping and forgetting, with real runs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, process_is_gone, tell, until
+
+from ackd.adapters.exec_runs import scan_runs
+from ackd.core.effects import NudgeAgent
+from ackd.core.events import EndpointAway, Event, NotTold, Outcome, RunEnded, Told
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def descriptors() -> list[Path]:
+    return list(Path("/proc/self/fd").iterdir())
+
+
+async def test_told_names_the_pid_and_counts_as_seen(bench: Bench) -> None:
+    async with bench.sh("exit 0") as endpoint:
+        told = await endpoint.tell(tell())
+        assert isinstance(await bench.news(), RunEnded)
+    pid = bench.facts[0][1]["pid"]
+    assert told == Told(1, f"exec pid {pid}", seen=True)
+    assert bench.facts[0] == ("child_started", {"agent": "worker", "message_id": "m1@ignite.local", "pid": pid})
+    kind, data = bench.facts[1]
+    assert kind == "child_ended"
+    assert (data["pid"], data["exit"], data["outcome"]) == (pid, 0, "done")
+
+
+async def test_run_directories_are_private_and_kept_until_forgotten(bench: Bench) -> None:
+    async with bench.sh("exit 0") as endpoint:
+        await endpoint.tell(tell())
+        await bench.news()
+        (run,) = bench.run_dirs
+        assert stat.S_IMODE(run.stat().st_mode) == 0o700 == stat.S_IMODE(bench.runs.stat().st_mode)
+        for name in ("spec.json", "body", "lock", "output", "started", "status"):
+            assert stat.S_IMODE((run / name).stat().st_mode) == 0o600
+        assert (run / "status").read_text() == "0\n"
+        endpoint.forget(1)
+        assert bench.run_dirs == []
+        endpoint.forget(1)  # again, after a second commit: harmless
+
+
+async def test_telling_again_forgets_the_attempt_before(bench: Bench) -> None:
+    async with bench.sh("exit 3") as endpoint:
+        for _ in range(2):
+            await endpoint.tell(tell())
+            await bench.news()
+        assert len(bench.run_dirs) == 1
+
+
+async def test_several_runs_at_a_time(bench: Bench) -> None:
+    async with bench.sh("echo $$ >pid.$ACKD_RUN; while [ ! -e go ]; do sleep 0.01; done") as endpoint:
+        for key in range(1, 6):
+            assert isinstance(await endpoint.tell(tell(key)), Told)
+        await until(lambda: len(list((bench.tmp / "work").glob("pid.*"))) == 5)
+        (bench.tmp / "work" / "go").touch()
+        ended: list[Event] = []
+        while len(ended) < 5:
+            await until(lambda: bench.events)
+            ended.append(bench.events.pop())
+    assert sorted(run.key for run in ended if isinstance(run, RunEnded)) == [1, 2, 3, 4, 5]
+    bench.assert_no_child_left()
+
+
+async def test_the_same_key_is_not_run_twice_at_once(bench: Bench) -> None:
+    async with bench.sh("sleep 60") as endpoint:
+        await endpoint.tell(tell())
+        assert await endpoint.tell(tell()) == NotTold(1, "its last run has not ended")
+        await endpoint.stop(0)
+
+
+async def test_telling_again_waits_for_a_run_that_is_about_to_end(bench: Bench) -> None:
+    async with bench.sh("sleep 0.1; exit 75", stop_timeout_s=10) as endpoint:
+        first = await endpoint.tell(tell())
+        second = await endpoint.tell(tell())
+        assert isinstance(second, Told)
+        assert second != first
+        for _ in range(2):
+            assert await bench.news() == RunEnded(1, Outcome.DEFERRED, "exit 75", 2)
+
+
+async def test_exec_agents_have_no_ladder(bench: Bench) -> None:
+    async with bench.sh("exit 0") as endpoint:
+        nudge = NudgeAgent("worker", 1, MESSAGE, PLACE, rung=1)
+        assert await endpoint.nudge(nudge) == NotTold(1, "exec agents have no ladder")
+
+
+async def test_a_message_that_is_gone_or_no_file_is_not_told_and_leaves_no_run(bench: Bench) -> None:
+    async with bench.sh("exit 0") as endpoint:
+        bench.message.unlink()
+        assert isinstance(await endpoint.tell(tell()), NotTold)
+        os.mkfifo(bench.message)
+        assert isinstance(await endpoint.tell(tell()), NotTold)
+        bench.message.unlink()
+        bench.message.symlink_to("/etc/passwd")
+        assert isinstance(await endpoint.tell(tell()), NotTold)
+        assert bench.run_dirs == []
+
+
+async def test_a_kernel_that_will_not_fork_is_not_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(os, "posix_spawn", refuse)
+    async with bench.sh("exit 0") as endpoint:
+        answer = await endpoint.tell(tell())
+    assert isinstance(answer, NotTold)
+    assert "Resource temporarily unavailable" in answer.reason
+    assert bench.run_dirs == []
+
+
+async def test_an_environment_the_kernel_refuses_is_not_told(bench: Bench) -> None:
+    async with bench.sh("exit 0", env={"NUL": "a\0b"}) as endpoint:
+        assert isinstance(await endpoint.tell(tell()), NotTold)
+
+
+async def test_a_run_that_ends_while_we_drain_says_its_own_outcome(bench: Bench) -> None:
+    async with bench.sh("echo $$ >pid; sleep 0.2; exit 65") as endpoint:
+        await endpoint.tell(tell())
+        await bench.pid_in("pid")
+        await endpoint.stop(10)
+        assert bench.events == [RunEnded(1, Outcome.REFUSED, "exit 65", 2)]
+    bench.assert_no_child_left()
+
+
+async def test_what_still_runs_after_the_drain_is_stopped_not_failed(bench: Bench) -> None:
+    async with bench.sh("echo $$ >pid; exec sleep 60") as endpoint:
+        await endpoint.tell(tell())
+        pid = await bench.pid_in("pid")
+        await endpoint.stop(0.05)
+        assert bench.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 2)]
+        assert process_is_gone(pid)
+        assert await endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping")
+    bench.assert_no_child_left()
+    (found,) = scan_runs(bench.runs)  # and should we die before that is committed, the next daemon reads the same
+    assert (found.alive, found.outcome) == (False, Outcome.STOPPED)
+
+
+async def test_a_stop_is_a_stop_even_if_the_disk_will_not_take_a_note_of_it(bench: Bench) -> None:
+    async with bench.sh('mkdir "${ACKD_BODY%body}cause"; echo $$ >pid; exec sleep 60') as endpoint:
+        await endpoint.tell(tell())
+        await bench.pid_in("pid")
+        await endpoint.stop(0)
+        assert bench.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 2)]
+
+
+async def test_a_stop_right_after_the_start_does_not_wait_for_the_kill(bench: Bench) -> None:
+    began = time.monotonic()
+    async with bench.sh("sleep 60", stop_timeout_s=10) as endpoint:
+        await endpoint.tell(tell())
+        await endpoint.stop(0)
+        assert bench.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 2)]
+    assert time.monotonic() - began < 8
+
+
+async def test_abandoned_runs_go_on_and_nothing_is_posted(bench: Bench) -> None:
+    async with bench.sh("echo $$ >pid; exec sleep 60") as endpoint:
+        await endpoint.tell(tell())
+        pid = await bench.pid_in("pid")
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(endpoint.stop, 600)
+            await asyncio.sleep(0)
+            endpoint.abandon()
+    assert bench.events == []
+    assert not process_is_gone(pid)
+    (found,) = scan_runs(bench.runs)
+    assert found.alive
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: os.waitpid(int(str(bench.facts[0][1]["pid"])), os.WNOHANG)[0])
+
+
+async def test_no_descriptor_leaks(bench: Bench) -> None:
+    async with bench.sh("sleep 60 & exit 0") as endpoint:
+        counts = []
+        for key in range(4):
+            await endpoint.tell(tell(key))
+            await bench.news()
+            await asyncio.sleep(0)
+            counts.append(len(descriptors()))
+    assert counts[0] == counts[-1]

@@ -1,0 +1,42 @@
+"""Waiting, and showing that it lives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.lowlevel
+from tests.adapters.inotify_watch.bench import hint
+from tests.adapters.listening import DEADLINE_S, listening_to
+
+from ackd.adapters.inotify_watch import InotifyWatcher, tree
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+async def test_inotifywait_t_returns_after_idle_and_the_watcher_exits(
+    watcher: InotifyWatcher, leader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """[Ensemble inbox_watcher] Ours goes on beating, and listening, through any number of idle time-outs."""
+    monkeypatch.setattr(tree, "HEARTBEAT_S", 0.005)
+    async with listening_to(watcher) as heard:
+        with anyio.fail_after(DEADLINE_S):
+            while watcher.beats < 20:
+                await anyio.lowlevel.checkpoint()
+        assert heard == []
+        (leader / "a.mime").write_text("x")
+        await heard.of(hint("a.mime", closed=True))
+
+
+async def test_an_idle_watcher_sleeps(watcher: InotifyWatcher, leader: Path) -> None:
+    """Level-triggered readiness that is not cleared, or a deadline in the past, would spin."""
+    async with listening_to(watcher) as heard:
+        (leader / "a.mime").write_text("x")
+        await heard.of(hint("a.mime", closed=True))
+        await anyio.sleep(0.05)  # nothing to wait for: it is the absence of turns that is measured
+        before = watcher.beats
+        await anyio.sleep(0.2)
+        assert watcher.beats - before <= 1

@@ -1,0 +1,212 @@
+"""Real files; a full disk is a real limit on file size (RLIMIT_FSIZE) or /dev/full."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import shutil
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.adapters.session_log.bench import AT, STEM, fill, written
+
+from ackd.adapters.session_log import SessionLog, iter_logs, read_lines, session_files, writer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@contextlib.contextmanager
+def file_size_limit(size_bytes: int) -> Iterator[None]:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size_bytes, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def works(log: SessionLog) -> bool:
+    return log.failing is None
+
+
+def test_numbers_count_from_one_per_writer(logs: Path) -> None:
+    one, two = SessionLog.open(logs, started_at=AT), SessionLog.open(logs, started_at=AT, writer="gateway")
+    for log in (one, two, one):
+        log.record("fact", {}, AT)
+        log.flush()
+    assert [(line.writer, line.seq) for line in iter_logs(logs)] == [("daemon", 1), ("daemon", 2), ("gateway", 1)]
+
+
+def test_nothing_reaches_the_file_before_flush_and_one_write_takes_it_all(
+    logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    sizes: list[int] = []
+    real = os.write
+
+    def counted(fd: int, data: bytes) -> int:
+        sizes.append(len(data))
+        return real(fd, data)
+
+    monkeypatch.setattr(os, "write", counted)
+    fill(log, 500)
+    assert log.unwritten == 500
+    assert log.path.stat().st_size == 0
+    log.flush()
+    log.flush()
+    assert sizes == [log.path.stat().st_size]
+    assert log.unwritten == 0
+
+
+@pytest.mark.parametrize("room", range(1, 260, 7))
+def test_a_write_cut_anywhere_by_a_full_disk_glues_and_loses_nothing(logs: Path, room: int) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    fill(log, 3)
+    with file_size_limit(room):
+        log.flush()
+        assert isinstance(log.failing, OSError)
+        log.record("fact", {"n": 3}, AT)
+        log.flush()
+    assert log.path.stat().st_size == room
+    log.record("fact", {"n": 4}, AT)
+    log.flush()
+    assert works(log)
+    assert [line.data["n"] for line in written(log)] == [0, 1, 2, 3, 4]
+    assert [line.seq for line in written(log)] == [1, 2, 3, 4, 5]
+
+
+def test_a_line_that_lacks_only_its_newline_is_not_written_twice(logs: Path) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    fill(log, 1)
+    with file_size_limit(len(log._pending[0]) - 1):
+        log.flush()
+    assert log.failing is not None
+    fill(log, 1)
+    log.flush()
+    reader = read_lines(log.path)
+    assert [line.seq for line in reader] == [1, 2]
+    assert reader.skipped == 0
+
+
+def test_short_writes_are_continued(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    real = os.write
+    monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:7]))
+    fill(log, 5)
+    log.flush()
+    assert works(log)
+    assert [line.seq for line in written(log)] == [1, 2, 3, 4, 5]
+
+
+def test_no_space_left_keeps_lines_in_memory_and_says_why(logs: Path) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    ours = os.dup(log._file.fd)
+    full = os.open("/dev/full", os.O_WRONLY)
+    os.dup2(full, log._file.fd)
+    log._look_at = float("inf")
+    fill(log, 2)
+    log.flush()
+    assert log.failing is not None
+    assert log.failing.strerror == "No space left on device"
+    assert log.unwritten == 2
+    os.dup2(ours, log._file.fd)
+    log.flush()
+    assert works(log)
+    assert [line.seq for line in written(log)] == [1, 2]
+    os.close(ours)
+    os.close(full)
+
+
+def test_beyond_the_bound_the_oldest_go_and_a_line_says_how_many(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "KEPT_LINES", 10)
+    log = SessionLog.open(logs, started_at=AT)
+    fill(log, 1)
+    log.flush()
+    with file_size_limit(log.path.stat().st_size + 20):  # the next line is torn, and later dropped
+        for _ in range(3):
+            fill(log, 7)
+            log.flush()
+            assert log.unwritten <= 10
+    fill(log, 1)
+    log.flush()
+    reader = read_lines(log.path)
+    lines = list(reader)
+    assert reader.skipped == 1
+    gap = lines[1]
+    assert (gap.type, gap.data) == ("log_gap", {"lost": 12})
+    assert [line.seq for line in lines] == [1, 13, *range(14, 24)], "the gap stands where the lost ones would"
+    assert [line.type for line in lines].count("log_gap") == 1
+
+
+def test_a_second_gap_counts_from_nothing_again(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writer, "KEPT_LINES", 4)
+    log = SessionLog.open(logs, started_at=AT)
+    for _ in range(2):
+        with file_size_limit(log.path.stat().st_size or 1):
+            fill(log, 6)
+            log.flush()
+        log.flush()
+    assert [line.data["lost"] for line in written(log) if line.type == "log_gap"] == [3, 3]
+
+
+def test_git_clean_under_the_log_opens_a_new_file_of_the_same_session(logs: Path) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    fill(log, 1)
+    log.flush()
+    shutil.rmtree(logs.parent)
+    fill(log, 2)
+    log.flush()
+    assert works(log)
+    assert [path.name for path in session_files(logs)] == [f"session-{STEM}-2.ndjson"]
+    assert [(line.session_id, line.seq) for line in iter_logs(logs)] == [(STEM, 2), (STEM, 3)]
+    assert stat.S_IMODE(logs.stat().st_mode) == 0o700
+
+
+def test_a_log_that_cannot_be_made_anew_keeps_its_lines_until_it_can(logs: Path) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    shutil.rmtree(logs)
+    logs.write_text("in the way")
+    fill(log, 2)
+    log.flush()
+    assert isinstance(log.failing, OSError)
+    logs.unlink()
+    log.flush()
+    assert works(log)
+    assert [line.seq for line in iter_logs(logs)] == [1, 2]
+
+
+def test_a_torn_line_of_a_deleted_file_is_whole_in_the_new_one(logs: Path) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    fill(log, 1)
+    with file_size_limit(20):
+        log.flush()
+    log.path.unlink()
+    log.flush()
+    assert log.path.read_bytes().startswith(b'{"timestamp"')
+    assert [line.seq for line in written(log)] == [1]
+
+
+def test_a_log_renamed_away_is_noticed_within_a_second(logs: Path) -> None:
+    now = 0.0
+    log = SessionLog.open(logs, started_at=AT, clock=lambda: now)
+    log.path.rename(logs / "old.ndjson")
+    fill(log, 1)
+    log.flush()
+    assert session_files(logs) == [], "not looked at again yet; the line is in the renamed file"
+    now = 1.0
+    fill(log, 1)
+    log.flush()
+    assert [line.seq for line in iter_logs(logs)] == [2]
+    assert [line.seq for line in read_lines(logs / "old.ndjson")] == [1]
+
+
+def test_close_writes_what_is_left_and_may_be_called_twice(logs: Path) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    fill(log, 2)
+    log.close()
+    log.close()
+    assert len(written(log)) == 2

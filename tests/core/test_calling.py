@@ -1,0 +1,181 @@
+"""How agents are treated: parked, down, paused, believed alive, told on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.core.driving import PANE, TEAM, World, letter
+
+from ackd.core import effects as fx
+from ackd.core import events as ev
+from ackd.core.message import MONITOR, USER
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def away(reason: str = "pane gone") -> Callable[[fx.TellAgent], list[ev.Event]]:
+    return lambda order: [ev.EndpointAway(order.key, reason)]
+
+
+def world_with_absent(agent: str = "runner") -> World:
+    world = World()
+    world.on_tell[agent] = away()
+    return world
+
+
+# --- away -------------------------------------------------------------------------------------------------------------
+def test_an_endpoint_that_is_away_parks_its_agent_and_counts_no_failure() -> None:
+    world = world_with_absent()
+    world.send(letter("m1", "runner"))
+    assert (world.agent("runner").state.value, world.agent("runner").reason) == ("parked", "pane gone")
+    assert (world.delivery("m1").retries, world.state_of("m1")) == (0, "retrying")
+    retry = world.fact("message_retry", "m1")
+    assert (retry["counted"], retry["retry_count"], retry["delay_s"]) == (False, 0, 5.0)
+
+
+def test_park_times_grow_to_a_cap() -> None:
+    world = world_with_absent()
+    world.send(letter("m1", "runner"))
+    world.wait(1000)
+    assert [d["delay_s"] for d in world.facts("message_retry")] == [5, 10, 20, 40, 80, 160, 300, 300, 300]
+
+
+def test_an_absent_agent_comes_back_by_itself() -> None:
+    world = world_with_absent()
+    world.send(letter("m1", "runner"))
+    world.wait(4.9)
+    del world.on_tell["runner"]
+    assert world.told("runner") == ["m1"]
+    world.wait(0.2)
+    assert (world.told("runner"), world.state_of("m1")) == (["m1", "m1"], "delivered")
+    assert world.agent("runner").parks == 0
+
+
+def test_an_absence_is_escalated_once_and_the_next_absence_again() -> None:
+    world = world_with_absent()
+    world.send(letter("m1", "runner"))
+    world.wait(1000)
+    assert [e["cause"] for e in world.facts("escalation")] == ["away"]
+    del world.on_tell["runner"]
+    world.wait(400)
+    world.says("done", "m1", "runner")
+    world.on_tell["runner"] = away()
+    world.send(letter("m2", "runner"))
+    assert [e["counted"] for e in world.facts("escalation")] == [1, 2]
+    assert len(world.mail("escalation")) == 1
+
+
+def test_many_messages_that_come_back_from_one_absence_are_one_park() -> None:
+    world = World({**TEAM, "crowd": (TEAM[USER][0], "inbox")})
+    world.handle(ev.AgentPaused("crowd"))
+    for number in range(10):
+        world.send(letter(f"m{number}", "crowd"))
+    world.on_tell["crowd"] = away()
+    world.tell(ev.AgentResumed("crowd"))
+    assert world.agent("crowd").parks == 1
+    assert len(world.facts("escalation")) == 1
+
+
+def test_our_own_mail_to_an_absent_agent_does_not_use_up_the_escalation_of_its_absence() -> None:
+    world = world_with_absent()
+    world.send(letter("ours", "runner", sender=MONITOR, type="dead_letter"))
+    assert world.facts("escalation") == []
+    world.send(letter("theirs", "runner"))
+    world.wait(20)
+    assert [e["cause"] for e in world.facts("escalation")] == ["away"]
+
+
+def test_an_escalation_for_an_absent_leader_is_passed_on_to_a_person_once() -> None:
+    world = world_with_absent("leader")
+    world.send(letter("e1", "leader", sender=MONITOR, type="escalation"))
+    world.wait(1000)
+    assert [e.draft.recipient for e in world.mail("escalation")] == [USER]
+    assert len(world.facts("escalation")) == 1
+
+
+def test_a_sign_of_life_ends_a_park() -> None:
+    world = world_with_absent()
+    world.send(letter("m1", "runner"))
+    del world.on_tell["runner"]
+    world.tell(ev.SignOfLife("runner", "it wrote something"))
+    assert world.state_of("m1") == "delivered"
+
+
+# --- the disk ---------------------------------------------------------------------------------------------------------
+def test_a_disk_that_refuses_a_claim_parks_the_agent_and_the_claim_is_tried_again() -> None:
+    world = World()
+    world.refused = {fx.ClaimMessage}
+    world.send(letter("m1"))
+    assert (world.agent("worker").state.value, world.state_of("m1")) == ("parked", "queued")
+    assert world.fact("io_error")["error"] == "No space left on device"
+    world.refused = set()
+    world.wait(5)
+    assert world.state_of("m1") == "delivered"
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+def test_a_paused_agent_is_offered_nothing_until_it_is_resumed() -> None:
+    world = World()
+    world.tell(ev.AgentPaused("worker"))
+    world.send(letter("m1"))
+    world.tell(ev.SignOfLife("worker", "the pane changed"))
+    world.wait(10_000)
+    assert world.told("worker") == []
+    world.tell(ev.AgentResumed("worker"))
+    assert world.told("worker") == ["m1"]
+    assert [d["state"] for d in world.facts("agent_state")] == ["paused", "available"]
+
+
+def test_a_paused_agent_is_neither_nudged_nor_declared_dead() -> None:
+    """Workers run on through a pause; nobody wakes one that a person has taken aside."""
+    world = World()
+    world.send(letter("m1"))
+    world.tell(ev.AgentPaused("worker"))
+    world.wait(3000)
+    assert world.facts("nudge") == []
+    assert world.state_of("m1") == "delivered"
+    world.tell(ev.AgentResumed("worker"))
+    world.wait(60)
+    assert [d["rung"] for d in world.facts("nudge")] == [1]
+
+
+def test_a_pause_keeps_its_reason_whatever_happens_meanwhile() -> None:
+    world = World()
+    world.handle(ev.AgentJoined("worker", PANE, "tmux"))
+    world.handle(world.arrival(world.drop(letter("m1"))))
+    world.on_tell["worker"] = away()
+    world.handle(ev.AgentPaused("worker"))
+    world.settle()
+    assert (world.agent("worker").state.value, world.agent("worker").reason) == ("paused", "by hand")
+    assert world.agent("worker").until is None
+
+
+def test_a_resumed_agent_starts_with_a_clean_slate() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.wait(240)
+    assert world.agent("worker").state.value == "down"
+    world.send(letter("m2"))
+    world.tell(ev.AgentResumed("worker"))
+    assert world.told("worker") == ["m1", "m2"]
+    assert world.agent("worker").ladder is None
+
+
+# --- who is told ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("event", [ev.AgentPaused("leader"), None])
+def test_escalations_go_to_the_leader_or_if_nobody_answers_there_to_a_person(event: ev.Event | None) -> None:
+    world = World()
+    if event is not None:
+        world.tell(event)
+    world.send(letter("m1"))
+    world.says("refuse", "m1")
+    assert [e.draft.recipient for e in world.mail("escalation")] == [USER if event else "leader"]
+
+
+def test_what_is_wrong_with_the_leader_is_told_to_a_person() -> None:
+    world = World()
+    world.send(letter("m1", "leader", sender="worker"))
+    world.says("refuse", "m1", "leader")
+    assert [e.draft.recipient for e in world.mail("escalation")] == [USER]

@@ -1,0 +1,351 @@
+"""The engine as a whole: sentences of behaviour, without disk, clock or sleep."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from tests.core.driving import EXEC, PANE, TEAM, World, letter
+
+from ackd.core import effects as fx
+from ackd.core import events as ev
+from ackd.core.engine import OFFERS_AT_ONCE, Engine
+from ackd.core.message import MONITOR, USER, Folder, Priority
+from ackd.core.policy import EnginePolicy
+
+
+# --- the healthy and the silent -------------------------------------------------------------------------------------------
+def test_a_healthy_agent_that_takes_40_minutes_and_acks_only_by_deleting_its_file_is_left_in_peace() -> None:
+    """Retry budget of 17 s against workers that are busy for minutes: silently dropped."""
+    world = World()
+    world.send(letter("m1", type="task_assignment"))
+    world.tell(ev.Seen(world.delivery("m1").key, "the pane went busy"))
+    world.wait(40 * 60)
+    assert world.state_of("m1") == "delivered"
+    world.deletes("m1")
+    assert world.told("worker") == ["m1"]
+    assert (world.facts("nudge"), world.facts("message_retry"), world.facts("message_dead")) == ([], [], [])
+    assert (world.sent, world.facts("escalation")) == ([], [])
+    done = world.fact("message_completed")
+    assert (done["by"], done["seconds"]) == ("file deleted by its agent", 2400.0)
+    assert len(world.facts("task_complete")) == 1
+
+
+def test_sent_is_never_reported_for_received() -> None:
+    world = World()
+    world.on_tell["worker"] = lambda order: []
+    world.send(letter("m1"))
+    assert world.story("m1") == ["message_queued", "message_claimed"]
+
+
+# --- retries --------------------------------------------------------------------------------------------------------------
+def test_the_dead_letter_limit_is_reached_after_exactly_retry_limit_retries() -> None:
+    """Retry count read from one place and written to another: the limit is never reached, retries run for ever."""
+    world = World()
+    world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
+    world.send(letter("m1", "runner"))
+    world.wait(10_000)
+    assert world.told("runner") == ["m1"] * 4
+    assert [(d["retry_count"], d["delay_s"]) for d in world.facts("message_retry")] == [(1, 5), (2, 10), (3, 20)]
+    assert world.fact("message_dead")["retry_count"] == 3
+
+
+def test_the_limit_is_the_same_when_the_daemon_is_restarted_after_every_failure() -> None:
+    world = World()
+    world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
+    world.send(letter("m1", "runner"))
+    for _ in range(6):
+        world.restart(away_s=1)
+        world.wait(400)
+    assert (world.told("runner"), world.folder_of("m1")) == (["m1"] * 4, Folder.DEAD)
+    assert [d["retry_count"] for d in world.facts("message_retry")] == [1, 2, 3]
+
+
+def test_a_restart_for_every_failure_counts_failures_in_the_header_only() -> None:
+    world = World()
+    counts = []
+    world.send(letter("m1", "runner"))
+    for _ in range(4):
+        world.ends("m1", ev.Outcome.FAILED)
+        if world.folder_of("m1") is Folder.DEAD:
+            break
+        counts.append(world.files[world.place_of("m1")].headers["X-IGNITE-Retry-Count"])
+        world.restart(away_s=400)
+        world.wait(1)
+    assert (counts, world.folder_of("m1")) == (["1", "2", "3"], Folder.DEAD)
+
+
+def test_a_failure_does_not_come_back_at_once() -> None:
+    """Requeue with no delay and no cap: a hot loop."""
+    world = World({**TEAM, "runner": (replace(EXEC, retry_limit=12), "exec")})
+    world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "?")]
+    world.send(letter("m1", "runner"))
+    world.wait(100_000)
+    delays = [d["delay_s"] for d in world.facts("message_retry")]
+    assert delays == [5, 10, 20, 40, 80, 160, 300, 300, 300, 300, 300, 300]
+
+
+# --- order and window -------------------------------------------------------------------------------------------------------
+def test_critical_comes_first_and_low_becomes_as_urgent_as_high_in_time() -> None:
+    """Order by file name puts type before time; priority is parsed and never used."""
+    world = World()
+    world.tell(ev.AgentPaused("worker"))
+    for name, priority, age_s in (
+        ("low", Priority.LOW, 0),
+        ("normal", Priority.NORMAL, 0),
+        ("high", Priority.HIGH, 0),
+        ("old low", Priority.LOW, 601),
+        ("critical", Priority.CRITICAL, 0),
+    ):
+        world.send(letter(name, priority=priority), age_s=age_s)
+    world.on_tell["worker"] = lambda order: [
+        ev.Told(order.key, "typed"),
+        ev.RunEnded(order.key, ev.Outcome.DONE, "done", order.attempt),
+    ]
+    world.tell(ev.AgentResumed("worker"))
+    assert world.told("worker") == ["critical", "old low", "high", "normal", "low"]
+
+
+def test_no_more_than_max_in_flight_are_in_an_agents_hands() -> None:
+    world = World({**TEAM, "worker": (replace(PANE, max_in_flight=2), "tmux")})
+    for number in range(5):
+        world.send(letter(f"m{number}"))
+    assert world.told("worker") == ["m0", "m1"]
+    world.says("ack", "m0")
+    assert world.told("worker") == ["m0", "m1"]
+    world.says("done", "m1")
+    assert world.told("worker") == ["m0", "m1", "m2"]
+
+
+def test_a_slow_agent_delays_nobody_else() -> None:
+    """Dispatch of one slow agent blocks the loop for all."""
+    world = World({**TEAM, "other": (PANE, "tmux")})
+    world.handle(world.arrival(world.drop(letter("slow", "worker"))))
+    world.handle(world.arrival(world.drop(letter("quick", "other"))))
+    while world.lanes["other"] or world.answers:
+        if world.answers:
+            world.deliver()
+        else:
+            world.work("other")
+    assert (world.state_of("quick"), world.state_of("slow")) == ("delivered", "claiming")
+
+
+def test_a_queue_of_ten_thousand_drops_nothing_and_is_offered_in_portions() -> None:
+    """Queue bounded at 50, older entries dropped: a P0 hidden for 24 h."""
+    world = World()
+    world.tell(ev.AgentPaused(USER))
+    for number in range(1000):
+        world.handle(world.arrival(world.drop(letter(f"m{number}", USER))))
+    asked = world.handle(ev.AgentResumed(USER))
+    assert len([e for e in asked if isinstance(e, fx.ClaimMessage)]) == OFFERS_AT_ONCE
+    world.settle()
+    world.wait(0.04)
+    assert len(world.told(USER)) == 1000
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------------
+def test_exit_0_completes() -> None:
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.ends("m1", ev.Outcome.DONE, "exit status 0", attempt=1)
+    assert (world.folder_of("m1"), world.fact("message_completed")["by"]) == (Folder.ARCHIVE, "exit status 0")
+
+
+def test_a_run_that_is_over_before_its_telling_was_answered_was_told() -> None:
+    world = World()
+    world.on_tell["runner"] = lambda order: [
+        ev.RunEnded(order.key, ev.Outcome.DONE, "exit status 0", order.attempt),
+        ev.Told(order.key, "it runs", seen=True),
+    ]
+    world.send(letter("m1", "runner"))
+    lines = [t for t in world.story("m1") if t.startswith("message_")]
+    assert lines == ["message_queued", "message_claimed", "message_told", "message_completed"]
+
+
+def test_a_script_that_defers_and_then_exits_0_has_deferred() -> None:
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.says("defer", "m1", "runner")
+    world.ends("m1", ev.Outcome.DONE, "exit status 0", attempt=1)
+    assert (world.state_of("m1"), world.facts("message_completed")) == ("retrying", [])
+
+
+def test_the_end_of_an_earlier_attempt_says_nothing_about_this_one() -> None:
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.ends("m1", ev.Outcome.FAILED, attempt=1)
+    world.wait(5)
+    world.ends("m1", ev.Outcome.DONE, attempt=1)
+    assert world.state_of("m1") == "delivered"
+    world.ends("m1", ev.Outcome.DONE, attempt=2)
+    assert world.folder_of("m1") is Folder.ARCHIVE
+
+
+@pytest.mark.parametrize(
+    ("outcome", "folder", "counted"),
+    [
+        (ev.Outcome.FAILED, Folder.PROCESSED, [True]),
+        (ev.Outcome.DEFERRED, Folder.PROCESSED, [True]),
+        (ev.Outcome.REFUSED, Folder.DEAD, []),
+        (ev.Outcome.STOPPED, Folder.PROCESSED, [False]),
+    ],
+)
+def test_what_each_outcome_of_a_run_means(outcome: ev.Outcome, folder: Folder, counted: list[bool]) -> None:
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.ends("m1", outcome, "its words", attempt=1)
+    assert world.folder_of("m1") is folder
+    assert [d["counted"] for d in world.facts("message_retry")] == counted
+
+
+def test_complete_then_reported_failed_stays_complete() -> None:
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.handle(ev.ReceiptCame(world.receipt("done", "m1", "runner")))
+    world.handle(ev.RunEnded(world.delivery("m1").key, ev.Outcome.FAILED, "exit status 1", 1))
+    world.settle()
+    assert (world.folder_of("m1"), world.facts("message_retry")) == (Folder.ARCHIVE, [])
+
+
+# --- stopping ---------------------------------------------------------------------------------------------------------------
+def test_after_a_stop_is_asked_for_nothing_more_is_offered() -> None:
+    world = World()
+    world.tell(ev.StopRequested())
+    world.send(letter("m1"))
+    world.wait(1000)
+    assert (world.told("worker"), world.folder_of("m1")) == ([], Folder.QUEUE)
+
+
+def test_what_was_told_a_moment_before_a_stop_is_written_down_and_not_told_again() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.tell(ev.StopRequested())
+    assert world.files[world.place_of("m1")].headers["X-IGNITE-Status"] == "delivered"
+    world.restart(away_s=10)
+    world.wait(1)
+    assert (world.told("worker"), world.state_of("m1")) == (["m1"], "delivered")
+
+
+def test_an_endpoint_that_stops_with_us_is_not_away() -> None:
+    world = World()
+    world.handle(world.arrival(world.drop(letter("m1", "runner"))))
+    world.on_tell["runner"] = lambda order: [ev.EndpointAway(order.key, "stopping")]
+    world.tell(ev.StopRequested())
+    assert (world.facts("escalation"), world.facts("agent_state")) == ([], [])
+    assert world.fact("message_retry")["counted"] is False
+
+
+def test_what_a_stop_ends_is_offered_again_by_the_next_daemon_uncounted() -> None:
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.tell(ev.StopRequested())
+    world.ends("m1", ev.Outcome.STOPPED, "daemon stopped", attempt=1)
+    assert world.files[world.place_of("m1")].headers["X-IGNITE-Status"] == "retrying"
+    world.restart(away_s=10)
+    world.wait(0.25)
+    assert (world.told("runner"), world.delivery("m1").retries) == (["m1", "m1"], 0)
+
+
+# --- the seeds' lines ---------------------------------------------------------------------------------------------------------
+def test_a_task_is_assigned_started_completed_and_released() -> None:
+    world = World()
+    world.send(letter("m1", type="task_assignment", task_id="t7"))
+    world.says("ack", "m1")
+    world.says("done", "m1")
+    seeds = ("worker_assign", "worker_release", "task_start", "task_complete", "task_failed")
+    assert [t for t in world.story("m1") if t in seeds] == [
+        "worker_assign",
+        "task_start",
+        "task_complete",
+        "worker_release",
+    ]
+    assert {world.fact(t)["task_id"] for t in seeds[:4]} == {"t7"}
+
+
+def test_a_task_that_is_refused_has_failed() -> None:
+    world = World()
+    world.send(letter("m1", type="task_assignment"))
+    world.says("refuse", "m1", reason="no")
+    assert world.fact("task_failed")["reason"] == world.fact("worker_release")["reason"] == "ackd refuse: no"
+
+
+def test_a_review_starts_when_it_is_told_and_its_result_is_the_report() -> None:
+    world = World()
+    world.send(letter("m1", type="evaluation_request", task_id="t7"))
+    assert world.fact("review_start")["message_id"] == "m1"
+    world.send(letter("r1", "leader", sender="worker", type="evaluation_result", in_reply_to="m1", task_id="t7"))
+    result = world.fact("review_result")
+    assert (result["message_id"], result["from"], result["task_id"]) == ("r1", "worker", "t7")
+    assert world.folder_of("m1") is Folder.ARCHIVE
+
+
+def test_a_plain_message_is_no_task_and_no_review() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.says("done", "m1")
+    assert not {"task_start", "task_complete", "review_start"} & set(world.story("m1"))
+
+
+def test_no_line_carries_null() -> None:
+    world = World()
+    world.send(letter("m1", type="task_assignment"))
+    world.says("refuse", "m1")
+    world.wait(10_000)
+    assert not [(t, d) for t, d in world.log if None in d.values()]
+
+
+# --- the engine itself --------------------------------------------------------------------------------------------------------
+def test_an_answer_about_a_message_that_has_ended_is_dropped() -> None:
+    world = World()
+    world.send(letter("m1"))
+    key = world.delivery("m1").key
+    world.says("done", "m1")
+    for late in (ev.Told(key, "?"), ev.Seen(key, "?"), ev.Claimed(key, world.place_of("m1")), ev.MoveLost(key)):
+        assert world.handle(late) == []
+
+
+def test_the_same_events_give_the_same_effects() -> None:
+    """Pure: chance comes with the constructor, time with each event."""
+
+    def run() -> list[fx.Effect]:
+        engine, asked = Engine(EnginePolicy(), random.Random(7)), []
+        world = World()
+        for name, (policy, endpoint) in TEAM.items():
+            asked += engine.handle(ev.AgentJoined(name, policy, endpoint), world.now)
+        for number in range(20):
+            place = world.drop(letter(f"m{number}", sorted(TEAM)[number % 5]))
+            asked += engine.handle(world.arrival(place), world.now)
+        return asked
+
+    assert run() == run()
+
+
+def test_nothing_is_waited_for_when_there_is_nothing() -> None:
+    assert World().engine.next_deadline() is None
+
+
+def test_totals_count_every_end() -> None:
+    world = World()
+    for number in range(4):
+        world.send(letter(f"m{number}"))
+    world.says("done", "m0")
+    world.says("refuse", "m1")
+    world.send(letter("m2"))
+    world.deletes("m3")
+    totals = world.engine.desk.totals
+    assert (totals.completed, totals.dead, totals.duplicates, totals.withdrawn) == (1, 1, 1, 1)
+
+
+def test_a_busy_team_leaves_nothing_behind() -> None:
+    """Every message ends once, and the engine forgets all of them."""
+    world = World()
+    world.on_tell["runner"] = lambda order: [
+        ev.Told(order.key, "it runs", seen=True),
+        ev.RunEnded(order.key, ev.Outcome.DONE, "exit status 0", order.attempt),
+    ]
+    for number in range(200):
+        world.send(letter(f"m{number}", ("runner", MONITOR)[number % 2]))
+    assert Counter(t for t, _ in world.log)["message_completed"] == 200
+    assert (len(world.engine.desk.book), len(world.engine.desk.alarms)) == (0, 0)

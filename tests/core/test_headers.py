@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from tests.core.driving import START_WALL, letter
+
+from ackd.core import headers
+from ackd.core.book import Delivery
+from ackd.core.message import Folder, Place
+
+
+def a_delivery() -> Delivery:
+    return Delivery(1, letter("m1"), Place("worker", Folder.PROCESSED, "x.mime"), "worker", 0)
+
+
+def test_seconds_are_written_as_date_does() -> None:
+    text = headers.local_seconds(START_WALL + 0.7)
+    assert datetime.fromisoformat(text).timestamp() == START_WALL
+    assert text[-6] in "+-"
+
+
+def test_a_retry_keeps_its_time_to_the_millisecond() -> None:
+    text = headers.precise(START_WALL + 0.1239)
+    assert datetime.fromisoformat(text).timestamp() == pytest.approx(START_WALL + 0.123)
+
+
+def test_what_is_in_hand_keeps_its_retry_count() -> None:
+    names = [name for name, _ in headers.in_hand("delivered", START_WALL)]
+    assert names == ["X-IGNITE-Status", "X-IGNITE-Processed-At", "X-IGNITE-Next-Retry-After"]
+
+
+def test_a_tombstone_says_why_when_how_often_and_for_whom() -> None:
+    delivery = a_delivery()
+    delivery.reason, delivery.retries = "exit\nstatus 1", 3
+    written = dict(headers.tombstone(delivery, START_WALL))
+    assert written["X-IGNITE-Error-Reason"] == "exit status 1"
+    assert (written["X-IGNITE-Retry-Count"], written["X-IGNITE-Recipient"]) == ("3", "worker")
+    assert written["X-IGNITE-Status"] is None
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [("a\r\nX-Evil: 1", "a  X-Evil: 1"), ("\udc80", "unknown"), ("", "unknown"), ("x" * 900, "x" * 500)],
+)
+def test_a_newline_in_a_header_value_adds_no_header(text: str, line: str) -> None:
+    assert headers.one_line(text) == line

@@ -1,0 +1,162 @@
+"""Receipts: heard once, kept until what they say is on disk, valid in every state."""
+
+from __future__ import annotations
+
+import pytest
+from tests.core.driving import World, assert_effects, letter
+
+from ackd.core import effects as fx
+from ackd.core import events as ev
+from ackd.core.message import Folder
+
+
+def test_an_ack_before_told_came_back_is_an_ack() -> None:
+    world = World()
+    world.on_tell["worker"] = lambda order: []
+    world.send(letter("m1"))
+    world.says("ack", "m1")
+    assert world.state_of("m1") == "acked"
+    world.tell(ev.Told(world.delivery("m1").key, "typed"))
+    assert (world.state_of("m1"), world.story("m1").count("message_told")) == ("acked", 1)
+    assert "worker_assign" in world.story("m1")
+
+
+def test_an_answer_to_a_nudge_is_not_written_down_as_another_telling() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.wait(60)
+    world.says("ack", "m1")
+    world.tell(ev.Told(world.delivery("m1").key, "nudged"))
+    assert len(world.facts("message_told")) == 1
+
+
+def test_an_ack_while_queued_claims_it_and_it_is_not_told() -> None:
+    world = World()
+    world.tell(ev.AgentPaused("worker"))
+    world.send(letter("m1"))
+    world.says("ack", "m1")
+    assert (world.state_of("m1"), world.folder_of("m1"), world.told("worker")) == ("acked", Folder.PROCESSED, [])
+    assert world.files[world.place_of("m1")].headers["X-IGNITE-Status"] == "acked"
+    assert world.receipts == {}
+
+
+def test_done_while_queued_completes_it() -> None:
+    world = World()
+    world.tell(ev.AgentPaused("worker"))
+    world.send(letter("m1"))
+    world.says("done", "m1")
+    assert (world.folder_of("m1"), world.told("worker")) == (Folder.ARCHIVE, [])
+    world.tell(ev.AgentResumed("worker"))
+    assert world.told("worker") == []
+
+
+def test_an_ack_while_it_waits_for_its_retry_means_that_it_had_it_after_all() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.says("defer", "m1")
+    world.says("ack", "m1")
+    world.wait(1000)
+    assert (world.state_of("m1"), world.told("worker")) == ("acked", ["m1"])
+
+
+def test_refused_is_dead_for_good() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.says("refuse", "m1", reason="wrong repository")
+    assert (world.folder_of("m1"), world.fact("message_dead")["retry_count"]) == (Folder.DEAD, 0)
+
+
+def test_deferred_counts_as_a_failure() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.says("defer", "m1", reason="tests are red")
+    retry = world.fact("message_retry")
+    assert (retry["reason"], retry["counted"], retry["retry_count"]) == ("ackd defer: tests are red", True, 1)
+
+
+def test_defer_before_anyone_was_told_changes_nothing() -> None:
+    world = World()
+    world.tell(ev.AgentPaused("worker"))
+    world.send(letter("m1"))
+    world.says("defer", "m1")
+    assert (world.state_of("m1"), world.facts("message_retry"), world.receipts) == ("queued", [], {})
+
+
+@pytest.mark.parametrize("kind", ["ack", "done", "refuse", "defer", "seen"])
+def test_a_receipt_for_a_message_that_is_not_here_is_said_and_dropped(kind: str) -> None:
+    world = World()
+    asked = world.handle(ev.ReceiptCame(world.receipt(kind, "nowhere")))
+    assert_effects(asked, "message_warning", fx.DropReceipt)
+    world.says("purge", "nowhere", "nobody")
+    world.settle()
+    assert world.receipts == {}
+
+
+def test_a_receipt_is_heard_once_however_often_it_is_noticed() -> None:
+    """A stale receipt, read again by the scan before its removal was carried out, must not count for the next attempt."""
+    world = World()
+    world.send(letter("m1"))
+    defer = world.receipt("defer", "m1")
+    world.tell(ev.ReceiptCame(defer))
+    world.wait(5)
+    assert world.told("worker") == ["m1", "m1"]
+    world.tell(ev.ReceiptCame(defer), ev.ReceiptCame(defer))
+    assert (world.delivery("m1").retries, world.state_of("m1")) == (1, "delivered")
+
+
+def test_done_is_kept_until_the_file_is_archived() -> None:
+    world = World()
+    world.send(letter("m1"))
+    asked = world.handle(ev.ReceiptCame(world.receipt("done", "m1")))
+    assert_effects(asked, fx.ArchiveMessage)
+    world.work("worker")
+    assert len(world.receipts) == 1
+    world.settle()
+    assert world.receipts == {}
+
+
+def test_after_a_crash_a_done_that_was_not_carried_out_is_heard_again() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.handle(ev.ReceiptCame(world.receipt("done", "m1")))
+    world.restart()
+    assert (world.folder_of("m1"), world.told("worker"), world.receipts) == (Folder.ARCHIVE, ["m1"], {})
+
+
+def test_after_a_crash_a_defer_is_not_counted_twice() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.handle(ev.ReceiptCame(world.receipt("defer", "m1")))
+    while not isinstance(world.work("worker"), fx.WriteStatus):
+        pass
+    assert len(world.receipts) == 1
+    world.restart()
+    world.wait(1)
+    assert (world.delivery("m1").retries, world.receipts) == (1, {})
+
+
+def test_a_requeue_of_what_is_not_dead_is_said_and_dropped() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.says("requeue", "m1")
+    assert world.fact("message_warning")["warning"] == "requeue: it is not dead but delivered"
+    assert (world.state_of("m1"), world.receipts) == ("delivered", {})
+
+
+def test_a_receipt_is_a_sign_of_life() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.wait(240)
+    assert world.agent("worker").state.value == "down"
+    world.send(letter("m2"))
+    world.dig_up("done", "m1", "worker")
+    assert (world.agent("worker").state.value, world.told("worker")) == ("busy", ["m1", "m2"])
+
+
+def test_names_are_one_agent_however_they_are_spelled() -> None:
+    from tests.core.driving import PANE, TEAM
+
+    world = World({**TEAM, "ignitian_1": (PANE, "tmux")})
+    world.send(letter("m1", "ignitian_1"))
+    world.says("ack", "m1", "ignitian-1")
+    assert world.state_of("m1") == "acked"

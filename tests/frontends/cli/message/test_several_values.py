@@ -1,0 +1,29 @@
+"""Options with several values, in every way they can be given."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from tests.frontends.cli.message.bench import parsed, run
+
+from ackd.dialects import ignite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    "to", [("--to", "a", "b"), ("--to", "a", "--to", "b"), ("--to", "a,b"), ("--to", "a, b"), ("--to=a", "--to=b")]
+)
+@pytest.mark.parametrize("cc", [(), ("--cc",), ("--cc", "c", "d"), ("--cc", "c,d")])
+def test_several_recipients_can_be_given_in_every_way(to: tuple[str, ...], cc: tuple[str, ...], tmp_path: Path) -> None:
+    out = tmp_path / "m.mime"
+    assert run("build", "--from", "user", *to, *cc, "--type", "user_goal", "-o", out).exit_code == 0
+    assert parsed(out)["to"] == ["a", "b"]
+    assert parsed(out)["cc"] == (["c", "d"] if len(cc) > 1 else [])
+
+
+def test_options_may_stand_before_the_arguments(file: Path) -> None:
+    assert run("update-status", "--extra", "X-A=1", "X-B=2", file, "delivered").exit_code == 0
+    assert dict(ignite.headers(file.read_bytes()))["X-B"] == "2"
