@@ -199,8 +199,11 @@ class Promises(RuleBasedStateMachine):
         #: Message and agent of ends whose answer or line died with the daemon: recovery's to tell of, by its journal.
         self.unsaid: set[tuple[object, object]] = set()
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(busy=st.lists(st.sampled_from(["worker", "pair", "runner", "leader", USER]), max_size=6))
+    def begin(self, busy: list[str]) -> None:
+        """Most of what can go wrong goes wrong with messages that are in hand already."""
+        for to in busy:
+            self.send(to=to, sender="leader", priority=Priority.NORMAL, kind="message", answers=0, noticed=True)
         self.world.settle()
 
     # --- people and agents ------------------------------------------------------------------------------------------
@@ -246,13 +249,11 @@ class Promises(RuleBasedStateMachine):
         self.world.handle(ev.ReceiptCame(receipt))
 
     @precondition(lambda self: self.waiting())
-    @rule(pick=st.integers(0))
-    def delete(self, pick: int) -> None:
+    @rule(pick=st.integers(0), noticed=st.booleans())
+    def delete(self, pick: int, noticed: bool) -> None:
         self.remove(self.choose(self.waiting(), pick))
-
-    @rule()
-    def notice_files(self) -> None:
-        self.reconcile()
+        if noticed:
+            self.reconcile()
 
     @precondition(lambda self: self.in_hand())
     @rule(pick=st.integers(0), outcome=st.sampled_from(ev.Outcome), attempt=st.sampled_from([0, 0, 1, 7]))
@@ -273,13 +274,10 @@ class Promises(RuleBasedStateMachine):
         else:
             self.world.handle(ev.NotTold(delivery.key, "a nudge failed"))
 
-    @rule(agent=st.sampled_from(NAMES), what=st.sampled_from([ev.AgentPaused, ev.AgentResumed]))
-    def treat(self, agent: str, what: type[ev.AgentPaused | ev.AgentResumed]) -> None:
-        self.world.handle(what(agent))
-
-    @rule(agent=st.sampled_from(NAMES))
-    def live(self, agent: str) -> None:
-        self.world.handle(ev.SignOfLife(agent, "the pane changed"))
+    @rule(agent=st.sampled_from(NAMES), what=st.sampled_from(["pause", "resume", "live", "live"]))
+    def treat(self, agent: str, what: str) -> None:
+        event = {"pause": ev.AgentPaused(agent), "resume": ev.AgentResumed(agent)}
+        self.world.handle(event.get(what, ev.SignOfLife(agent, "the pane changed")))
 
     @precondition(lambda self: self.letters())
     @rule(pick=st.integers(0), kind=st.sampled_from(["requeue", "requeue", "done", "ack"]))
@@ -289,7 +287,6 @@ class Promises(RuleBasedStateMachine):
         self.look_up(message.message_id, message.recipient)
         self.world.handle(ev.ReceiptCame(receipt))
 
-    @rule(box=st.sampled_from(NAMES))
     def clean(self, box: str) -> None:
         """``git clean``: the directory goes, and all that is in it."""
         gone = tuple(place for place in self.waiting() if place.box == box)
@@ -330,6 +327,7 @@ class Promises(RuleBasedStateMachine):
 
     @rule()
     def carry_on(self) -> None:
+        self.reconcile()
         self.world.settle()
 
     @rule(seconds=st.sampled_from([0.01, 0.3, 5, 61, 301, 2000]))
@@ -344,12 +342,25 @@ class Promises(RuleBasedStateMachine):
             world.handle(ev.Ticked())
         world._move_clock(max(end, world.mono))
 
-    @rule(seconds=st.sampled_from([-86_400, 86_400, -5]))
-    def set_the_clock(self, seconds: float) -> None:
-        self.world.wall += seconds
+    @rule(seconds=st.sampled_from([0.3, 61, 130, 301]))
+    def wait_and_work(self, seconds: float) -> None:
+        """Time passes in good order: this is how ladders are climbed to their end."""
+        self.world.wait(seconds)
 
-    @rule(away_s=st.sampled_from([0, 10, 4000]), stopped=st.booleans())
-    def crash(self, away_s: float, stopped: bool) -> None:
+    @rule(
+        what=st.sampled_from(["crash", "crash", "stop", "clean", "clock"]),
+        box=st.sampled_from(NAMES),
+        seconds=st.sampled_from([0, 10, 4000, 86_400]),
+    )
+    def calamity(self, what: str, box: str, seconds: float) -> None:
+        if what == "clean":
+            self.clean(box)
+        elif what == "clock":
+            self.world.wall += 5 - seconds
+        else:
+            self.crash(seconds, stopped=what == "stop")
+
+    def crash(self, away_s: float, *, stopped: bool) -> None:
         world = self.world
         if stopped:
             world.handle(ev.StopRequested())
@@ -532,7 +543,7 @@ def assert_true_order(key: object, lines: list[str]) -> None:
 EXAMPLES = int(os.environ.get("ACKD_HYPOTHESIS_EXAMPLES", "120"))
 Promises.TestCase.settings = settings(
     max_examples=EXAMPLES,
-    stateful_step_count=40,
+    stateful_step_count=50,
     deadline=None,
     report_multiple_bugs=False,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -11,6 +11,7 @@ import errno
 import os
 import select
 import shutil
+import stat
 import time
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, cast
 
@@ -98,10 +99,10 @@ class Outlet:
     """Where lines go: a descriptor that is written to only while it has room. ``gap`` words how many were missed."""
 
     def __init__(self, fd: int, gap: Callable[[int], bytes]) -> None:
-        self._fd = fd
+        self._fd = _without_waiting(fd)
         self._gap = gap
         self._poll = select.poll()
-        self._poll.register(fd, select.POLLOUT)
+        self._poll.register(self._fd, select.POLLOUT)
         self._missed = 0
         self._torn = False
         self._left = False
@@ -111,19 +112,28 @@ class Outlet:
             return
         before = (b"\n" if self._torn else b"") + (self._gap(self._missed) if self._missed else b"")
         rest = memoryview(before + line)
+        total = len(rest)
         try:
             while rest and self._has_room():
                 rest = rest[os.write(self._fd, rest[:_AT_ONCE_BYTES]) :]
-        except OSError as error:  # full disk, say: as if there were no room
+        except OSError as error:  # no room after all, or a full disk, which is the same to us
             self._left = error.errno in _READER_LEFT
-        if not rest:
-            self._missed, self._torn = 0, False
-        else:
-            self._missed += 1
-            self._torn = self._torn or len(rest) < len(before) + len(line)
+        self._torn = bool(rest) and (self._torn or len(rest) < total)
+        self._missed = self._missed + 1 if rest else 0
 
     def flush(self) -> None:
         """Nothing is kept back."""
 
     def _has_room(self) -> bool:
         return any(events & (select.POLLOUT | select.POLLERR) for _, events in self._poll.poll(0))
+
+
+def _without_waiting(fd: int) -> int:
+    """The same pipe or terminal under a description of our own: O_NONBLOCK on the one we were given would be that of
+    the shell, too. A file needs none; where none can be had (a socket), there is the look whether it has room."""
+    try:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            return fd
+        return os.open(f"/proc/self/fd/{fd}", os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return fd

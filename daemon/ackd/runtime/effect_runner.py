@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
+import anyio.lowlevel
 
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import effects, events
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 SEND_AGAIN_S: Final = 5.0
 #: How often a header is written anew when its file keeps changing under us.
 REWRITE_TRIES: Final = 5
+#: Effects of a lane done between two breaths of the loop.
+SLICE: Final = 64
 #: What a revived message leaves behind in dead_letter/.
 CLEAN_SLATE: Final[tuple[tuple[str, None], ...]] = tuple(
     (f"X-IGNITE-{name}", None)
@@ -66,12 +69,16 @@ class EffectRunner:
     ring: Callable[[str, bytes], None]
     _lanes: dict[str, deque[Effect]] = field(default_factory=dict)
     _in_journal: set[int] = field(default_factory=set)
+    #: Messages whose archiving waits in their lane: their status would be written for nobody.
+    _finished: set[int] = field(default_factory=set)
 
     def carry_out(self, asked: list[Effect]) -> None:
         for effect in asked:
             lane = effect.lane
             if lane is not None and lane in self._lanes:
                 self._lanes[lane].append(effect)
+                if isinstance(effect, effects.ArchiveMessage):
+                    self._finished.add(effect.key)
             else:
                 self._begin(lane, effect)
 
@@ -89,14 +96,29 @@ class EffectRunner:
 
     async def _drain(self, lane: str, slow: Coroutine[None, None, None] | None) -> None:
         """Finish the slow one, then what queued up behind it."""
-        waiting = self._lanes[lane]
+        waiting, done = self._lanes[lane], 0
         while True:
             if slow is not None:
                 await slow
+            elif done % SLICE == SLICE - 1:
+                await anyio.lowlevel.checkpoint()
             if not waiting:
                 break
-            slow = self._do(waiting.popleft())
+            slow, done = self._next(waiting), done + 1
         del self._lanes[lane]
+
+    def _next(self, waiting: deque[Effect]) -> Coroutine[None, None, None] | None:
+        """Statuses of several messages in a row are one slow thing: they share the flush."""
+        row: dict[int, effects.WriteStatus] = {}
+        while waiting and len(row) < SLICE:
+            effect = waiting[0]
+            if not isinstance(effect, effects.WriteStatus) or effect.key in row:
+                break
+            row[effect.key] = effect
+            waiting.popleft()
+        if len(row) > 1:
+            return self._write_statuses(list(row.values()))
+        return self._do(next(iter(row.values())) if row else waiting.popleft())
 
     def _do(self, effect: Effect) -> Coroutine[None, None, None] | None:
         match effect:
@@ -105,6 +127,7 @@ class EffectRunner:
             case effects.ClaimMessage():
                 self._claim(effect)
             case effects.ArchiveMessage():
+                self._finished.discard(effect.key)
                 self._archive(effect)
             case effects.QuarantineFile():
                 self._quarantine(effect)
@@ -222,7 +245,15 @@ class EffectRunner:
     async def _nudge(self, effect: effects.NudgeAgent) -> None:
         self.post(await self.team.endpoint(effect.lane).nudge(effect))
 
+    async def _write_statuses(self, row: list[effects.WriteStatus]) -> None:
+        async with anyio.create_task_group() as group:
+            for effect in row:
+                group.start_soon(self._write_status, effect, name=f"status of {effect.place}")
+
     async def _write_status(self, effect: effects.WriteStatus) -> None:
+        """What made it finished is on disk until it is archived: a crash in between hears of it again."""
+        if effect.key in self._finished:
+            return
         try:
             await self._rewrite(effect.place, effect.headers)
         except FileNotFoundError:

@@ -16,7 +16,7 @@ import anyio.lowlevel
 from ackd import ports
 from ackd.adapters import maildrop
 from ackd.core import events
-from ackd.core.delivery import State
+from ackd.core.delivery import MOVING, State
 from ackd.core.errors import BadMessage, BadName, BadReceipt
 from ackd.core.message import Folder, Place, ReceiptKind, Rejection
 from ackd.dialects import ignite
@@ -135,11 +135,18 @@ class Intake:
             return  # nothing is moved through a processed/ that is none; once it is mended the scan finds the file
         if self.book.at(place) is not None and not (told and place.folder is Folder.QUEUE):
             return
+        if place.folder is Folder.PROCESSED and self._is_being_claimed(place):
+            return
         if closed:
             self.read(place)
             return
         self._settling.add(place)
         self.tasks.start_soon(self._wait_until_settled, place, name=f"settle {place}")
+
+    def _is_being_claimed(self, place: Place) -> bool:
+        """Our own move, whose answer is on its way to the engine."""
+        claimed = self.book.at(Place(place.box, Folder.QUEUE, place.name))
+        return claimed is not None and claimed.state is State.CLAIMING
 
     async def _wait_until_settled(self, place: Place) -> None:
         """A scan cannot know whether its writer is through: nobody has it open, and it has not changed for a while."""
@@ -202,7 +209,9 @@ class Intake:
         return events.Arrived(message, place, file.mtime, standing, recovered=recovered)
 
     def left(self, place: Place) -> None:
-        if self.book.at(place) is not None and place not in self._leaving:
+        known = self.book.at(place)
+        # Where a move of ours is under way, its answer says what became of the file.
+        if known is not None and known.state not in MOVING and place not in self._leaving:
             self._leaving.add(place)
             self.tasks.start_soon(self._prove_gone, place, name=f"gone {place}")
 

@@ -52,8 +52,9 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
 
     config = load_site(site)
     config.require_built()
-    for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
-    show = TerminalView(sys.stdout).show if for_people else structured(sys.stdout)
+    out = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - started without a stdout; open until the end
+    for_people = form == "lines" or (form == "auto" and out.isatty() and not as_json)
+    show = TerminalView(out).show if for_people else structured(out)
     daemon = Daemon(config, site, _quietly(show) if quiet else show)
     try:
         anyio.run(daemon.serve)
