@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from tests.redraw_diagrams import README
 
 from ackd.core import availability, delivery
 from ackd.core.diagram import pictures, redraw
+from tests.redraw_diagrams import README
 
 
 @pytest.mark.parametrize("name", pictures())

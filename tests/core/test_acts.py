@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 
 import pytest
-from tests.core.driving import TEAM, World, assert_effects, letter
 
 from ackd.core import acts
 from ackd.core import effects as fx
@@ -13,6 +12,7 @@ from ackd.core import events as ev
 from ackd.core.delivery import Act, Happening, State
 from ackd.core.errors import ImpossibleEvent
 from ackd.core.message import Folder
+from tests.core.driving import TEAM, World, assert_effects, letter
 
 
 def world_in(state: State, **words: str) -> World:

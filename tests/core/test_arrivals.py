@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from tests.core.driving import PANE, START_WALL, TEAM, World, assert_effects, letter
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.errors import ImpossibleEvent
 from ackd.core.message import MONITOR, Folder, Place, Progress, Standing, Status
+from tests.core.driving import PANE, START_WALL, TEAM, World, assert_effects, letter
 
 
 def met_in_processed(

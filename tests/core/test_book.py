@@ -1,12 +1,11 @@
 from __future__ import annotations
 
-from tests.core.driving import letter
-
 from ackd.core.book import STORY_LENGTH, Agent, Book, Delivery
 from ackd.core.delivery import State
 from ackd.core.ladder import Ladder
 from ackd.core.message import Folder, Place
 from ackd.core.policy import AgentPolicy
+from tests.core.driving import letter
 
 
 def book_with(*ids: str) -> tuple[Book, list[Delivery]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.core.driving import PANE, TEAM, World, letter
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import MONITOR, USER
+from tests.core.driving import PANE, TEAM, World, letter
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tests.core.driving import INBOX, PANE, TEAM, World, letter
-
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import USER, Folder
+from tests.core.driving import INBOX, PANE, TEAM, World, letter
 
 
 def nudges(world: World) -> list[tuple[object, object]]:

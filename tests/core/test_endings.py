@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.driving import TEAM, World, assert_effects, letter
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import MONITOR, USER, Folder
+from tests.core.driving import TEAM, World, assert_effects, letter
 
 
 def refused(world: World, message_id: str, agent: str = "worker", **words: str) -> None:

@@ -7,13 +7,13 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from tests.core.driving import EXEC, PANE, TEAM, World, letter
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.engine import OFFERS_AT_ONCE, Engine
 from ackd.core.message import MONITOR, USER, Folder, Priority
 from ackd.core.policy import EnginePolicy
+from tests.core.driving import EXEC, PANE, TEAM, World, letter
 
 
 # --- the healthy and the silent -------------------------------------------------------------------------------------------

@@ -24,13 +24,13 @@ from typing import TYPE_CHECKING
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from tests.core.driving import EXEC, HANDLER, INBOX, PANE, START_MONO, World, letter
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.availability import QUIET, AgentState
 from ackd.core.delivery import IN_WINDOW, MOVING, State
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
+from tests.core.driving import EXEC, HANDLER, INBOX, PANE, START_MONO, World, letter
 
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
@@ -276,7 +276,7 @@ class Promises(RuleBasedStateMachine):
 
     @rule(agent=st.sampled_from(NAMES), what=st.sampled_from(["pause", "resume", "live", "live"]))
     def treat(self, agent: str, what: str) -> None:
-        event = {"pause": ev.AgentPaused(agent), "resume": ev.AgentResumed(agent)}
+        event: dict[str, Event] = {"pause": ev.AgentPaused(agent), "resume": ev.AgentResumed(agent)}
         self.world.handle(event.get(what, ev.SignOfLife(agent, "the pane changed")))
 
     @precondition(lambda self: self.letters())
@@ -305,19 +305,19 @@ class Promises(RuleBasedStateMachine):
             if lanes := self.busy_lanes():
                 self.world.work(lanes[pick % len(lanes)])
 
-    @precondition(lambda self: self.fallible_lanes())
-    @rule(pick=st.integers(0), away=st.booleans())
-    def work_and_fail(self, pick: int, away: bool) -> None:
-        lane = self.fallible_lanes()[pick % len(self.fallible_lanes())]
-        effect = self.world.lanes[lane][0]
-        if isinstance(effect, MOVES):
-            self.world.refused = {type(effect)}
-            self.world.work(lane)
-            self.world.refused = set()
-        elif isinstance(effect, fx.TellAgent):
-            self.world.lanes[lane].popleft()
-            answer = ev.EndpointAway(effect.key, "pane gone") if away else ev.NotTold(effect.key, "not submitted")
-            self.world.answers.append(answer)
+    @rule(agent=st.sampled_from(["worker", "pair", "runner", "leader"]), how=st.sampled_from(["well", "away", "badly"]))
+    def endpoint_fares(self, agent: str, how: str) -> None:
+        """From now on."""
+        self.world.on_tell.pop(agent, None)
+        if how == "away":
+            self.world.on_tell[agent] = lambda order: [ev.EndpointAway(order.key, "pane gone")]
+        elif how == "badly":
+            self.world.on_tell[agent] = lambda order: [ev.NotTold(order.key, "Enter was swallowed")]
+
+    @rule(refused=st.sets(st.sampled_from(MOVES), max_size=2))
+    def disk_fares(self, refused: set[type[Effect]]) -> None:
+        """From now on."""
+        self.world.refused = refused
 
     @precondition(lambda self: self.world.answers)
     @rule(times=st.integers(1, 6))
@@ -444,6 +444,8 @@ class Promises(RuleBasedStateMachine):
     def teardown(self) -> None:
         """Fairly and without faults: everything ends."""
         world = self.world
+        world.refused = set()
+        world.on_tell.clear()
         for name in NAMES:
             world.tell(ev.AgentResumed(name))
         for _ in range(300):
@@ -474,9 +476,6 @@ class Promises(RuleBasedStateMachine):
 
     def busy_lanes(self) -> list[str]:
         return sorted(name for name, waiting in self.world.lanes.items() if waiting)
-
-    def fallible_lanes(self) -> list[str]:
-        return [name for name in self.busy_lanes() if isinstance(self.world.lanes[name][0], (*MOVES, fx.TellAgent))]
 
     def in_hand(self) -> list[Delivery]:
         return [d for d in self.world.engine.desk.book if d.state in (S.PROCESSING, S.DELIVERED, S.ACKED)]

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-from tests.core.driving import START_WALL, TEAM, World, letter
-
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core import plain_words
 from ackd.core.book import Delivery
 from ackd.core.escalations import Escalations, OpenEscalation, dead_notice, death_id, derived_id, escalation, stamp
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
+from tests.core.driving import START_WALL, TEAM, World, letter
 
 
 def dying(message_id: str = "1700000000.7.abc@ignite.local", arrived_at: float = 5.0) -> Delivery:

@@ -3,11 +3,11 @@ from __future__ import annotations
 from datetime import datetime
 
 import pytest
-from tests.core.driving import START_WALL, letter
 
 from ackd.core import headers
 from ackd.core.book import Delivery
 from ackd.core.message import Folder, Place
+from tests.core.driving import START_WALL, letter
 
 
 def a_delivery() -> Delivery:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from tests.core.driving import World, assert_effects, letter
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import Folder
+from tests.core.driving import World, assert_effects, letter
 
 
 def test_an_ack_before_told_came_back_is_an_ack() -> None:

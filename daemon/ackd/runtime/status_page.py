@@ -6,6 +6,7 @@ after a power cut there is no daemon to tell of.
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING, Final
 
@@ -81,11 +82,14 @@ def _escalations(engine: Engine) -> list[dict[str, object]]:
 
 
 class StatusPage:
-    def __init__(self, path: Path, clock: Clock, content: Callable[[], dict[str, object]]) -> None:
+    def __init__(
+        self, path: Path, clock: Clock, content: Callable[[], dict[str, object]], every_s: float = EVERY_S
+    ) -> None:
         self._path = path
+        self._every_s = every_s
         self._clock = clock
         self._content = content
-        self._written: bytes | None = None
+        self._written: dict[str, object] | None = None
 
     async def run(self, turns: Callable[[], int]) -> None:
         """Looks only when the pump has turned: an idle daemon writes nothing."""
@@ -94,13 +98,13 @@ class StatusPage:
             if (now := turns()) != seen:
                 seen = now
                 self.write()
-            await anyio.sleep(EVERY_S)
+            await anyio.sleep(self._every_s)
 
     def write(self) -> OSError | None:
-        content = orjson.dumps(self._content())
+        content = self._content()
         if content == self._written:
             return None
-        dated = orjson.dumps({**orjson.loads(content), "at": stamp(self._clock.now().wall)})
+        dated = _encode({**content, "at": stamp(self._clock.now().wall)})
         temp = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
             fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -113,3 +117,10 @@ class StatusPage:
             return error  # a full disk must not stop deliveries; the next change tries again
         self._written = content
         return None
+
+
+def _encode(page: dict[str, object]) -> bytes:
+    try:
+        return orjson.dumps(page)
+    except TypeError:  # a reason quotes a name that is not UTF-8
+        return json.dumps(page).encode()

@@ -3,6 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.adapters.exec_runs.bench import Bench
 
 if TYPE_CHECKING:

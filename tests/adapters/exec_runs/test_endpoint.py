@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
-from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, process_is_gone, tell, until
 
 from ackd.adapters.exec_runs import scan_runs
 from ackd.core.effects import NudgeAgent
 from ackd.core.events import EndpointAway, Event, NotTold, Outcome, RunEnded, Told
+from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, process_is_gone, tell, until
 
 if TYPE_CHECKING:
     import pytest

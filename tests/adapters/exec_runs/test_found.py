@@ -6,10 +6,9 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from tests.adapters.exec_runs.bench import Bench, crashed_daemon, the_run, until
-
 from ackd.adapters.exec_runs import discard_run, lock_held, scan_runs
 from ackd.core.events import Outcome, RunEnded
+from tests.adapters.exec_runs.bench import Bench, crashed_daemon, the_run, until
 
 if TYPE_CHECKING:
     from pathlib import Path

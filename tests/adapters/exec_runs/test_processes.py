@@ -6,9 +6,8 @@ import os
 import signal
 import time
 
-from tests.adapters.exec_runs.bench import Bench, process_is_gone, tell
-
 from ackd.core.events import Outcome, RunEnded
+from tests.adapters.exec_runs.bench import Bench, process_is_gone, tell
 
 
 async def test_a_stopped_command_meets_its_term(bench: Bench) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.adapters.exec_runs.bench import Bench, tell
 
 from ackd.core.events import EndpointAway, Outcome, RunEnded
+from tests.adapters.exec_runs.bench import Bench, tell
 
 
 @pytest.mark.parametrize("command", ["./no-such-program", "no-such-program-at-all", "./not-executable", "/etc"])

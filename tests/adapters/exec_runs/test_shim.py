@@ -9,10 +9,10 @@ import sys
 
 import anyio
 import pytest
-from tests.adapters.exec_runs.bench import BODY, HEADER, REPOSITORY, Bench, process_is_gone, tell
 
 from ackd.adapters.exec_runs import shim
 from ackd.core.events import Outcome, RunEnded
+from tests.adapters.exec_runs.bench import BODY, HEADER, REPOSITORY, Bench, process_is_gone, tell
 
 
 async def test_the_command_gets_the_whole_message_on_stdin_and_the_facts_in_its_environment(bench: Bench) -> None:

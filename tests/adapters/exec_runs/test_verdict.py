@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackd.adapters.exec_runs.verdict import killed_detail
 from ackd.core.events import Outcome, RunEnded
 
 if TYPE_CHECKING:
@@ -41,3 +42,8 @@ async def test_a_flood_of_output_is_cut(bench: Bench) -> None:
 
 async def test_a_command_killed_by_a_signal_says_which(bench: Bench) -> None:
     assert await bench.run("kill -SEGV $$") == RunEnded(1, Outcome.FAILED, "exit 139 (SIGSEGV)", 2)
+
+
+def test_a_real_time_signal_has_a_number_for_a_name() -> None:
+    assert killed_detail(-40) == "killed by signal 40"
+    assert killed_detail(-9) == "killed by SIGKILL"

@@ -74,12 +74,13 @@ class Run:
         """Take hold of an adopted shim, if the process of that pid is still the one that wrote it down."""
         try:
             fd = os.pidfd_open(leader.pid)
+        except OSError:
+            return
+        with contextlib.suppress(OSError, ValueError, IndexError):  # it ended as we looked
             if parse_stat(Path(f"/proc/{leader.pid}/stat").read_text()) == leader:
                 self.pid, self.pidfd = leader.pid, fd
-            else:
-                os.close(fd)
-        except (OSError, ValueError, IndexError):
-            return
+                return
+        os.close(fd)
 
     def blame(self, outcome: Outcome, why: str) -> None:
         """Write down that we are about to end it, unless its command has already come to its own end."""

@@ -38,15 +38,24 @@ def verdict(path: Path, code: int | None) -> tuple[Outcome | None, str]:
 
 
 def _exit_detail(path: Path, code: int) -> str:
-    by_signal = ""
-    with contextlib.suppress(ValueError):
-        by_signal = f" ({signal.Signals(code - 128).name})" if code > 128 else ""
+    name = _signal_name(code - 128)
+    by_signal = f" ({name})" if name else ""
     tail = _output_tail(path)
     return f"exit {code}{by_signal}: {tail}"[:_DETAIL_CHARS] if code and tail else f"exit {code}{by_signal}"
 
 
 def killed_detail(exited: int | None) -> str:
-    return f"killed by {signal.Signals(-exited).name}" if exited is not None and exited < 0 else "killed"
+    if exited is None or exited >= 0:
+        return "killed"
+    return f"killed by {_signal_name(-exited) or f'signal {-exited}'}"
+
+
+def _signal_name(number: int) -> str | None:
+    """None for a real-time signal, or an exit code that only looks like one."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return None
 
 
 def _output_tail(path: Path) -> str:

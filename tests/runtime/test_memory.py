@@ -1,0 +1,120 @@
+"""What a session leaves to the next, in files that anything may have happened to."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.session_log import SessionLog
+from ackd.core.engine import Engine
+from ackd.core.escalations import OpenEscalation
+from ackd.core.policy import EnginePolicy
+from ackd.runtime.memory import Memory, marks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT = 1_800_000_000.0
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "state").mkdir()
+    return tmp_path
+
+
+def begin(place: Path) -> tuple[Memory, Engine]:
+    engine = Engine(EnginePolicy(), random.Random(1))
+    memory = Memory(place / "state", engine, place / "logs")
+    memory.load()
+    return memory, engine
+
+
+def session(place: Path, *types: str, at: float = AT) -> None:
+    log = SessionLog.open(place / "logs", started_at=at)
+    for type_ in types:
+        log.record(type_, {}, at)
+    log.close()
+
+
+def test_totals_are_what_was_saved_and_what_the_logs_tell_since(place: Path) -> None:
+    session(place, "message_completed", "message_completed", "message_withdrawn")
+    memory, engine = begin(place)  # as after a kill: nothing was saved
+    assert (engine.desk.totals.completed, engine.desk.totals.withdrawn) == (2, 1)
+    memory.save()
+    session(place, "message_completed", "message_duplicate", at=AT + 60)
+    _, engine = begin(place)
+    assert (engine.desk.totals.completed, engine.desk.totals.duplicates) == (3, 1)
+    assert begin(place)[1].desk.totals.completed == 3
+
+
+def test_sessions_of_one_second_are_counted_in_order_of_age(place: Path) -> None:
+    """As text `…-2.ndjson` comes before `….ndjson`."""
+    session(place, "message_completed")
+    begin(place)[0].save()
+    for _ in range(11):
+        session(place, "message_completed")
+    assert begin(place)[1].desk.totals.completed == 12
+    begin(place)[0].save()
+    assert begin(place)[1].desk.totals.completed == 12
+
+
+def test_a_log_that_was_removed_takes_no_count_with_it(place: Path) -> None:
+    session(place, "message_completed")
+    begin(place)[0].save()
+    for log in (place / "logs").iterdir():
+        log.unlink()
+    session(place, "message_completed", at=AT + 60)
+    assert begin(place)[1].desk.totals.completed == 2
+
+
+def test_open_escalations_are_kept_as_they_change(place: Path) -> None:
+    memory, engine = begin(place)
+    engine.desk.escalations.open(OpenEscalation("e@ignite.local", "worker", "dead", "user", AT))
+    memory.note_changes()
+    assert begin(place)[1].desk.escalations.all() == engine.desk.escalations.all()
+    engine.desk.escalations.counted("worker", "dead")
+    memory.note_changes()
+    assert begin(place)[1].desk.escalations.all()[0].counted == 2
+    engine.desk.escalations.close("e@ignite.local")
+    memory.note_changes()
+    assert begin(place)[1].desk.escalations.all() == []
+
+
+def test_nothing_is_written_when_nothing_changed(place: Path) -> None:
+    memory, _ = begin(place)
+    memory.note_changes()
+    memory.note_boxes({})
+    assert list((place / "state").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"{", b"[]", b'{"open": 3}', b'{"open": [{"x": 1}]}', b'{"open": ["x"], "completed": "many"}']
+)
+def test_whatever_stands_in_the_files_it_starts(place: Path, broken: bytes) -> None:
+    for name in ("totals.json", "escalations.json", "boxes.json"):
+        (place / "state" / name).write_bytes(broken)
+    memory, engine = begin(place)
+    assert engine.desk.escalations.all() == []
+    assert engine.desk.totals.completed == 0
+    memory.boxes()
+
+
+def test_a_disk_that_refuses_costs_a_count_and_nothing_else(place: Path) -> None:
+    memory, engine = begin(place)
+    engine.desk.escalations.open(OpenEscalation("e@ignite.local", "worker", "dead", "user", AT))
+    (place / "state").rename(place / "elsewhere")
+    memory.note_changes()
+    memory.save()
+    (place / "elsewhere").rename(place / "state")
+    memory.note_changes()
+    assert len(begin(place)[1].desk.escalations.all()) == 1
+
+
+def test_a_directory_is_known_by_inode_and_birth_and_not_by_its_device(place: Path) -> None:
+    memory, _ = begin(place)
+    memory.note_boxes({"worker": ((1, 10, 111), (1, 11, 112)), "gone": None})
+    assert memory.boxes() == {"worker": marks(((9, 10, 111), (9, 11, 112))), "gone": None}
+    assert memory.boxes()["worker"] != marks(((1, 10, 333), (1, 11, 112)))

@@ -1,0 +1,105 @@
+"""The loop, with the real engine and a clock that stands where it is put."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+
+import anyio
+
+from ackd.adapters.clock import SystemClock
+from ackd.core.effects import ClaimMessage, Effect, RecordFact
+from ackd.core.engine import Engine
+from ackd.core.events import AgentJoined, Arrived, Event, Now, StopRequested
+from ackd.core.message import Folder, Message, Place, Priority
+from ackd.core.policy import AgentPolicy, EnginePolicy
+from ackd.runtime.pump import EVENTS_A_TURN, Pump
+
+
+@dataclass
+class Clock:
+    mono: float = 0.0
+
+    def now(self) -> Now:
+        return Now(self.mono, 1_800_000_000.0 + self.mono)
+
+
+@dataclass
+class Loop:
+    clock: Clock = field(default_factory=Clock)
+    log: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.engine = Engine(EnginePolicy(), random.Random(1))
+        self.pump = Pump(self.engine, self.clock, self.carry_out, lambda: self.log.append("commit"))
+
+    def carry_out(self, effects: list[Effect]) -> None:
+        self.log += [type(effect).__name__ for effect in effects]
+
+
+def arrival(number: int = 1) -> Arrived:
+    message = Message(f"1800.{number}.abc@ignite.local", "leader", "worker", "message", Priority.NORMAL, f"d{number}")
+    return Arrived(message, Place("worker", Folder.QUEUE, f"message_{number}.mime"), 1_800_000_000.0)
+
+
+def test_a_turn_decides_what_came_begins_it_and_commits_last() -> None:
+    loop = Loop()
+    loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+    loop.pump.post(arrival())
+    assert not loop.pump.idle()
+    loop.pump.turn()
+    assert loop.log == [RecordFact.__name__, ClaimMessage.__name__, "commit"]
+    assert loop.pump.idle()
+    assert loop.pump.turns == 1
+
+
+def test_a_turn_is_bounded_so_that_a_flood_leaves_room_for_others() -> None:
+    loop = Loop()
+    for _ in range(EVENTS_A_TURN + 1):
+        loop.pump.post(StopRequested())
+    loop.pump.turn()
+    assert not loop.pump.idle()
+    loop.pump.turn()
+    assert loop.pump.idle()
+    assert loop.log == ["commit", "commit"]
+
+
+def test_a_deadline_that_is_due_is_handled_and_one_that_is_not_is_left() -> None:
+    loop = Loop()
+    loop.engine.desk.alarm("offer", "nobody", 5)
+    loop.clock.mono = 4.9
+    loop.pump.turn()
+    assert loop.engine.next_deadline() == 5
+    loop.clock.mono = 5.0
+    loop.pump.post(AgentJoined("nobody", AgentPolicy(), "exec"))
+    loop.pump.turn()
+    assert loop.engine.next_deadline() is None
+
+
+async def test_it_comes_round_for_events_for_deadlines_and_when_woken() -> None:
+    done = anyio.Event()
+    handled: list[Event] = []
+
+    class Listening(Engine):
+        def handle(self, event: Event, now: Now) -> list[Effect]:
+            handled.append(event)
+            return super().handle(event, now)
+
+    engine = Listening(EnginePolicy(), random.Random(1))
+    pump = Pump(engine, SystemClock(), lambda _: None, lambda: done.set() if len(handled) == 3 else None)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pump.run)
+        await anyio.lowlevel.checkpoint()
+        pump.post(AgentJoined("nobody", AgentPolicy(), "exec"))
+        await anyio.lowlevel.checkpoint()
+        engine.desk.alarm("offer", "nobody", 0.01)
+        pump.post(StopRequested())  # and then nothing: the alarm alone must bring it round
+        with anyio.fail_after(5):
+            await done.wait()
+        turns = pump.turns
+        pump.wake()
+        with anyio.fail_after(5):
+            while pump.turns == turns:
+                await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+    assert [type(event).__name__ for event in handled] == ["AgentJoined", "StopRequested", "Ticked"]

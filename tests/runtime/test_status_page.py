@@ -1,0 +1,138 @@
+"""run/status.json: what it says of a real engine, and how it is written."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ackd.core.availability import AgentHappening
+from ackd.core.calling import change
+from ackd.core.engine import Engine
+from ackd.core.escalations import OpenEscalation
+from ackd.core.events import AgentJoined, Arrived, Claimed, NotTold, Now
+from ackd.core.message import Folder, Message, Place, Priority
+from ackd.core.policy import AgentPolicy, EnginePolicy
+from ackd.runtime.status_page import StatusPage, describe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NOW = Now(100.0, 1_800_000_000.0)
+
+
+class Clock:
+    def now(self) -> Now:
+        return NOW
+
+
+def engine_at_work() -> Engine:
+    """worker: one retrying, one being told, one queued."""
+    engine = Engine(EnginePolicy(), random.Random(1))
+    engine.handle(AgentJoined("worker", AgentPolicy(), "exec"), NOW)
+    for number in (1, 2, 3):
+        message = Message(f"1.{number}.a@ignite.local", "leader", "worker", "message", Priority.NORMAL, f"d{number}")
+        place = Place("worker", Folder.QUEUE, f"message_{number}.mime")
+        engine.handle(Arrived(message, place, NOW.wall), NOW)
+        if number < 3:
+            engine.handle(Claimed(number, Place("worker", Folder.PROCESSED, place.name)), NOW)
+        if number == 1:
+            engine.handle(NotTold(1, "exit 1"), NOW)
+    return engine
+
+
+def test_it_counts_what_waits_what_is_in_hand_and_what_is_tried_again() -> None:
+    engine = engine_at_work()
+    engine.desk.totals.completed, engine.desk.totals.dead, engine.desk.totals.rejected = 7, 2, 1
+    page = describe(engine)
+    assert page["agents"] == {
+        "worker": {"endpoint": "exec", "state": "busy", "queued": 1, "in_flight": 2, "retrying": 1}
+    }
+    assert page["totals"] == {
+        "queued": 1,
+        "in_flight": 2,
+        "completed": 7,
+        "dead": 2,
+        "corrupt": 1,
+        "withdrawn": 0,
+        "duplicates": 0,
+    }
+
+
+def test_a_parked_agent_says_why_and_until_when_and_an_open_escalation_is_listed() -> None:
+    engine = engine_at_work()
+    agent = engine.desk.book.agents["worker"]
+    change(engine.desk, agent, AgentHappening.WENT_AWAY, "no program ./work", NOW.wall + 5)
+    engine.desk.escalations.open(OpenEscalation("e@ignite.local", "worker", "away", "user", NOW.wall, 2))
+    page = describe(engine)
+    agents = page["agents"]
+    assert isinstance(agents, dict)
+    assert (agents["worker"]["state"], agents["worker"]["reason"]) == ("parked", "no program ./work")
+    assert agents["worker"]["until"] == "2027-01-15T08:00:05Z"
+    assert page["escalations"] == [
+        {
+            "escalation_id": "e@ignite.local",
+            "agent": "worker",
+            "cause": "away",
+            "to": "user",
+            "since": "2027-01-15T08:00:00Z",
+            "counted": 2,
+        }
+    ]
+
+
+def test_it_is_written_when_it_changed_whole_and_for_nobody_else(tmp_path: Path) -> None:
+    path, content = tmp_path / "status.json", {"daemon": {"pid": 1}}
+    page = StatusPage(path, Clock(), lambda: dict(content))
+    assert page.write() is None
+    assert json.loads(path.read_text()) == {"daemon": {"pid": 1}, "at": "2027-01-15T08:00:00Z"}
+    assert path.stat().st_mode & 0o777 == 0o600
+    before = path.stat().st_ino
+    page.write()
+    assert path.stat().st_ino == before
+    content["daemon"] = {"pid": 2}
+    page.write()
+    assert path.stat().st_ino != before
+    assert os.listdir(tmp_path) == ["status.json"]
+
+
+def test_a_disk_that_refuses_is_answered_and_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "run" / "status.json"
+    page = StatusPage(path, Clock(), lambda: {"a": 1})
+    assert isinstance(page.write(), FileNotFoundError)
+    path.parent.mkdir()
+    assert page.write() is None
+    assert path.exists()
+
+
+def test_a_name_that_is_not_utf8_does_not_end_the_daemon(tmp_path: Path) -> None:
+    page = StatusPage(tmp_path / "status.json", Clock(), lambda: {"reason": "no \udcff"})
+    assert page.write() is None
+    assert "\\udcff" in json.loads((tmp_path / "status.json").read_text())["reason"]
+
+
+async def test_it_looks_only_when_the_pump_has_turned(tmp_path: Path) -> None:
+    asked = 0
+
+    def content() -> dict[str, object]:
+        nonlocal asked
+        asked += 1
+        return {"asked": asked}
+
+    page = StatusPage(tmp_path / "status.json", Clock(), content, every_s=0.001)
+    turns = 1
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(page.run, lambda: turns)
+        with anyio.fail_after(5):
+            while asked < 1:
+                await anyio.sleep(0.001)
+            await anyio.sleep(0.02)
+            assert asked == 1
+            turns = 2
+            while asked < 2:
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+    assert asked == 2
