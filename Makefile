@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 4
 
-.PHONY: demo test check bench diagrams clean
+.PHONY: help demo test check bench diagrams picture clean
 .DEFAULT_GOAL := help
 
 help:
@@ -37,6 +37,9 @@ bench: $(READY)
 
 diagrams: $(READY)
 	$(BIN)/python tests/redraw_diagrams.py
+
+picture: $(READY)
+	$(BIN)/python tests/draw_picture.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

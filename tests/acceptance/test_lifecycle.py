@@ -380,22 +380,20 @@ def test_one_id_for_two_recipients_is_two_messages_to_recovery(tmp_path: Path) -
 
 def test_killed_between_journal_and_claim_it_does_not_take_a_fresh_file_for_completed(tmp_path: Path) -> None:
     """The file is still in queue/, too fresh to be read at once; the journal says we had it in hand."""
-    team = exec_team(tmp_path, WAITER)
+    team = exec_team(tmp_path, WAITER, quick="[watch]\nsettle_s = 2.5\n")
     with running(team):
         one = drop(team, 1)
         team.until(lambda: runs(team) == [one])
         team.kill()
-    for run in (team.root / "state/runs").iterdir():
-        (team.place / "go").touch()
-        team.until((run / "status").exists)
-        shutil.rmtree(run)
-    kept = team.root / "queue/worker/processed" / message(1)[2]
-    data = message(1)[1]
-    kept.unlink()
-    team.drop("worker", data, message(1)[2])
+    (run,) = (team.root / "state/runs").iterdir()
+    (team.place / "go").touch()
+    team.until((run / "status").exists)
+    shutil.rmtree(run)
     (team.place / "runs.txt").unlink()
+    (team.root / "queue/worker/processed" / message(1)[2]).unlink()
+    drop(team, 1)
     with running(team):
-        team.fact("message_completed", message=one)
+        assert "recovered" not in team.fact("message_completed", message=one)
     assert runs(team) == [one]
 
 

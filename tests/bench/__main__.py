@@ -13,10 +13,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.bench import handling, starting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 REPETITIONS = 5
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.acceptance.teams import Team, mime, running
 from tests.bench.row import Row
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 COUNT = 1000
 HANDLER = "async def nothing(mail, ctx):\n    pass\n"
@@ -33,14 +36,14 @@ def _bare(place: Path) -> float:
         (place / name).mkdir()
     log = os.open(place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     started = time.perf_counter()
-    for entry in sorted(os.listdir(place / "queue")):
+    for entry in sorted(path.name for path in (place / "queue").iterdir()):
         data = (place / "queue" / entry).read_bytes()
-        os.rename(place / "queue" / entry, place / "processed" / entry)
+        (place / "queue" / entry).rename(place / "processed" / entry)
         fd = os.open(place / "processed" / entry, os.O_RDONLY)
         os.fsync(fd)
         os.close(fd)
         os.write(log, data[:200])
-        os.rename(place / "processed" / entry, place / "archive" / entry)
+        (place / "processed" / entry).rename(place / "archive" / entry)
         os.write(log, data[:200])
     os.close(log)
     return COUNT / (time.perf_counter() - started)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.bench.row import Row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 RUNS = 10
 

@@ -389,6 +389,19 @@ def test_a_directory_that_vanishes_under_a_move_is_believed_when_the_move_finds_
     assert [t for t in world.story("m1") if t in ("message_withdrawn", "message_completed", "message_dead")] == [end]
 
 
+def test_done_under_a_refused_claim_in_a_directory_that_vanished_is_completed() -> None:
+    world = World()
+    world.refused = {fx.ClaimMessage}
+    place = world.drop(letter("m1"))
+    world.handle(world.arrival(place))
+    world.handle(ev.ReceiptCame(world.receipt("done", "m1")))
+    world.files.clear()
+    world.handle(ev.SpoolLost("worker", (place,)))
+    world.settle()
+    assert len(world.facts("message_completed", "m1")) == 1
+    assert len(world.engine.desk.book.of_id("m1", "worker")) == 0
+
+
 def test_a_directory_that_vanishes_after_a_move_was_made_changes_nothing() -> None:
     world = World()
     world.send(letter("m1"))

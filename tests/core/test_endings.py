@@ -266,6 +266,7 @@ def test_done_while_it_is_buried_is_remembered() -> None:
 def test_done_while_it_is_dug_up_is_remembered() -> None:
     world = World()
     refused(world, "m1")
+    world.tell(ev.AgentPaused("worker"))
     world.handle(world.arrival(world.place_of("m1")))
     world.handle(ev.ReceiptCame(world.receipt("requeue", "m1")))
     world.handle(ev.ReceiptCame(world.receipt("done", "m1")))

@@ -140,6 +140,7 @@ def test_a_queue_of_ten_thousand_drops_nothing_and_is_offered_in_portions() -> N
         world.handle(world.arrival(world.drop(letter(f"m{number}", USER))))
     asked = world.handle(ev.AgentResumed(USER))
     assert len([e for e in asked if isinstance(e, fx.ClaimMessage)]) == OFFERS_AT_ONCE
+    assert world.engine.next_deadline() == world.mono
     world.settle()
     world.wait(0.04)
     assert len(world.told(USER)) == 1000

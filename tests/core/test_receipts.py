@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import Folder
-from tests.core.driving import World, assert_effects, letter
+from tests.core.driving import PANE, TEAM, World, assert_effects, letter
 
 
 def test_an_ack_before_told_came_back_is_an_ack() -> None:
@@ -56,6 +58,17 @@ def test_an_ack_while_it_waits_for_its_retry_means_that_it_had_it_after_all() ->
     world.says("defer", "m1")
     world.says("ack", "m1")
     world.wait(1000)
+    assert (world.state_of("m1"), world.told("worker")) == ("acked", ["m1"])
+
+
+def test_an_ack_while_it_stands_in_line_again_takes_it_out_of_the_line() -> None:
+    world = World({**TEAM, "worker": (replace(PANE, max_in_flight=2), "tmux")})
+    world.send(letter("m1"))
+    world.says("defer", "m1")
+    world.tell(ev.AgentPaused("worker"))
+    world.wait(5)
+    world.says("ack", "m1")
+    world.tell(ev.AgentResumed("worker"))
     assert (world.state_of("m1"), world.told("worker")) == ("acked", ["m1"])
 
 
@@ -154,8 +167,6 @@ def test_a_receipt_is_a_sign_of_life() -> None:
 
 
 def test_names_are_one_agent_however_they_are_spelled() -> None:
-    from tests.core.driving import PANE, TEAM
-
     world = World({**TEAM, "ignitian_1": (PANE, "tmux")})
     world.send(letter("m1", "ignitian_1"))
     world.says("ack", "m1", "ignitian-1")

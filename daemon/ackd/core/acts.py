@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from ackd.core import calling, endings, escalations, facts, headers
-from ackd.core.availability import AgentHappening
 from ackd.core.delivery import Act, Happening, State, step
 from ackd.core.effects import ClaimMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.message import MONITOR
@@ -302,15 +301,6 @@ def _warn(desk: Desk, delivery: Delivery) -> None:
         "Nothing was retried. Ask the agent, or answer for it with `ackd done` or `ackd defer`",
         delivery,
     )
-
-
-def gone_silent(desk: Desk, delivery: Delivery, waited_s: float) -> None:
-    """The end of the ladder: the message is dead, the agent down; the rest of its mail waits."""
-    agent = desk.book.agents[delivery.agent]
-    why = f"silent: told once and woken {agent.policy.rungs} times without an answer in {waited_s:.0f} s"
-    delivery.remember(desk.now.wall, why)
-    calling.change(desk, agent, AgentHappening.FELL_SILENT, why)
-    apply(desk, delivery, H.SILENT, why)
 
 
 def _end(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, assert_never
 
 from ackd.core import arrivals, calling, endings, facts
-from ackd.core.acts import apply, fail, gone_silent, line_up, write_status
+from ackd.core.acts import apply, fail, line_up, write_status
 from ackd.core.availability import QUIET, AgentHappening
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import NudgeAgent, RecordFact, RemindPerson
@@ -89,7 +89,7 @@ def _silence(desk: Desk, delivery: Delivery) -> None:
         case ClimbDecision(ladder):
             _climb(desk, agent, delivery, ladder)
         case EndDecision(rungs):
-            gone_silent(desk, delivery, (rungs + 1) * policy.ack_timeout_s)
+            _give_up(desk, delivery, (rungs + 1) * policy.ack_timeout_s)
         case _:
             assert_never(decision)
 
@@ -106,6 +106,15 @@ def _climb(desk: Desk, agent: Agent, delivery: Delivery, ladder: Ladder) -> None
     desk.alarm("ack", delivery.key, wait_s)
     desk.put(RecordFact("nudge", facts.about(delivery, rung=ladder.rung)))
     desk.put(NudgeAgent(agent.name, delivery.key, delivery.message, delivery.place, ladder.rung))
+
+
+def _give_up(desk: Desk, delivery: Delivery, waited_s: float) -> None:
+    """The end of the ladder: the message is dead, the agent down; the rest of its mail waits."""
+    agent = desk.book.agents[delivery.agent]
+    why = f"silent: told once and woken {agent.policy.rungs} times without an answer in {waited_s:.0f} s"
+    delivery.remember(desk.now.wall, why)
+    calling.change(desk, agent, AgentHappening.FELL_SILENT, why)
+    apply(desk, delivery, H.SILENT, why)
 
 
 def _tell_of_busy(desk: Desk, agent: Agent, delivery: Delivery) -> None:

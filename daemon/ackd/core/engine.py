@@ -101,6 +101,7 @@ class Engine:
         self.desk.stopping = True
         for delivery in self.desk.book:
             if ("status", delivery.key) in self.desk.alarms:
+                self.desk.hush(delivery.key, "status")
                 write_status(self.desk, delivery, "delivered")
 
     # --- agents ---------------------------------------------------------------------------------------------------

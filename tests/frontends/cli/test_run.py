@@ -1,0 +1,73 @@
+"""The words of ``ackd run`` before there is a daemon; what it does is tests/acceptance."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+
+from ackd.core.errors import ImpossibleEvent, RootHeld
+from ackd.frontends.cli import run as run_module
+from ackd.frontends.cli.main import cli
+from ackd.frontends.cli.run import ROUTINE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_quiet_leaves_out_the_routine_and_only_that() -> None:
+    shown: list[str] = []
+    show = run_module._quietly(lambda type_, _data, _at: shown.append(type_))
+    for type_ in (*sorted(ROUTINE), "message_dead", "session_start", "something_new"):
+        show(type_, {}, 0)
+    assert shown == ["message_dead", "session_start", "something_new"]
+
+
+def test_a_bug_leaves_its_trace_and_a_named_condition_only_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    run_module._leave_a_trace(RootHeld("/r", 1))
+    run_module._leave_a_trace(FileNotFoundError("x"))
+    assert capsys.readouterr().err == ""
+    run_module._leave_a_trace(ImpossibleEvent("delivery", "dead", "told"))
+    run_module._leave_a_trace(ZeroDivisionError("a bug"))
+    said = capsys.readouterr().err
+    assert "ImpossibleEvent" in said
+    assert "a bug" in said
+
+
+def test_a_thread_that_never_ends_does_not_keep_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    left: list[int] = []
+    monkeypatch.setattr("os._exit", left.append)
+    go = threading.Event()
+    alone = [thread for thread in threading.enumerate() if not thread.daemon] == [threading.main_thread()]
+    if alone:
+        run_module._leave_threads_behind()
+        assert left == []
+    stuck = threading.Thread(target=go.wait)
+    stuck.start()
+    try:
+        run_module._leave_threads_behind()
+        assert left == [0]
+    finally:
+        go.set()
+        stuck.join()
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ('[agents.a]\nendpoint = "tmux"\npane = "x"\n', "comes later"),
+        ('[agents.a]\nendpoint = "exec"\n', "needs a command"),
+        ("[delivery]\nretry_limits = 3\n", "retry_limit"),
+    ],
+)
+def test_a_config_that_cannot_be_run_is_refused_with_78(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, config: str, words: str
+) -> None:
+    (tmp_path / "ackd.toml").write_text(config)
+    monkeypatch.chdir(tmp_path)
+    result: Any = CliRunner().invoke(cli, ["run"])
+    assert result.exit_code == 78
+    assert words in result.stderr
+    assert not (tmp_path / ".ackd").exists()

@@ -1,0 +1,227 @@
+"""The composition root, inside the test's own process: how it starts, fails and ends. Its life is tests/acceptance."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from ackd.adapters import root_lock
+from ackd.adapters.session_log import iter_logs
+from ackd.adapters.systemd import ServiceManager
+from ackd.config import load_site
+from ackd.core.errors import BadConfig, ImpossibleEvent, RootHeld
+from ackd.core.events import Claimed
+from ackd.ports import WatchFailed
+from ackd.runtime.daemon import CannotGoOn, Daemon
+from ackd.site import find_site
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from ackd.site import Site
+
+
+@dataclass
+class Words(ServiceManager):
+    """What the service manager would hear."""
+
+    said: list[str] = field(default_factory=list)
+    watchdog_s: float | None = None
+
+    def __post_init__(self) -> None:
+        self.up = anyio.Event()
+
+    def ready(self, status: str) -> None:
+        self.said.append(f"ready: {status}")
+        self.up.set()
+
+    def alive(self) -> None:
+        self.said.append("alive")
+
+    def stopping(self) -> None:
+        self.said.append("stopping")
+
+
+@dataclass
+class Run:
+    daemon: Daemon
+    site: Site
+    service: Words
+    shown: list[tuple[str, dict[str, object]]]
+    failure: list[BaseException] = field(default_factory=list)
+
+    def types(self) -> list[str]:
+        return [line.type for line in iter_logs(self.site.logs)]
+
+    async def until(self, holds: Any) -> None:
+        with anyio.fail_after(10):
+            while not holds():  # noqa: ASYNC110 - the daemon's own files are looked at
+                await anyio.sleep(0.005)
+
+
+def make(place: Path, config: str = "", watchdog_s: float | None = None) -> Run:
+    (place / "ackd.toml").write_text(config + "\n[watch]\nsettle_s = 0\n" if "[watch]" not in config else config)
+    site = find_site(cwd=place)
+    shown: list[tuple[str, dict[str, object]]] = []
+    service = Words(watchdog_s=watchdog_s)
+    daemon = Daemon(load_site(site), site, lambda type_, data, _at: shown.append((type_, data)), service=service)
+    return Run(daemon, site, service, shown)
+
+
+@asynccontextmanager
+async def serving(run: Run) -> AsyncIterator[Run]:
+    """The daemon serves inside; at the end it is asked to stop, unless it has ended by itself."""
+
+    async def serve() -> None:
+        try:
+            await run.daemon.serve()
+        except Exception as error:  # noqa: BLE001 - the test looks at it
+            run.failure.append(error)
+        finally:
+            over.set()
+
+    over = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(serve)
+        with anyio.fail_after(10):
+            await run.service.up.wait()
+        yield run
+        run.daemon._stop_asked.set()
+        with anyio.fail_after(10):
+            await over.wait()
+
+
+async def test_it_starts_says_so_stops_and_leaves_a_clean_house(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
+        assert run.service.said == ["ready: watching 3 queues (inotify)"]
+        assert root_lock.holder(run.site.run) == os.getpid()
+        assert (run.site.run / "status.json").exists()
+    assert run.failure == []
+    assert run.service.said[-1] == "stopping"
+    assert run.types() == ["session_start", "session_end"]
+    assert root_lock.holder(run.site.run) is None
+    assert (run.site.state / "journal.ndjson").read_bytes().endswith(b'{"op":"stop"}\n')
+
+
+async def test_a_root_that_is_held_is_left_alone(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    held = root_lock.hold(run.site.run)
+    with pytest.raises(RootHeld):
+        await run.daemon.serve()
+    held.release()
+    assert not run.site.logs.exists()
+
+
+async def test_a_missing_handler_is_told_in_its_own_words_before_any_log_is_begun(tmp_path: Path) -> None:
+    run = make(tmp_path, '[agents.clerk]\nendpoint = "handler"\nhandler = "nobody"\n')
+    with pytest.raises(BadConfig, match="no handler 'nobody'"):
+        await run.daemon.serve()
+    assert list(run.site.logs.iterdir()) == []
+    assert root_lock.holder(run.site.run) is None
+
+
+async def test_a_bug_ends_it_at_once_with_its_own_exception_and_no_last_line(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
+        engine = run.daemon._engine
+
+        def broken(*_: object) -> list[Any]:
+            raise ImpossibleEvent("delivery", "dead", "told")
+
+        engine.handle = broken  # type: ignore[method-assign, assignment]
+        run.daemon._pump.post(Claimed(1, None))  # type: ignore[arg-type]
+        await run.until(lambda: run.failure)
+    assert isinstance(run.failure[0], ImpossibleEvent)
+    assert run.types() == ["session_start"]
+    assert root_lock.holder(run.site.run) is None
+
+
+async def test_a_watcher_that_fails_is_replaced_by_polling(tmp_path: Path) -> None:
+    config = "[watch]\nsettle_s = 0\npoll_interval_s = 0.05\n"
+    async with serving(make(tmp_path, config)) as run:
+        run.daemon._hint(WatchFailed("no watches left"), anyio.Event())
+        (run.site.queue / "newcomer").mkdir()
+        await run.until(lambda: "newcomer" in run.daemon._intake.boxes)
+        await run.until(lambda: b'"polling"' in (run.site.run / "status.json").read_bytes())
+    assert run.failure == []
+    assert ("watch_degraded", {"reason": "no watches left", "mode": "polling"}) in run.shown
+
+
+async def test_inotify_that_was_insisted_on_and_fails_ends_it_with_the_reason(tmp_path: Path) -> None:
+    async with serving(make(tmp_path, '[watch]\nmode = "inotify"\n')) as run:
+        run.daemon._hint(WatchFailed("no watches left"), anyio.Event())
+        await run.until(lambda: run.failure)
+    assert isinstance(run.failure[0], CannotGoOn)
+    assert "no watches left" in str(run.failure[0])
+    assert run.types()[-1] == "session_end"
+
+
+async def test_the_watchdog_is_fed_while_both_come_round_and_not_when_one_is_stuck(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ackd.runtime.daemon.WATCHER_PATIENCE_S", 0.0)
+    config = '[watch]\nmode = "polling"\npoll_interval_s = 0.05\nsettle_s = 0\n'
+    async with serving(make(tmp_path, config, watchdog_s=0.03)) as run:
+        await run.until(lambda: run.service.said.count("alive") >= 3)
+        watcher = run.daemon._watcher
+
+        class Stuck:
+            beats = watcher.beats
+
+        run.daemon._watcher = Stuck()  # type: ignore[assignment]
+        await anyio.sleep(0.3)  # past its patience
+        run.service.said.clear()
+        await anyio.sleep(0.1)
+        assert run.service.said == []
+        run.daemon._watcher = watcher
+        await run.until(lambda: "alive" in run.service.said)
+
+
+async def test_a_disk_that_refuses_the_journal_is_heard_of_once_and_again_when_it_comes_back(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
+        real = run.daemon._journal.flush
+
+        def full() -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        run.daemon._journal.flush = full  # type: ignore[method-assign]
+        for _ in range(3):
+            run.daemon._commit()
+        run.daemon._journal.flush = real  # type: ignore[method-assign]
+        run.daemon._commit()
+        run.daemon._journal.flush = full  # type: ignore[method-assign]
+        run.daemon._commit()
+        run.daemon._journal.flush = real  # type: ignore[method-assign]
+    assert [data["what"] for type_, data in run.shown if type_ == "io_error"] == ["journal", "journal"]
+    assert run.failure == []
+
+
+async def test_a_log_that_cannot_be_written_is_at_least_shown(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
+        log = run.daemon._log
+        kept, log._file.fd = log._file.fd, os.open("/dev/full", os.O_WRONLY)
+        run.daemon.record("stray_file", {"agent": "x"})
+        for _ in range(3):
+            run.daemon._commit()
+        os.close(log._file.fd)
+        log._file.fd = kept
+    shown = [data for type_, data in run.shown if type_ == "io_error"]
+    assert [data["what"] for data in shown] == ["session log"]
+    assert run.types() == ["session_start", "stray_file", "session_end"]
+
+
+async def test_full_at_the_very_end_it_ends_all_the_same(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
+
+        def full() -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        run.daemon._journal.stop = full  # type: ignore[method-assign]
+    assert run.failure == []
+    assert root_lock.holder(run.site.run) is None

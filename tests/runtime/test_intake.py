@@ -1,0 +1,469 @@
+"""Intake over a real spool: what it makes of hints, and of what it finds itself."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import time
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from ackd.adapters.clock import SystemClock
+from ackd.adapters.spool import Spool
+from ackd.core import events
+from ackd.core.engine import Engine
+from ackd.core.errors import BadName
+from ackd.core.message import Folder, Place, Receipt, ReceiptKind
+from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost, ReceiptReady
+from ackd.runtime import intake as intake_module
+from ackd.runtime.intake import Intake
+from tests.acceptance.teams import mime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+SETTLE_S = 0.05
+INBOX = AgentPolicy(max_in_flight=UNLIMITED, reminds=True)
+
+
+class Desk:
+    """An intake, the engine whose book it looks into, and what it posted and recorded."""
+
+    def __init__(self, root: Path) -> None:
+        self.clock = SystemClock()
+        self.spool = Spool(root, max_message_bytes=100_000, durable=False)
+        self.spool.ensure_layout()
+        self.engine = Engine(EnginePolicy(), random.Random(1))
+        self.posted: list[events.Event] = []
+        self.facts: list[tuple[str, dict[str, object]]] = []
+        self.operated: list[Receipt] = []
+        self.intake: Intake
+        for name in ("user", "leader"):
+            self.join(name)
+
+    def join(self, name: str) -> str:
+        if name not in self.engine.desk.book.agents:
+            self.handle(events.AgentJoined(name, INBOX, "inbox"))
+        return name
+
+    def handle(self, event: events.Event) -> None:
+        self.engine.handle(event, self.clock.now())
+
+    def record(self, type_: str, data: dict[str, object]) -> None:
+        self.facts.append((type_, data))
+
+    def of(self, *types: type[events.Event]) -> list[Any]:
+        return [event for event in self.posted if isinstance(event, types)]
+
+    def said(self, type_: str) -> list[dict[str, object]]:
+        return [data for name, data in self.facts if name == type_]
+
+    def put(self, name: str = "m.mime", data: bytes | None = None, folder: Folder = Folder.QUEUE) -> Place:
+        place = Place("leader", folder, name)
+        self.spool.path(place).write_bytes(mime() if data is None else data)
+        return place
+
+    def waiting(self, place: Place) -> None:
+        """The engine knows of it, and its agent does not take it yet."""
+        self.handle(events.AgentPaused("leader"))
+        event = self.intake.look(place)
+        assert isinstance(event, events.Arrived)
+        self.handle(event)
+
+    def told(self, name: str = "m.mime", data: bytes | None = None) -> Place:
+        """In processed/, in its agent's hands."""
+        event = self.intake.look(self.put(name, data))
+        assert isinstance(event, events.Arrived)
+        self.handle(event)
+        key = self.engine.desk.book.of_id(event.message.message_id, "leader")[-1].key
+        moved = self.spool.move(event.place, Folder.PROCESSED)
+        self.handle(events.Claimed(key, moved))
+        self.handle(events.Told(key, "told"))
+        return moved
+
+    async def until(self, holds: Callable[[], object]) -> None:
+        with anyio.fail_after(10):
+            while not holds():
+                await anyio.sleep(0.005)
+
+
+@contextlib.asynccontextmanager
+async def desk_in(root: Path) -> AsyncIterator[Desk]:
+    desk = Desk(root)
+    async with anyio.create_task_group() as tasks:
+        desk.intake = Intake(
+            desk.spool,
+            desk.engine.desk.book,
+            desk.clock,
+            desk.posted.append,
+            tasks,
+            SETTLE_S,
+            frozenset(),
+            desk.join,
+            lambda name: name if name in desk.engine.desk.book.agents else None,
+            desk.record,
+            desk.operated.append,
+        )
+        assert desk.intake.meet_box("leader")
+        yield desk
+        tasks.cancel_scope.cancel()
+
+
+# --- arrivals ---------------------------------------------------------------------------------------------------------
+async def test_a_closed_file_is_read_at_once(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.put()
+        desk.intake.hint(FileReady(place, closed=True))
+        (arrived,) = desk.of(events.Arrived)
+        assert arrived.place == place
+        assert arrived.message.recipient == "leader"
+        assert arrived.standing is None
+
+
+async def test_a_file_that_a_scan_met_is_read_once_it_has_settled(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.put()
+        path = desk.spool.path(place)
+        os.utime(path, (time.time() - 60,) * 2)
+        with path.open("ab"):
+            desk.intake.hint(FileReady(place, closed=False))
+            await anyio.sleep(4 * SETTLE_S)
+            assert desk.posted == []
+        await desk.until(lambda: desk.of(events.Arrived))
+        assert len(desk.posted) == 1
+
+
+async def test_hints_for_one_file_are_one_arrival_once_the_engine_knows_it(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.put()
+        desk.waiting(place)
+        for closed in (True, False, True):
+            desk.intake.hint(FileReady(place, closed=closed))
+        await anyio.sleep(3 * SETTLE_S)
+        assert desk.posted == []
+
+
+@pytest.mark.parametrize("name", ["notes.yaml", "m.mime.tmp", "README"])
+async def test_what_is_not_named_like_a_message_is_left_alone(tmp_path: Path, name: str) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.intake.hint(FileReady(desk.put(name), closed=True))
+        assert desk.posted == []
+
+
+async def test_no_message_is_unreadable_with_its_code(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.intake.hint(FileReady(desk.put(data=b""), closed=True))
+        os.mkfifo(desk.spool.path(Place("leader", Folder.QUEUE, "fifo.mime")))
+        desk.intake.hint(FileReady(Place("leader", Folder.QUEUE, "fifo.mime"), closed=False))
+        await desk.until(lambda: len(desk.posted) == 2)
+        assert [event.code for event in desk.of(events.Unreadable)] == ["empty", "not_regular"]
+
+
+async def test_a_file_that_is_gone_before_it_is_read_is_nothing(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        gone = Place("leader", Folder.QUEUE, "gone.mime")
+        desk.intake.hint(FileReady(gone, closed=True))
+        desk.intake.hint(FileReady(gone, closed=False))
+        await anyio.sleep(2 * SETTLE_S)
+        assert desk.posted == []
+        assert desk.facts == []
+
+
+async def test_a_waiting_file_that_holds_another_message_now_is_that_message(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.put()
+        desk.waiting(place)
+        desk.put(data=mime(message_id="2.2.b@x"))
+        desk.intake.hint(FileReady(place, closed=True))
+        vanished, arrived = desk.posted
+        assert vanished == events.Vanished(place)
+        assert isinstance(arrived, events.Arrived)
+        assert arrived.message.message_id == "2.2.b@x"
+
+
+async def test_a_renamed_file_is_the_same_message(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        old = desk.put("a.mime")
+        desk.waiting(old)
+        new = Place("leader", Folder.QUEUE, "b.mime")
+        desk.spool.path(old).rename(desk.spool.path(new))
+        desk.intake.hint(FileReady(new, closed=True))
+        vanished, arrived = desk.posted
+        assert vanished == events.Vanished(old, moved_to=new)
+        assert isinstance(arrived, events.Arrived)
+
+
+async def test_a_second_copy_of_a_message_is_no_rename(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.waiting(desk.put("a.mime"))
+        desk.intake.hint(FileReady(desk.put("b.mime"), closed=True))
+        assert [type(event) for event in desk.posted] == [events.Arrived]
+
+
+async def test_our_own_claim_is_not_read_a_second_time(tmp_path: Path) -> None:
+    """The watcher tells of the move before the engine has heard of it."""
+    async with desk_in(tmp_path) as desk:
+        event = desk.intake.look(desk.put())
+        desk.handle(event)  # claimed at once: its agent is available
+        moved = desk.spool.move(event.place, Folder.PROCESSED)
+        desk.intake.hint(FileGone(event.place))
+        desk.intake.hint(FileReady(moved, closed=True))
+        await anyio.sleep(3 * SETTLE_S)
+        assert desk.posted == []
+
+
+# --- departures -------------------------------------------------------------------------------------------------------
+async def test_a_deletion_is_proven_before_it_is_believed(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.told()
+        path = desk.spool.path(place)
+        path.rename(tmp_path / "away")
+        desk.intake.hint(FileGone(place))
+        (tmp_path / "away").rename(path)
+        await anyio.sleep(3 * SETTLE_S)
+        assert desk.posted == []
+        path.unlink()
+        desk.intake.hint(FileGone(place))
+        assert desk.posted == []
+        await desk.until(lambda: desk.posted)
+        assert desk.posted == [events.Vanished(place)]
+
+
+async def test_moved_by_hand_between_processed_and_queue_is_no_completion(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.told()
+        back = Place("leader", Folder.QUEUE, place.name)
+        desk.spool.path(place).rename(desk.spool.path(back))
+        desk.intake.hint(FileGone(place))
+        await desk.until(lambda: desk.of(events.Arrived))
+        assert events.Vanished(place, moved_to=back) in desk.posted
+        assert events.Vanished(place) not in desk.posted
+
+
+@pytest.mark.parametrize("made_again", [True, False])
+async def test_a_directory_that_went_completes_nothing(tmp_path: Path, made_again: bool) -> None:
+    """Also when its successor is met before we mourn it; the files are told of before their directory."""
+    async with desk_in(tmp_path) as desk:
+        place = desk.told()
+        shutil.rmtree(tmp_path / "queue/leader")
+        desk.intake.hint(FileGone(place))
+        desk.intake.hint(BoxGone("leader"))
+        if made_again:
+            (tmp_path / "queue/leader/processed").mkdir(parents=True)
+            desk.intake.hint(BoxAppeared("leader"))
+        await desk.until(lambda: desk.of(events.SpoolLost))
+        await anyio.sleep(2 * SETTLE_S)
+        assert desk.posted == [events.SpoolLost("leader", (place,))]
+        assert (tmp_path / "queue/leader/processed").is_dir()
+
+
+async def test_a_directory_that_went_unheard_is_found_by_the_scan(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.told()
+        shutil.rmtree(tmp_path / "queue/leader")
+        (tmp_path / "queue/leader/processed").mkdir(parents=True)
+        await desk.intake.scan()
+        await desk.until(lambda: desk.posted)
+        assert desk.posted == [events.SpoolLost("leader", (place,))]
+
+
+async def test_moved_away_and_back_is_no_loss(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.told()
+        (tmp_path / "queue/leader").rename(tmp_path / "away")
+        desk.intake.hint(BoxGone("leader"))
+        (tmp_path / "away").rename(tmp_path / "queue/leader")
+        desk.intake.hint(BoxAppeared("leader"))
+        await anyio.sleep(3 * SETTLE_S)
+        assert desk.posted == []
+
+
+async def test_the_whole_root_removed_is_made_again(tmp_path: Path) -> None:
+    async with desk_in(tmp_path / "root") as desk:
+        shutil.rmtree(tmp_path / "root")
+        await desk.intake.scan()
+        await desk.until(lambda: (tmp_path / "root/receipts").is_dir() and desk.of(events.SpoolLost))
+        assert (tmp_path / "root/queue/leader/processed").is_dir()
+
+
+# --- boxes that cannot be served ----------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["file", "link"])
+async def test_a_box_without_a_processed_of_its_own_is_said_once_and_tried_again(tmp_path: Path, kind: str) -> None:
+    async with desk_in(tmp_path / "root") as desk:
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        box = tmp_path / "root/queue/odd"
+        box.mkdir()
+        processed = box / "processed"
+        processed.write_text("x") if kind == "file" else processed.symlink_to(elsewhere)
+        (box / "m.mime").write_bytes(mime())
+        os.utime(box / "m.mime", (1, 1))
+        desk.intake.hint(BoxAppeared("odd"))
+        desk.intake.hint(FileReady(Place("odd", Folder.QUEUE, "m.mime"), closed=True))
+        await desk.intake.scan()
+        await desk.intake.scan()
+        assert desk.posted == []
+        assert [fact["what"] for fact in desk.said("io_error")] == ["queue/odd"]
+        processed.unlink()
+        await desk.intake.scan()
+        await desk.until(lambda: desk.of(events.Arrived))
+
+
+async def test_one_box_that_cannot_be_listed_does_not_hide_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.spool.ensure_box("zeta")
+        place = Place("zeta", Folder.QUEUE, "m.mime")
+        desk.spool.path(place).write_bytes(mime())
+        os.utime(desk.spool.path(place), (1, 1))
+        real = desk.spool.scan
+
+        def scan(box: str) -> Any:
+            if box == "leader":
+                raise PermissionError(13, "Permission denied")
+            return real(box)
+
+        monkeypatch.setattr(desk.spool, "scan", scan)
+        await desk.intake.scan()
+        await desk.until(lambda: desk.of(events.Arrived))
+        assert desk.said("io_error")
+
+
+# --- the scan -----------------------------------------------------------------------------------------------------------
+async def test_the_scan_finds_what_no_hint_told_of(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        gone = desk.told()
+        desk.spool.path(gone).unlink()
+        new = desk.put("new.mime", mime(message_id="2.2.b@x"))
+        (tmp_path / "queue/late/processed").mkdir(parents=True)
+        desk.intake.hint(HintsLost())
+        await desk.until(lambda: len(desk.posted) == 2)
+        assert {event.place for event in desk.of(events.Arrived, events.Vanished)} == {gone, new}
+        assert "late" in desk.intake.boxes
+        assert desk.said("watch_overflow") == [{}]
+
+
+async def test_the_scan_survives_directories_that_are_missing(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        (tmp_path / "receipts").rmdir()
+        await desk.intake.scan()
+        assert [fact["what"] for fact in desk.said("io_error")] == ["list receipts"]
+
+
+async def test_strangers_are_said_once(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        (tmp_path / "queue/processed").mkdir()
+        (tmp_path / "queue/lost.mime").write_bytes(mime())
+        (tmp_path / "queue/leader/notes.yaml").touch()
+        os.utime(tmp_path / "queue/leader/notes.yaml", (1, 1))
+        (tmp_path / "queue/leader/fresh.yaml").touch()
+        await desk.intake.scan()
+        await desk.intake.scan()
+        assert sorted(str(fact["file"]) for fact in desk.said("stray_file")) == [
+            "leader/notes.yaml",
+            "lost.mime",
+            "processed",
+        ]
+
+
+# --- receipts -----------------------------------------------------------------------------------------------------------
+def receipt(desk: Desk, name: str = "done_1.json", **changes: object) -> str:
+    content = {"kind": "done", "message_id": "1.1.a@x", "agent": "leader", **changes}
+    desk.spool.receipt_path(name).write_text(json.dumps(content))
+    return name
+
+
+async def test_a_receipt_is_posted(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.intake.hint(ReceiptReady(receipt(desk)))
+        (came,) = desk.of(events.ReceiptCame)
+        assert came.receipt == Receipt(ReceiptKind.DONE, "1.1.a@x", "leader", "done_1.json")
+
+
+@pytest.mark.parametrize("kind", ["requeue", "purge"])
+async def test_an_operators_receipt_is_operated(tmp_path: Path, kind: str) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.intake.hint(ReceiptReady(receipt(desk, kind=kind, agent=None)))
+        assert [one.kind.value for one in desk.operated] == [kind]
+        assert desk.posted == []
+
+
+async def test_a_bad_receipt_is_put_away_once_nobody_writes_to_it(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        path = desk.spool.receipt_path("done_1.json")
+        with path.open("w") as file:
+            file.write('{"kind": "do')
+            file.flush()
+            desk.intake.hint(ReceiptReady(path.name))
+            await anyio.sleep(3 * SETTLE_S)
+            assert path.exists()
+        await desk.until(lambda: desk.said("message_rejected"))
+        assert not path.exists()
+        assert (tmp_path / "queue/corrupt/done_1.json").read_text() == '{"kind": "do'
+
+
+async def test_a_receipt_that_was_half_written_is_heard_when_it_is_whole(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        path = desk.spool.receipt_path("done_1.json")
+        whole = json.dumps({"kind": "done", "message_id": "1.1.a@x", "agent": "leader"})
+        with path.open("w") as file:
+            file.write(whole[:10])
+            file.flush()
+            for _ in range(2):
+                desk.intake.hint(ReceiptReady(path.name))
+            file.write(whole[10:])
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+        await anyio.sleep(2 * SETTLE_S)
+        assert len(desk.posted) == 1
+
+
+async def test_no_dead_letter_directory_is_trouble_and_no_end(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        (tmp_path / "queue/dead_letter").rmdir()
+        desk.intake.hint(ReceiptReady(receipt(desk)))
+        assert desk.posted == []  # gone, as a file that vanished: the next scan reads it again
+        assert desk.spool.receipt_path("done_1.json").exists()
+
+
+# --- dead letters -------------------------------------------------------------------------------------------------------
+def bury(desk: Desk, name: str, *, to: str = "leader", message_id: str = "1.1.a@x", extra: str = "") -> None:
+    text = mime(to=to, message_id=message_id, extra=f"{extra}X-IGNITE-Recipient: {to}\n")
+    desk.spool.path(Place(to, Folder.DEAD, name)).write_bytes(text)
+
+
+async def test_a_late_done_finds_its_dead_letter(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        bury(desk, "x.mime", extra="In-Reply-To: <0.0.z@x>\n")
+        found = desk.intake.dig_up(Receipt(ReceiptKind.DONE, "1.1.a@x", "leader", "r"))
+        assert found == ("1.1.a@x", "leader")
+        (arrived,) = desk.of(events.Arrived)
+        assert arrived.place == Place("leader", Folder.DEAD, "x.mime")
+        assert desk.intake.dig_up(Receipt(ReceiptKind.DONE, "0.0.z@x", "leader", "r")) is None
+        assert desk.intake.dig_up(Receipt(ReceiptKind.DONE, "1.1.a@x", "user", "r")) is None
+
+
+@pytest.mark.parametrize("wanted", ["a.mime", "b.mime", "c.mime"])
+async def test_a_dead_letter_that_is_named_is_the_one_that_is_meant(tmp_path: Path, wanted: str) -> None:
+    async with desk_in(tmp_path) as desk:
+        for name, to in (("a.mime", "leader"), ("b.mime", "user"), ("c.mime", "leader")):
+            bury(desk, name, to=to)
+        desk.intake.dig_up(Receipt(ReceiptKind.REQUEUE, "1.1.a@x", None, "r", file=wanted))
+        (arrived,) = desk.of(events.Arrived)
+        assert arrived.place.name == wanted
+
+
+async def test_a_name_that_cannot_be_an_agents_makes_no_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with desk_in(tmp_path) as desk:
+        with pytest.raises(BadName):
+            desk.spool.ensure_box("dead_letter")
+        assert not desk.intake.meet_box("dead_letter")
+        assert "dead_letter" not in desk.intake.boxes
+        assert intake_module.SUFFIX == ".mime"
