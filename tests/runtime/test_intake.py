@@ -90,7 +90,7 @@ class Desk:
 
     async def until(self, holds: Callable[[], object]) -> None:
         with anyio.fail_after(10):
-            while not holds():
+            while not holds():  # noqa: ASYNC110 - a look at the disk, no event
                 await anyio.sleep(0.005)
 
 

@@ -213,14 +213,14 @@ class Intake:
         # Where a move of ours is under way, its answer says what became of the file.
         if known is not None and known.state not in MOVING and place not in self._leaving:
             self._leaving.add(place)
-            self.tasks.start_soon(self._prove_gone, place, name=f"gone {place}")
+            self.tasks.start_soon(self._prove_gone, place, self.boxes.get(place.box), name=f"gone {place}")
 
-    async def _prove_gone(self, place: Place) -> None:
+    async def _prove_gone(self, place: Place, box_then: tuple[Birth, Birth] | None) -> None:
         await anyio.sleep(self.settle_s)
         self._leaving.discard(place)
         if self.book.at(place) is None or self.spool.exists(place) or place.box in self._losing:
             return  # with the whole directory: that is not its agent's word
-        if self.spool.births(place.box) != self.boxes.get(place.box):
+        if self.spool.births(place.box) != box_then:
             self.lose_box(place.box)
             return
         other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED

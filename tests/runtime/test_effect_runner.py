@@ -1,0 +1,409 @@
+"""Effects on a real spool: what is done, in which order, and what is answered."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from ackd.adapters.clock import SystemClock
+from ackd.adapters.inbox_calls import InboxEndpoint
+from ackd.adapters.journal import End, Journal
+from ackd.adapters.spool import Spool
+from ackd.core import effects, events
+from ackd.core.message import Draft, Folder, Place, Priority
+from ackd.dialects import ignite
+from ackd.runtime import effect_runner
+from ackd.runtime.effect_runner import EffectRunner
+from tests.acceptance.teams import mime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from ackd.core.effects import NudgeAgent, TellAgent
+    from ackd.core.events import Event
+    from ackd.core.message import Message
+
+ACKED = (("X-IGNITE-Status", "acked"),)
+
+
+class Slow:
+    """An endpoint that answers when the test lets it."""
+
+    def __init__(self) -> None:
+        self.go = anyio.Event()
+
+    async def tell(self, order: TellAgent) -> events.Told:
+        await self.go.wait()
+        return events.Told(order.key, "slow")
+
+    async def nudge(self, order: NudgeAgent) -> events.Told:
+        return events.Told(order.key, "nudged")
+
+    async def stop(self, drain_s: float) -> None:
+        pass
+
+
+@dataclass
+class Flushes:
+    """Counts who waits for a flush at the same time. Fails if it is told to."""
+
+    error: OSError | None = None
+    meanwhile: Callable[[], object] | None = None
+    flushed: list[str] = field(default_factory=list)
+    together: int = 0
+    _now: int = 0
+
+    async def flush(self, paths: list[str]) -> None:
+        self._now += 1
+        self.together = max(self.together, self._now)
+        await anyio.sleep(0)
+        await anyio.sleep(0)
+        self._now -= 1
+        if self.error is not None:
+            raise self.error
+        if self.meanwhile is not None:
+            self.meanwhile()
+        self.flushed += paths
+
+
+class Bench:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.spool = Spool(root, max_message_bytes=100_000, durable=False)
+        self.spool.ensure_layout()
+        for box in ("leader", "slow"):
+            self.spool.ensure_box(box)
+        self.journal = Journal.open(root / "state/journal.ndjson")
+        self.flushes, self.slow = Flushes(), Slow()
+        self.posted: list[Event] = []
+        self.facts: list[tuple[str, dict[str, object]]] = []
+        self.rung: list[str] = []
+        self.runner: EffectRunner
+
+    # --- Roster
+    def endpoint(self, agent: str) -> Any:
+        return self.slow if agent == "slow" else InboxEndpoint()
+
+    def box(self, agent: str) -> str:
+        return agent
+
+    def forget_run(self, agent: str, key: int) -> None:
+        pass
+
+    # --- what a test does
+    def put(self, folder: Folder = Folder.PROCESSED, name: str = "m.mime", box: str = "leader", **words: str) -> Place:
+        place = Place(box, folder, name)
+        self.spool.path(place).write_bytes(mime(to=box, **words))
+        return place
+
+    def message(self, place: Place) -> Message:
+        return ignite.decode(self.spool.read(place).data, place.box)
+
+    def status(self, place: Place) -> str | None:
+        return dict(ignite.headers(self.spool.read(place).data)).get("X-IGNITE-Status")
+
+    def said(self, type_: str) -> list[dict[str, object]]:
+        return [data for name, data in self.facts if name == type_]
+
+    async def carry_out(self, *asked: effects.Effect) -> None:
+        self.runner.carry_out(list(asked))
+        with anyio.fail_after(10):
+            await self.runner.settled(lambda: True)
+
+    def temps(self) -> list[Path]:
+        return [path for path in self.root.rglob(".ackd-*")]
+
+
+@contextlib.asynccontextmanager
+async def bench_in(root: Path) -> AsyncIterator[Bench]:
+    bench = Bench(root)
+    async with anyio.create_task_group() as tasks:
+        bench.runner = EffectRunner(
+            spool=bench.spool,
+            flusher=bench.flushes,
+            record=lambda type_, data: bench.facts.append((type_, data)),
+            journal=bench.journal,
+            clock=SystemClock(),
+            post=bench.posted.append,
+            tasks=tasks,
+            team=bench,
+            ring=lambda message_id, _data: bench.rung.append(message_id),
+        )
+        yield bench
+        bench.slow.go.set()
+        await bench.runner.settled(lambda: True)
+        tasks.cancel_scope.cancel()
+    bench.journal.close()
+
+
+# --- claiming -----------------------------------------------------------------------------------------------------------
+async def test_a_claim_is_in_the_journal_before_the_file_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE)
+        message, written = bench.message(place), []
+        move = bench.spool.move
+
+        def watched(*args: Any, **words: Any) -> Place:
+            written.append((tmp_path / "state/journal.ndjson").read_text())
+            return move(*args, **words)
+
+        monkeypatch.setattr(bench.spool, "move", watched)
+        await bench.carry_out(effects.ClaimMessage("leader", 1, message, place))
+        assert message.message_id in written[0]
+        assert bench.posted == [events.Claimed(1, Place("leader", Folder.PROCESSED, "m.mime"))]
+        with anyio.fail_after(5):
+            while not bench.flushes.flushed:  # noqa: ASYNC110
+                await anyio.sleep(0.005)  # what a foreign writer did not flush, we do
+
+
+async def test_a_claim_of_what_is_gone(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE)
+        message = bench.message(place)
+        bench.spool.path(place).unlink()
+        await bench.carry_out(effects.ClaimMessage("leader", 1, message, place))
+        assert bench.posted == [events.MoveLost(1)]
+
+
+async def test_a_claim_that_the_disk_refuses_changes_nothing(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE)
+        processed = tmp_path / "queue/leader/processed"
+        processed.rmdir()
+        processed.write_text("in the way")
+        await bench.carry_out(effects.ClaimMessage("leader", 1, bench.message(place), place))
+        assert [type(event) for event in bench.posted] == [events.SpoolFailed]
+        assert bench.spool.exists(place)
+
+
+async def test_a_claim_that_the_journal_refuses_moves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE)
+
+        def full() -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(bench.journal, "flush", full)
+        await bench.carry_out(effects.ClaimMessage("leader", 1, bench.message(place), place))
+        assert bench.posted == [events.SpoolFailed(1, "No space left on device")]
+        assert bench.spool.exists(place)
+        monkeypatch.undo()
+
+
+# --- statuses -----------------------------------------------------------------------------------------------------------
+async def test_a_status_is_flushed_before_it_replaces_the_file(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        before: list[str | None] = []
+        bench.flushes.meanwhile = lambda: before.append(bench.status(place))
+        await bench.carry_out(effects.WriteStatus("leader", 1, place, ACKED))
+        assert before == [None]
+        assert bench.status(place) == "acked"
+        assert bench.temps() == []
+
+
+async def test_what_its_agent_deletes_while_it_is_rewritten_is_not_brought_back(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        bench.flushes.meanwhile = bench.spool.path(place).unlink
+        await bench.carry_out(effects.WriteStatus("leader", 1, place, ACKED))
+        assert not bench.spool.exists(place)
+        assert bench.temps() == []
+        assert bench.facts == []
+
+
+@pytest.mark.parametrize("content", [b"rubbish", b"", mime() + b"x" * 200_000])
+async def test_what_its_agent_has_written_over_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        bench.spool.path(place).write_bytes(content)
+        await bench.carry_out(effects.WriteStatus("leader", 1, place, ACKED))
+        assert bench.spool.path(place).read_bytes() == content
+        assert len(bench.said("io_error")) == 1
+
+
+async def test_a_flush_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        bench.flushes.error = OSError(5, "Input/output error")
+        await bench.carry_out(effects.WriteStatus("leader", 1, place, ACKED))
+        assert bench.status(place) is None
+        assert bench.temps() == []
+        assert bench.said("io_error")[0]["error"] == "Input/output error"
+
+
+async def test_statuses_of_several_messages_in_a_row_share_the_flush(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        places = [bench.put(name=f"m{n}.mime") for n in range(20)]
+        await bench.carry_out(*(effects.WriteStatus("leader", n, place, ACKED) for n, place in enumerate(places)))
+        assert {bench.status(place) for place in places} == {"acked"}
+        assert bench.flushes.together >= 10
+
+
+async def test_statuses_of_one_message_are_written_in_order(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        words = ["delivered", "acked", "retrying"]
+        await bench.carry_out(
+            *(effects.WriteStatus("leader", 1, place, (("X-IGNITE-Status", word),)) for word in words)
+        )
+        assert bench.status(place) == "retrying"
+        assert bench.flushes.together == 1
+
+
+async def test_a_message_whose_archiving_waits_is_given_no_status(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        first, second = bench.put(name="a.mime"), bench.put(name="b.mime")
+        await bench.carry_out(
+            effects.WriteStatus("leader", 1, first, ACKED),
+            effects.RecordFact("between", {}, lane="leader"),
+            effects.WriteStatus("leader", 2, second, ACKED),
+            effects.ArchiveMessage("leader", 2, bench.message(second), second),
+        )
+        assert len(bench.flushes.flushed) == 1
+        (moved,) = bench.posted
+        assert isinstance(moved, events.Moved)
+        assert bench.status(moved.place) is None
+
+
+# --- lanes --------------------------------------------------------------------------------------------------------------
+async def test_a_slow_agent_delays_its_own_lane_and_nobody_elses(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        slow, quick = bench.put(box="slow"), bench.put()
+        tell = effects.TellAgent("slow", 1, bench.message(slow), slow, 1)
+        other = effects.TellAgent("leader", 2, bench.message(quick), quick, 1)
+        behind = effects.RecordFact("behind", {}, lane="slow")
+        bench.runner.carry_out([tell, behind, other, effects.RecordFact("free", {})])
+        with anyio.fail_after(5):
+            while not bench.posted:  # noqa: ASYNC110
+                await anyio.sleep(0.005)
+        assert [event.key for event in bench.posted if isinstance(event, events.Told)] == [2]
+        assert [name for name, _ in bench.facts] == ["free"]
+        bench.slow.go.set()
+        await bench.runner.settled(lambda: True)
+        assert [name for name, _ in bench.facts] == ["free", "behind"]
+
+
+async def test_a_long_lane_lets_others_breathe(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        asked: list[effects.Effect] = [effects.WriteStatus("leader", 1, place, ACKED)]
+        asked += [effects.RecordFact("one", {}, lane="leader")] * 1000
+        bench.runner.carry_out(asked)
+        seen = set()
+        with anyio.fail_after(10):
+            while len(bench.facts) < 1000:
+                seen.add(len(bench.facts))
+                await anyio.lowlevel.checkpoint()
+        assert len(seen) > 5
+
+
+# --- dying --------------------------------------------------------------------------------------------------------------
+TOMB = (("X-IGNITE-Error-Reason", "why"), ("X-IGNITE-Recipient", "leader"))
+
+
+async def test_a_burial(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        await bench.carry_out(effects.BuryMessage("leader", 1, bench.message(place), place, TOMB))
+        (moved,) = bench.posted
+        assert isinstance(moved, events.Moved)
+        assert moved.place.folder is Folder.DEAD
+        assert b"X-IGNITE-Error-Reason: why" in bench.spool.path(moved.place).read_bytes()
+
+
+async def test_what_cannot_be_buried_as_a_message_is_quarantined(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        message = bench.message(place)
+        bench.spool.path(place).write_bytes(b"rubbish")
+        await bench.carry_out(effects.BuryMessage("leader", 1, message, place, TOMB))
+        kept, lost = bench.posted
+        assert isinstance(kept, events.Quarantined)
+        assert lost == events.MoveLost(1)
+        assert (tmp_path / "queue/corrupt" / kept.kept_as).read_bytes() == b"rubbish"
+
+
+async def test_a_revived_message_has_a_clean_slate(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        extra = "X-IGNITE-Error-Reason: why\nX-IGNITE-Retry-Count: 3\nX-IGNITE-Recipient: leader\n"
+        place = bench.put(Folder.DEAD, extra=extra)
+        await bench.carry_out(effects.ReviveMessage("leader", 1, bench.message(place), place))
+        (moved,) = bench.posted
+        assert isinstance(moved, events.Moved)
+        assert moved.place.folder is Folder.QUEUE
+        assert bench.spool.path(moved.place).read_bytes() == mime(to="leader")
+
+
+async def test_a_file_that_is_gone_is_not_quarantined(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        await bench.carry_out(
+            effects.QuarantineFile("leader", Place("leader", Folder.QUEUE, "gone.mime"), "empty", "why")
+        )
+        assert bench.posted == []
+        assert list((tmp_path / "queue/corrupt").iterdir()) == []
+
+
+# --- our own messages ---------------------------------------------------------------------------------------------------
+def draft(to: str = "leader", kind: str = "escalation") -> Draft:
+    return Draft("1.0.abc@ignite.local", "queue_monitor", to, kind, Priority.CRITICAL, {"summary": "x"})
+
+
+async def test_a_message_of_ours_is_durable_before_what_follows(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        await bench.carry_out(effects.SendMessage("leader", draft()), effects.RecordFact("after", {}, lane="leader"))
+        (path,) = (tmp_path / "queue/leader").glob("*.mime")
+        assert b"<1.0.abc@ignite.local>" in path.read_bytes()
+        assert bench.flushes.flushed[-1] == f"{path.parent}/"
+        assert bench.said("after")
+
+
+async def test_a_message_of_ours_is_tried_until_it_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(effect_runner, "SEND_AGAIN_S", 0.01)
+    async with bench_in(tmp_path) as bench:
+        bench.flushes.error = OSError(28, "No space left on device")
+        bench.runner.carry_out([effects.SendMessage("slow", draft()), effects.RecordFact("after", {}, lane="slow")])
+        with anyio.fail_after(5):
+            while len(bench.said("io_error")) < 3:  # noqa: ASYNC110
+                await anyio.sleep(0.005)
+        assert not bench.said("after")
+        assert bench.temps() == []
+        bench.flushes.error = None
+        await bench.runner.settled(lambda: True)
+        assert bench.said("after")
+        assert len(list((tmp_path / "queue/leader").glob("*.mime"))) == 1
+
+
+async def test_an_escalation_to_a_person_rings(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        await bench.carry_out(
+            effects.SendMessage("leader", draft("user")),
+            effects.SendMessage("leader", draft("leader")),
+            effects.SendMessage("leader", draft("leader"), notify=True),
+        )
+        assert len(bench.rung) == 2
+
+
+# --- letting go -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("end", ["completed", "dead", "withdrawn", "duplicate"])
+async def test_letting_go_is_written_down_except_of_a_duplicate(tmp_path: Path, end: str) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        message = bench.message(place)
+        bench.runner.take_in(1, message, place)
+        await bench.carry_out(effects.ForgetMessage("leader", 1, message, place, end))
+        state = bench.journal.load(SystemClock().now().wall, 3600)
+        assert len(state.in_flight) == (1 if end == "duplicate" else 0)
+        assert [done.end for done in state.completed] == ([End.COMPLETED] if end == "completed" else [])
+
+
+async def test_a_receipt_that_cannot_be_dropped_is_said(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        (tmp_path / "receipts/odd.json").mkdir()
+        await bench.carry_out(effects.DropReceipt("leader", "odd.json"), effects.DropReceipt("leader", "gone.json"))
+        assert len(bench.said("io_error")) == 1
