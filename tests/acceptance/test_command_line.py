@@ -14,6 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
 from tests.acceptance.teams import PATIENCE_S, Team, running
 
 if TYPE_CHECKING:

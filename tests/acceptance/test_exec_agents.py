@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tests.acceptance.teams import Team, mime, running
 
 ID = "1770263544.1.abcdef@ignite.local"

@@ -8,9 +8,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import yaml
-from tests.acceptance.teams import Team, running
 
 from ackd import handlers
+from tests.acceptance.teams import Team, running
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,9 +13,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from tests.acceptance.teams import Team, mime, running
 
 from ackd.adapters import root_lock
+from tests.acceptance.teams import Team, mime, running
 
 #: Does its work (a line in runs.txt) and waits until `go` exists.
 WAITER = 'echo "$ACKD_MESSAGE_ID" >>runs.txt\nuntil [ -e go ]; do sleep 0.02; done\necho "$ACKD_MESSAGE_ID" >>ended.txt'

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.acceptance.teams import PATIENCE_S, Team
 
 if TYPE_CHECKING:

@@ -266,3 +266,18 @@ def test_a_compaction_that_cannot_be_written_leaves_the_old_journal(
     assert list(journal.load(NOW, WINDOW).in_flight.values()) == [taken(1), taken(2)]
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     journal.close()
+
+
+def test_what_must_be_the_kernels_first_goes_ahead_of_every_line(path: Path) -> None:
+    """The session log does: a message that the journal has let go of is asked about no more."""
+    journal = Journal.open(path)
+    sizes: list[int] = []
+    journal.ahead = lambda: sizes.append(path.stat().st_size)
+    journal.flush()
+    assert sizes == []
+    journal.let_go(let_go(1))
+    journal.take_in(taken(2))
+    journal.flush()
+    journal.close()
+    assert sizes == [0]
+    assert path.stat().st_size > 0

@@ -282,6 +282,34 @@ def test_a_review_starts_when_it_is_told_and_its_result_is_the_report() -> None:
     assert world.folder_of("m1") is Folder.ARCHIVE
 
 
+def test_what_lies_in_an_inbox_is_nobodys_work_until_it_is_seen() -> None:
+    world = World()
+    world.send(letter("m1", "leader"))
+    assert "worker_assign" not in world.story("m1")
+    world.says("seen", "m1", "leader")
+    world.says("ack", "m1", "leader")
+    world.says("done", "m1", "leader")
+    assert [t for t in world.story("m1") if t.startswith("worker_")] == ["worker_assign", "worker_release"]
+
+
+def test_a_retry_on_disk_lets_go_of_what_its_run_left_behind() -> None:
+    """Else a restart would find the failed run beside the counted failure, and count it again."""
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.ends("m1", ev.Outcome.FAILED)
+    written = [e for e in world.done if isinstance(e, fx.WriteStatus) and ("X-IGNITE-Status", "retrying") in e.headers]
+    assert [effect.ends_run for effect in written] == [True]
+
+
+def test_recovery_is_over_when_it_is_said_to_be() -> None:
+    world = World()
+    world.send(letter("m1", "runner"))
+    world.restart()
+    assert world.told("runner") == ["m1"]
+    world.tell(ev.RecoveryEnded())
+    assert world.told("runner") == ["m1", "m1"]
+
+
 def test_a_plain_message_is_no_task_and_no_review() -> None:
     world = World()
     world.send(letter("m1"))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from ackd.adapters.clock import SystemClock
@@ -61,8 +62,8 @@ class Flushes:
     async def flush(self, paths: list[str]) -> None:
         self._now += 1
         self.together = max(self.together, self._now)
-        await anyio.sleep(0)
-        await anyio.sleep(0)
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
         self._now -= 1
         if self.error is not None:
             raise self.error
@@ -116,7 +117,7 @@ class Bench:
             await self.runner.settled(lambda: True)
 
     def temps(self) -> list[Path]:
-        return [path for path in self.root.rglob(".ackd-*")]
+        return list(self.root.rglob(".ackd-*"))
 
 
 @contextlib.asynccontextmanager

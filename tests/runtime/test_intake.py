@@ -425,11 +425,25 @@ async def test_a_receipt_that_was_half_written_is_heard_when_it_is_whole(tmp_pat
         assert len(desk.posted) == 1
 
 
-async def test_no_dead_letter_directory_is_trouble_and_no_end(tmp_path: Path) -> None:
+async def test_without_a_dead_letter_directory_receipts_are_heard_all_the_same(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:
         (tmp_path / "queue/dead_letter").rmdir()
         desk.intake.hint(ReceiptReady(receipt(desk)))
-        assert desk.posted == []  # gone, as a file that vanished: the next scan reads it again
+        assert len(desk.of(events.ReceiptCame)) == 1
+
+
+async def test_a_receipt_that_cannot_be_acted_on_is_said_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_in(tmp_path) as desk:
+
+        def broken() -> Any:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(desk.spool, "dead_letters", broken)
+        desk.intake.hint(ReceiptReady(receipt(desk)))
+        assert desk.posted == []
+        assert desk.said("io_error")
         assert desk.spool.receipt_path("done_1.json").exists()
 
 

@@ -124,7 +124,7 @@ def _tell(desk: Desk, delivery: Delivery, happening: Happening) -> None:
         return  # its agent has it already: no telling
     policy = desk.book.agents[delivery.agent].policy
     delivery.tells += 1
-    delivery.seen = delivery.started = delivery.busy_told = False
+    delivery.seen = delivery.started = delivery.told = delivery.busy_told = False
     desk.alarm("processing", delivery.key, policy.processing_timeout_s)
     order = (delivery.agent, delivery.key, delivery.message, delivery.place)
     desk.put(TellAgent(*order, attempt=delivery.tells, crashes=delivery.crashes))
@@ -147,10 +147,18 @@ def _await_ack(desk: Desk, delivery: Delivery, proof: str) -> None:
 
 
 def _record_told(desk: Desk, delivery: Delivery, proof: str) -> None:
-    if delivery.assigned:
+    if delivery.told:
         return  # a nudge's answer
-    delivery.assigned = True
+    delivery.told = True
     desk.put(RecordFact("message_told", facts.about(delivery, attempt=delivery.tells, proof=proof)))
+    if not desk.book.agents[delivery.agent].policy.reminds:  # what lies in an inbox is nobody's work until it is seen
+        _assign(desk, delivery)
+
+
+def _assign(desk: Desk, delivery: Delivery) -> None:
+    if delivery.assigned:
+        return
+    delivery.assigned = True
     desk.put(facts.work("worker_assign", delivery))
     if facts.is_review(delivery):
         desk.put(facts.work("review_start", delivery))
@@ -187,6 +195,7 @@ def _see(desk: Desk, delivery: Delivery, evidence: str) -> None:
     delivery.seen = True
     desk.hush(delivery.key, "ack", "remind")
     desk.put(RecordFact("message_seen", facts.about(delivery, evidence=evidence)))
+    _assign(desk, delivery)
     endings.task_started(desk, delivery)
 
 
@@ -197,6 +206,7 @@ def _start(desk: Desk, delivery: Delivery, by: str) -> None:
     delivery.seen = True
     desk.alarm("task", delivery.key, agent.policy.task_timeout_s)
     write_status(desk, delivery, "acked")
+    _assign(desk, delivery)
     desk.put(RecordFact("message_acked", facts.about(delivery, by=by), lane=delivery.agent))
     endings.task_started(desk, delivery)
     endings.drop_receipts(desk, delivery)
@@ -226,7 +236,8 @@ def _record_retry(desk: Desk, delivery: Delivery, why: str, delay_s: float, *, c
     due = desk.now.wall + delay_s
     asked_by = delivery.receipts[-1] if delivery.receipts else None
     endings.drop_receipts(desk, delivery, keep=asked_by)
-    desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, headers.retrying(delivery, due)))
+    words = headers.retrying(delivery, due)
+    desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words, ends_run=True))
     data = facts.about(
         delivery,
         reason=why,

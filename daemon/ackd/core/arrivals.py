@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 H, S = Happening, State
 
-#: Recovery is over when nothing from before has been met for this long.
+#: Recovery is over when we are told so (RecoveryEnded), or nothing from before has been met for this long.
 HEAR_OUT_S: Final = 0.25
 #: A reply of one of these types is a report: it completes what it answers. Any other reply acknowledges it.
 REPORT_TYPES: Final = frozenset(
@@ -151,6 +151,7 @@ def hear_out(desk: Desk) -> None:
 
 def recovered(desk: Desk) -> None:
     desk.recovering = False
+    desk.hush("", "heard out")
     settle_answers(desk)
 
 
@@ -178,7 +179,8 @@ def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: 
     """It was told before the restart: its clock runs on from then."""
     policy = desk.book.agents[delivery.agent].policy
     waited_s = max(0.0, desk.now.wall - standing.processed_at) if standing.processed_at is not None else 0.0
-    delivery.tells, delivery.assigned, delivery.seen = 1, True, run_alive
+    delivery.tells, delivery.told, delivery.seen = 1, True, run_alive
+    delivery.assigned = not policy.reminds or standing.status is Status.ACKED
     delivery.told_at = delivery.first_told_at = desk.now.mono - waited_s
     if standing.status is Status.ACKED:
         delivery.seen = delivery.started = True

@@ -40,7 +40,8 @@ class Delivery:
     told_at: float | None = None  # monotonic, the last telling or nudge
     first_told_at: float = 0.0  # monotonic, of this attempt
     met_at: float = 0.0  # wall, for how long it took
-    assigned: bool = False  # the log says that its agent has it
+    told: bool = False  # the log says so, of this telling
+    assigned: bool = False  # the log says that its agent works on it
     seen: bool = False
     started: bool = False
     busy_told: bool = False  # someone was told that its agent lives and does not take it
@@ -63,7 +64,7 @@ class Delivery:
         """Dug up: counts and times begin anew. The story stays, for whoever reads of the next death."""
         self.arrived_at = self.met_at = at_wall
         self.retries = self.crashes = self.tells = 0
-        self.seen = self.started = self.assigned = self.busy_told = self.late = False
+        self.seen = self.started = self.told = self.assigned = self.busy_told = self.late = False
         self.told_at, self.reason, self.by, self.swept = None, "", "", ""
 
 

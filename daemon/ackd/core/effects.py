@@ -47,12 +47,17 @@ class NudgeAgent:
 
 @dataclass(frozen=True, slots=True)
 class WriteStatus:
-    """Set headers (None removes) of a file in processed/."""
+    """Set headers (None removes) of a file in processed/.
+
+    ``ends_run``: once it is on disk, what the message's last run left behind is told in full and may go; before that a
+    crash must find it, after that a restart must not count it again.
+    """
 
     lane: str
     key: int
     place: Place
     headers: tuple[tuple[str, str | None], ...]
+    ends_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)

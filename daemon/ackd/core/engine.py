@@ -91,6 +91,8 @@ class Engine:
                 arrivals.spool_lost(self.desk, event)
             case events.AgentJoined() | events.AgentPaused() | events.AgentResumed() | events.SignOfLife():
                 self._agent(event)
+            case events.RecoveryEnded():
+                arrivals.recovered(self.desk)
             case events.StopRequested():
                 self._stop_offering()
             case _:

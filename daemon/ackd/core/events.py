@@ -89,7 +89,8 @@ class Quarantined:
 class Vanished:
     """A known file is gone for good: absent after settling, directory intact.
 
-    ``moved_to``: a person moved it between queue/ and processed/; it is met there as a new arrival, and nobody completed it.
+    ``moved_to``: a person moved it between queue/ and processed/; it is met there as a new arrival, completed by
+    nobody.
     """
 
     place: Place
@@ -196,6 +197,11 @@ class Ticked:
 
 
 @dataclass(frozen=True, slots=True)
+class RecoveryEnded:
+    """Everything from before the start has been met: files, runs and receipts."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """Claim nothing more."""
 
@@ -221,5 +227,6 @@ Event: TypeAlias = (
     | Seen
     | RunEnded
     | Ticked
+    | RecoveryEnded
     | StopRequested
 )

@@ -260,6 +260,9 @@ class EffectRunner:
             pass  # its agent has just deleted it: the watcher says so
         except (OSError, BadMessage) as error:  # its agent has written over it: its own file, its own loss
             self._report(f"status of {effect.place}", error)
+        else:
+            if effect.ends_run:
+                self.team.forget_run(effect.lane, effect.key)
 
     async def _rewrite(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
         """Read again when someone changed the file meanwhile: their words are kept, and ours added."""

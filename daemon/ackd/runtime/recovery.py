@@ -83,9 +83,10 @@ class Recovery:
     def _places(self, box: str) -> list[Place]:
         """A box that cannot be listed has none for now: intake says so, and tries again."""
         try:
-            return [place for place, _ in self.spool.scan(box)]
+            found = [place for place, _ in self.spool.scan(box)]
         except OSError:
             return []
+        return sorted(found, key=lambda place: place.folder is Folder.QUEUE)  # of two twins the one in hand is older
 
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
         self._remember(state)
@@ -96,6 +97,7 @@ class Recovery:
         self._missing([e for known, e in in_flight.items() if known not in met and not self._still_there(e)])
         for entry in list(self.spool.scan_receipts()):
             self.intake.receipt(entry.name)
+        self.pump.post(events.RecoveryEnded())
 
     def _remember(self, state: JournalState) -> None:
         desk = self.engine.desk

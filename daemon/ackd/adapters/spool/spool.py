@@ -125,8 +125,11 @@ class Spool:
         return has_settled(self._path(place), now_wall, settle_s)
 
     def dead_letters(self) -> Iterator[tuple[str, bytes]]:
-        """Name and header block of each. One that vanishes meanwhile or is no regular file is left out."""
-        for entry in _visible(self._dead):
+        """Name and header block of each. One that vanishes meanwhile or is no regular file is left out.
+
+        No directory, no letters: someone removed it, and the next death makes it again.
+        """
+        for entry in _visible(self._dead) if os.path.lexists(self._dead) else ():
             with contextlib.suppress(FileNotFoundError, BadMessage):
                 yield entry.name, read_header_block(entry.path, _HEADER_LIMIT).data
 

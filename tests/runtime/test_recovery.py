@@ -1,0 +1,267 @@
+"""After a start: what the directories, the journal and the runs say together."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+
+from ackd.adapters.clock import SystemClock
+from ackd.adapters.exec_runs import FoundRun
+from ackd.adapters.journal import Journal, TakenIn
+from ackd.adapters.session_log import SessionLog
+from ackd.adapters.spool import Spool
+from ackd.core.delivery import State
+from ackd.core.engine import Engine
+from ackd.core.events import AgentJoined, Outcome
+from ackd.core.message import Folder, Place
+from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.dialects import ignite
+from ackd.runtime.intake import Intake
+from ackd.runtime.pump import EVENTS_A_TURN, Pump
+from ackd.runtime.recovery import Recovery
+from tests.acceptance.teams import mime
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from ackd.core.effects import Effect
+    from ackd.core.message import Message
+
+INBOX = AgentPolicy(max_in_flight=UNLIMITED, reminds=True)
+EXEC = AgentPolicy(volatile=True, max_in_flight=UNLIMITED)
+
+
+class Start:
+    """Everything that recovery is given, and what it made of it. Effects are kept, not carried out."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.clock = SystemClock()
+        self.spool = Spool(root, max_message_bytes=100_000, durable=False)
+        self.spool.ensure_layout()
+        self.journal = Journal.open(root / "state/journal.ndjson")
+        self.engine = Engine(EnginePolicy(), random.Random(1))
+        self.effects: list[Effect] = []
+        self.facts: list[tuple[str, dict[str, object]]] = []
+        self.adopted: list[tuple[str, int]] = []
+        self.pump = Pump(self.engine, self.clock, self.effects.extend, lambda: None)
+        self.recovery: Recovery
+        for name, policy in (("user", INBOX), ("leader", INBOX), ("runner", EXEC)):
+            self.spool.ensure_box(name)
+            self.pump.post(AgentJoined(name, policy, "inbox" if policy.reminds else "exec"))
+        self.pump.turn()
+
+    def put(self, name: str, folder: Folder = Folder.PROCESSED, box: str = "leader", **words: str) -> Place:
+        """Long ago, so that it has settled."""
+        place = Place(box, folder, name)
+        self.spool.path(place).write_bytes(mime(to=box, **words))
+        os.utime(self.spool.path(place), (time.time() - 100,) * 2)
+        return place
+
+    def message(self, place: Place) -> Message:
+        return ignite.decode(self.spool.read(place).data, place.box)
+
+    def held(self, place: Place, crashes: int = 0) -> TakenIn:
+        message = self.message(place)
+        entry = TakenIn(
+            message.recipient, message.message_id, place.box, place.name, message.digest, message.sender,
+            message.type, crashes, self.clock.now().wall,
+        )  # fmt: skip
+        self.journal.take_in(entry)
+        return entry
+
+    def run_of(self, place: Place, outcome: Outcome | None = None, *, alive: bool = False) -> FoundRun:
+        message = self.message(place)
+        path = self.root / "state/runs" / place.name
+        path.mkdir()
+        return FoundRun(
+            message.recipient, message.message_id, place.name, place.box, message.digest, 1, path, alive, outcome,
+            "exit 0", self.clock.now().wall, 600.0,
+        )  # fmt: skip
+
+    async def recover(self, *runs: FoundRun, **changes: Any) -> None:
+        recovery = replace(self.recovery, **changes)
+        await recovery.recover(self.journal.load(self.clock.now().wall, 3600), list(runs))
+        while not self.pump.idle():
+            self.pump.turn()
+
+    def said(self, type_: str) -> list[dict[str, object]]:
+        return [data for name, data in self.facts if name == type_]
+
+    def states(self, agent: str) -> list[State]:
+        return [delivery.state for delivery in self.engine.desk.book if delivery.agent == agent]
+
+
+@contextlib.asynccontextmanager
+async def start_in(root: Path) -> AsyncIterator[Start]:
+    start = Start(root)
+
+    def record(type_: str, data: dict[str, object]) -> None:
+        start.facts.append((type_, data))
+
+    async with anyio.create_task_group() as tasks:
+        agents = start.engine.desk.book.agents
+        intake = Intake(
+            start.spool, start.engine.desk.book, start.clock, start.pump.post, tasks, 0.05, frozenset(),
+            lambda box: box, lambda name: name if name in agents else None, record, lambda _receipt: None,
+        )  # fmt: skip
+        start.recovery = Recovery(
+            start.spool, start.engine, start.pump, intake, start.journal, start.clock, root / "logs", record,
+            lambda agent, key, _run: start.adopted.append((agent, key)),
+        )  # fmt: skip
+        yield start
+        tasks.cancel_scope.cancel()
+    start.journal.close()
+
+
+# --- files and journal --------------------------------------------------------------------------------------------------
+async def test_deleted_while_we_were_away_is_completed_by_its_agent(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        start.held(place)
+        start.spool.path(place).unlink()
+        await start.recover()
+        (fact,) = start.said("message_completed")
+        assert fact["recovered"] is True
+        assert start.journal.load(start.clock.now().wall, 3600).in_flight == {}
+
+
+async def test_a_directory_that_was_replaced_completes_nothing(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        start.held(place)
+        start.spool.path(place).unlink()
+        await start.recover(lost_boxes=frozenset({"leader"}))
+        assert not start.said("message_completed")
+        assert len(start.said("message_withdrawn")) == 1
+
+
+async def test_claimed_in_the_journal_and_still_in_the_queue_is_not_taken_for_done(tmp_path: Path) -> None:
+    """We died between the journal's line and the move, and its writer has written it this very moment."""
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.QUEUE)
+        start.held(place)
+        os.utime(start.spool.path(place))
+        await start.recover()
+        assert not start.said("message_completed")
+        with anyio.fail_after(5):
+            while not start.states("leader"):
+                await anyio.sleep(0.01)
+                start.pump.turn()
+        assert not [one for one in start.engine.desk.book if one.duplicate]
+
+
+async def test_in_flight_and_in_the_archive_is_completed(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        start.held(place)
+        today = time.strftime("%Y%m%d", time.gmtime())
+        start.spool.move(place, Folder.ARCHIVE, date=today)
+        await start.recover()
+        assert start.said("message_completed")[0]["by"] == "found in the archive"
+
+
+async def test_dead_for_one_recipient_is_not_dead_for_another(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        start.put("dead.mime", Folder.DEAD, "user", extra="X-IGNITE-Recipient: user\nX-IGNITE-Error-Reason: why\n")
+        mine, theirs = start.put("m.mime"), start.put("n.mime", box="user")
+        for place in (mine, theirs):
+            start.held(place)
+            start.spool.path(place).unlink()
+        await start.recover()
+        assert [fact["agent"] for fact in start.said("message_completed")] == ["leader"]
+        (dead,) = start.said("message_dead")
+        assert (dead["agent"], dead["reason"]) == ("user", "why")
+
+
+async def test_what_the_log_has_told_is_not_told_again(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        start.held(place)
+        message = start.message(place)
+        log = SessionLog.open(tmp_path / "logs", started_at=time.time())
+        about: dict[str, object] = {"message_id": message.message_id, "agent": "leader"}
+        log.record("message_completed", about, start.clock.now().wall)
+        log.close()
+        start.spool.path(place).unlink()
+        await start.recover()
+        assert start.facts == []
+
+
+async def test_rubbish_among_the_dead_letters_does_not_stop_us(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        (tmp_path / "queue/dead_letter/rubbish.mime").write_bytes(b"\xff\x00")
+        (tmp_path / "queue/dead_letter/link.mime").symlink_to("nowhere")
+        place = start.put("m.mime")
+        start.held(place)
+        start.spool.path(place).unlink()
+        await start.recover()
+        assert start.said("message_completed")
+
+
+async def test_one_queue_that_cannot_be_served_does_not_stop_us(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        (tmp_path / "queue/aaa").mkdir()
+        (tmp_path / "queue/aaa/processed").write_text("a file")
+        (tmp_path / "queue/aaa/m.mime").write_bytes(mime())
+        start.put("m.mime", Folder.QUEUE)
+        counts = start.recovery.count(start.journal.load(0, 0), [])
+        assert counts["queued"] == 1
+        await start.recover()
+        assert start.states("leader") == [State.QUEUED]
+        assert [fact["what"] for fact in start.said("io_error")] == ["queue/aaa"]
+
+
+# --- crashes ------------------------------------------------------------------------------------------------------------
+async def test_a_crash_with_the_message_in_hand_is_counted_and_written_down(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        start.held(start.put("m.mime", box="runner"), crashes=2)
+        await start.recover()
+        (delivery,) = start.engine.desk.book
+        assert delivery.crashes == 3
+        (entry,) = start.journal.load(start.clock.now().wall, 3600).in_flight.values()
+        assert entry.crashes == 3
+
+
+async def test_a_clean_stop_counts_no_crash(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        start.held(start.put("m.mime", box="runner"), crashes=2)
+        start.journal.stop()
+        await start.recover()
+        (delivery,) = start.engine.desk.book
+        assert delivery.crashes == 2
+
+
+# --- runs ---------------------------------------------------------------------------------------------------------------
+async def test_runs_find_their_messages_however_many_there_are(tmp_path: Path) -> None:
+    """More than one turn of the pump takes: the last of them had its result thrown away."""
+    async with start_in(tmp_path) as start:
+        places = [start.put(f"m{n:04}.mime", box="runner", message_id=f"{n}.1.a@x") for n in range(EVENTS_A_TURN + 60)]
+        runs = [start.run_of(places[-1], Outcome.DONE), start.run_of(places[-2], alive=True)]
+        await start.recover(*runs)
+        done, alive = (start.engine.desk.book.of_id(run.message_id, "runner")[0] for run in runs)
+        assert done.state is State.FINISHING
+        assert alive.state is State.DELIVERED
+        assert ("runner", alive.key) in start.adopted
+        assert runs[0].path.exists()  # until the outcome is committed
+
+
+async def test_a_finished_run_of_nobody_is_thrown_away_and_a_living_one_seen_through(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        ended, living = start.put("a.mime", box="runner"), start.put("b.mime", box="runner", message_id="2.2.b@x")
+        runs = [start.run_of(ended, Outcome.DONE), start.run_of(living, alive=True)]
+        for place in (ended, living):
+            start.spool.path(place).unlink()
+        await start.recover(*runs)
+        assert not runs[0].path.exists()
+        assert runs[1].path.exists()
+        ((agent, key),) = start.adopted
+        assert agent == "runner"
+        assert key < 0
