@@ -266,7 +266,7 @@ def test_polling_fallback_that_skips_half_of_what_inotify_covers(tmp_path: Path)
             assert not team.types_of("half.1.a@x")
             file.write(data[-5:])
         team.fact("message_completed", message="half.1.a@x")
-        shutil.rmtree(team.root)
+        shutil.rmtree(team.root, ignore_errors=True)  # the daemon may be writing meanwhile
         team.fact("spool_lost", agent="worker")
         team.fact("message_completed", message=team.send("worker"))
 

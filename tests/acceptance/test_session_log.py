@@ -49,6 +49,8 @@ def a_day(team: Team) -> None:
     )
     asked = team.post("evaluator", sender="leader", kind="evaluation_request", body="task_id: t1\n")
     team.fact("message_told", message=asked)
+    assert team.ackd("read", asked, "--agent", "evaluator").returncode == 0
+    team.fact("message_seen", message=asked)
     team.post(
         "leader", sender="evaluator", kind="evaluation_result", body="task_id: t1\n", extra=f"In-Reply-To: <{asked}>\n"
     )

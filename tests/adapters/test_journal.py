@@ -3,6 +3,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -281,3 +282,20 @@ def test_what_must_be_the_kernels_first_goes_ahead_of_every_line(path: Path) -> 
     journal.close()
     assert sizes == [0]
     assert path.stat().st_size > 0
+
+
+def test_a_journal_that_was_removed_under_us_is_there_again_with_all_it_said(path: Path) -> None:
+    """``git clean``: the next daemon must still learn what we had in hand."""
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+    journal.flush()
+    shutil.rmtree(path.parent)
+    journal.flush()
+    assert not path.exists()  # nothing to say, nothing to do
+    journal.take_in(taken(2))
+    journal.flush()
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert path.stat().st_mode & 0o777 == 0o600
+    journal.take_in(taken(3))
+    journal.close()
+    assert list(loaded(path).in_flight.values()) == [taken(1), taken(2), taken(3)]

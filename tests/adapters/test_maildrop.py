@@ -159,6 +159,12 @@ def test_a_receipts_name_says_kind_and_time(tmp_path: Path) -> None:
     assert content["at"].endswith("Z")
 
 
+@pytest.mark.parametrize("file", ["two\nlines.mime", "caf\udce9.mime", "\x1b[2J.mime", "-rf.mime", "n" * 250 + ".mime"])
+def test_a_quarantined_file_bears_whatever_name_it_was_dropped_under(tmp_path: Path, file: str) -> None:
+    path = drop_receipt(tmp_path, ReceiptKind.PURGE, None, None, file=file)
+    assert read_receipt(path).file == file
+
+
 def test_a_quarantined_file_is_named_by_its_file(tmp_path: Path) -> None:
     path = drop_receipt(tmp_path, ReceiptKind.REQUEUE, None, None, file="x.mime")
     assert read_receipt(path) == Receipt(ReceiptKind.REQUEUE, "", None, path.name, None, "x.mime")

@@ -416,3 +416,28 @@ def test_temporary_files_of_crashed_writers_are_swept_and_others_left(spool: Spo
     with pytest.raises(FileNotFoundError):
         spool.commit_rewrite(old)
     assert spool.read(place).data == b"x"
+
+
+# --- what is nobody's -------------------------------------------------------------------------------------------------
+def test_strangers_are_what_is_neither_a_box_nor_ours(tmp_path: Path, spool: Spool) -> None:
+    (tmp_path / "root/queue/processed").mkdir()
+    (tmp_path / "root/queue/lost.mime").touch()
+    (tmp_path / "root/queue/linked").symlink_to("leader")
+    (tmp_path / "root/queue/.hidden").touch()
+    assert sorted(spool.strangers()) == ["linked", "lost.mime", "processed"]
+
+
+def test_without_the_directory_there_are_no_dead_letters(tmp_path: Path, spool: Spool) -> None:
+    (tmp_path / "root/queue/dead_letter").rmdir()
+    assert list(spool.dead_letters()) == []
+
+
+def test_a_receipt_settles_like_any_file(spool: Spool) -> None:
+    path = spool.receipt_path("done_1.json")
+    path.touch()
+    now = time.time()
+    assert not spool.receipt_settled("done_1.json", now, 60)
+    os.utime(path, (now - 100, now - 100))
+    assert spool.receipt_settled("done_1.json", now, 60)
+    with path.open("a"):
+        assert not spool.receipt_settled("done_1.json", now, 60)
