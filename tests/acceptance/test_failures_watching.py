@@ -254,7 +254,7 @@ def test_polling_fallback_that_skips_half_of_what_inotify_covers(tmp_path: Path)
         lost = team.send("reader")
         team.fact("message_told", message=lost)
         shutil.rmtree(team.root / "queue/reader")
-        (team.root / "queue/reader/processed").mkdir(parents=True)
+        (team.root / "queue/reader/processed").mkdir(parents=True, exist_ok=True)
         assert len(team.fact("spool_lost", agent="reader")["files"]) == 1
         team.fact("message_withdrawn", message=lost)
         team.fact("message_told", message=team.send("reader"))

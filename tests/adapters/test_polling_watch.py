@@ -10,13 +10,13 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 import pytest
-from tests.adapters.listening import DEADLINE_S, listening_to
 
 from ackd import syscalls
 from ackd.adapters import polling_watch
 from ackd.adapters.polling_watch import PollingWatcher
 from ackd.core.message import Folder, Place
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady
+from tests.adapters.listening import DEADLINE_S, listening_to
 
 if TYPE_CHECKING:
     from pathlib import Path

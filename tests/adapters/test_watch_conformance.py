@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.lowlevel
 import pytest
-from tests.adapters.listening import DEADLINE_S, BeatingWatcher, Heard, listening_to
 
 from ackd.adapters.inotify_watch import InotifyWatcher, tree
 from ackd.adapters.polling_watch import PollingWatcher
 from ackd.core.message import Folder, Place
 from ackd.ports import BoxAppeared, BoxGone, FileReady, ReceiptReady, WatchFailed
+from tests.adapters.listening import DEADLINE_S, BeatingWatcher, Heard, listening_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,10 +11,10 @@ import textwrap
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.listening import Heard
 
 from ackd.adapters.inotify_watch import InotifyWatcher, limits
 from ackd.ports import WatchFailed
+from tests.adapters.listening import Heard
 
 if TYPE_CHECKING:
     from pathlib import Path

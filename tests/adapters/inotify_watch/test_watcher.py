@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
-from tests.adapters.inotify_watch.bench import hint
-from tests.adapters.listening import DEADLINE_S, listening_to
 
 from ackd.adapters.inotify_watch import InotifyWatcher, tree
+from tests.adapters.inotify_watch.bench import hint
+from tests.adapters.listening import DEADLINE_S, listening_to
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.adapters.inotify_watch.bench import can_overflow, hint, overflow
-from tests.adapters.listening import listening_to
-
 from ackd.adapters.inotify_watch import InotifyWatcher, tree
 from ackd.ports import BoxAppeared, BoxGone
+from tests.adapters.inotify_watch.bench import can_overflow, hint, overflow
+from tests.adapters.listening import listening_to
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,9 +6,8 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from tests.adapters.session_log.bench import AT, STEM, put
-
 from ackd.adapters.session_log import SessionLog, session_files
+from tests.adapters.session_log.bench import AT, STEM, put
 
 if TYPE_CHECKING:
     from pathlib import Path

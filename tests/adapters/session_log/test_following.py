@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from tests.adapters.session_log.bench import AT, STEM, fact, fill, put
-
 from ackd.adapters.session_log import Follower, SessionLog, follow
+from tests.adapters.session_log.bench import AT, STEM, fact, fill, put
 
 if TYPE_CHECKING:
     from pathlib import Path

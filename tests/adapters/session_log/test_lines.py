@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.adapters.session_log.bench import AT, written
 
 from ackd.adapters.session_log import SessionLog, parse_line
 from ackd.adapters.session_log.lines import encode_line
+from tests.adapters.session_log.bench import AT, written
 
 
 def test_a_line_has_the_contracts_keys_in_their_order(logs: Path) -> None:

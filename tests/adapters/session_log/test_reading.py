@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import orjson
 import pytest
-from tests.adapters.session_log.bench import fact, put
 
 from ackd.adapters.session_log import Line, end_of_lines, iter_logs, parse_line, read_lines, reading
+from tests.adapters.session_log.bench import fact, put
 
 if TYPE_CHECKING:
     from pathlib import Path

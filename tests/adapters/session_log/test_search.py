@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.session_log.bench import fact, put
 
 from ackd.adapters.session_log import choose_id, find_message_lines, matching_ids, reading
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
+from tests.adapters.session_log.bench import fact, put
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,9 +10,9 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.adapters.session_log.bench import AT, STEM, fill, written
 
 from ackd.adapters.session_log import SessionLog, iter_logs, read_lines, session_files, writer
+from tests.adapters.session_log.bench import AT, STEM, fill, written
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

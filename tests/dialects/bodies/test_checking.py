@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.dialects.bodies.bench import BREAKAGES, EXAMPLES, Step, changed, shown, type_of
 
 from ackd.core.message import KNOWN_TYPES
 from ackd.dialects import bodies, body_shapes, yaml_body
+from tests.dialects.bodies.bench import BREAKAGES, EXAMPLES, Step, changed, shown, type_of
 
 
 @pytest.mark.parametrize(("stem", "at"), BREAKAGES, ids=lambda part: part if isinstance(part, str) else shown(part))

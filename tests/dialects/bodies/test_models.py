@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.dialects.bodies.bench import BREAKAGES, DROPPED, EXAMPLES, Step, changed, shown, type_of
 
 from ackd.dialects import bodies, body_shapes, yaml_body
+from tests.dialects.bodies.bench import BREAKAGES, DROPPED, EXAMPLES, Step, changed, shown, type_of
 
 WRONG: tuple[Any, ...] = (DROPPED, None, "", "other", 7, -7, 101, 2.5, -0.5, True, [], [None], ["x"], {}, {"x": 1})
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.frontends.facts.bench import ANSI, ID, about, line
 
 from ackd.frontends.facts import cells, colour_wanted, cut, render
 from ackd.frontends.facts.drawing import LOOKS
 from ackd.frontends.facts.harmless import is_harmless
 from ackd.frontends.facts.wording import WORDS
+from tests.frontends.facts.bench import ANSI, ID, about, line
 
 
 def test_progress_without_colour_is_the_seeds_format_and_nothing_else() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from tests.frontends.facts.bench import ID
 
 from ackd.frontends.facts import duration, short_id, visible
+from tests.frontends.facts.bench import ID
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.frontends.facts.bench import about, line
 
 from ackd.frontends.facts import render
 from ackd.frontends.facts.drawing import LOOKS
 from ackd.frontends.facts.wording import WORDS
+from tests.frontends.facts.bench import about, line
 
 GOLDEN = [
     ("session_start", {"version": "0.1.0", "pid": 42, "root": ".ackd", "config_hash": "ab", "recovered": {"queued": 2, "dead": 0}}, "daemon      ackd 0.1.0 started, pid 42, on .ackd; found again: 2 queued"),

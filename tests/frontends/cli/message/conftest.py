@@ -4,6 +4,7 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.frontends.cli.message.bench import PLAIN
 
 if TYPE_CHECKING:

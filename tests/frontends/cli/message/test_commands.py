@@ -10,10 +10,10 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.frontends.cli.message.bench import CORPUS, MINIMAL, PLAIN, fails, parsed, run
 
 from ackd.core.message import KNOWN_TYPES
 from ackd.dialects import ignite
+from tests.frontends.cli.message.bench import CORPUS, MINIMAL, PLAIN, fails, parsed, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -8,9 +8,9 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.frontends.cli.message.bench import CORPUS, MINIMAL, PLAIN, fails, parsed, run
 
 from ackd.dialects import ignite
+from tests.frontends.cli.message.bench import CORPUS, MINIMAL, PLAIN, fails, parsed, run
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+
 from tests.frontends.cli.message.bench import CORPUS, PLAIN, fails, parsed, run
 
 if TYPE_CHECKING:

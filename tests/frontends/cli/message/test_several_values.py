@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.frontends.cli.message.bench import parsed, run
 
 from ackd.dialects import ignite
+from tests.frontends.cli.message.bench import parsed, run
 
 if TYPE_CHECKING:
     from pathlib import Path
