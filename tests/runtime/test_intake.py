@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import random
 import shutil
 import time
 from typing import TYPE_CHECKING, Any
@@ -13,107 +10,16 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from ackd.adapters.clock import SystemClock
-from ackd.adapters.spool import Spool
 from ackd.core import events
-from ackd.core.engine import Engine
 from ackd.core.errors import BadName
-from ackd.core.message import Folder, Place, Receipt, ReceiptKind
-from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
-from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost, ReceiptReady
+from ackd.core.message import Folder, Place
+from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost
 from ackd.runtime import intake as intake_module
-from ackd.runtime.intake import Intake
 from tests.acceptance.teams import mime
+from tests.runtime.desks import SETTLE_S, desk_in
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
-
-SETTLE_S = 0.05
-INBOX = AgentPolicy(max_in_flight=UNLIMITED, reminds=True)
-
-
-class Desk:
-    """An intake, the engine whose book it looks into, and what it posted and recorded."""
-
-    def __init__(self, root: Path) -> None:
-        self.clock = SystemClock()
-        self.spool = Spool(root, max_message_bytes=100_000, durable=False)
-        self.spool.ensure_layout()
-        self.engine = Engine(EnginePolicy(), random.Random(1))
-        self.posted: list[events.Event] = []
-        self.facts: list[tuple[str, dict[str, object]]] = []
-        self.operated: list[Receipt] = []
-        self.intake: Intake
-        for name in ("user", "leader"):
-            self.join(name)
-
-    def join(self, name: str) -> str:
-        if name not in self.engine.desk.book.agents:
-            self.handle(events.AgentJoined(name, INBOX, "inbox"))
-        return name
-
-    def handle(self, event: events.Event) -> None:
-        self.engine.handle(event, self.clock.now())
-
-    def record(self, type_: str, data: dict[str, object]) -> None:
-        self.facts.append((type_, data))
-
-    def of(self, *types: type[events.Event]) -> list[Any]:
-        return [event for event in self.posted if isinstance(event, types)]
-
-    def said(self, type_: str) -> list[dict[str, object]]:
-        return [data for name, data in self.facts if name == type_]
-
-    def put(self, name: str = "m.mime", data: bytes | None = None, folder: Folder = Folder.QUEUE) -> Place:
-        place = Place("leader", folder, name)
-        self.spool.path(place).write_bytes(mime() if data is None else data)
-        return place
-
-    def waiting(self, place: Place) -> None:
-        """The engine knows of it, and its agent does not take it yet."""
-        self.handle(events.AgentPaused("leader"))
-        event = self.intake.look(place)
-        assert isinstance(event, events.Arrived)
-        self.handle(event)
-
-    def told(self, name: str = "m.mime", data: bytes | None = None) -> Place:
-        """In processed/, in its agent's hands."""
-        event = self.intake.look(self.put(name, data))
-        assert isinstance(event, events.Arrived)
-        self.handle(event)
-        key = self.engine.desk.book.of_id(event.message.message_id, "leader")[-1].key
-        moved = self.spool.move(event.place, Folder.PROCESSED)
-        self.handle(events.Claimed(key, moved))
-        self.handle(events.Told(key, "told"))
-        return moved
-
-    async def until(self, holds: Callable[[], object]) -> None:
-        with anyio.fail_after(10):
-            while not holds():  # noqa: ASYNC110 - a look at the disk, no event
-                await anyio.sleep(0.005)
-
-
-@contextlib.asynccontextmanager
-async def desk_in(root: Path) -> AsyncIterator[Desk]:
-    desk = Desk(root)
-    async with anyio.create_task_group() as tasks:
-        desk.intake = Intake(
-            desk.spool,
-            desk.engine.desk.book,
-            desk.clock,
-            desk.posted.append,
-            tasks,
-            SETTLE_S,
-            frozenset(),
-            desk.join,
-            lambda name: name if name in desk.engine.desk.book.agents else None,
-            desk.record,
-            desk.operated.append,
-        )
-        assert desk.intake.meet_box("leader")
-        yield desk
-        tasks.cancel_scope.cancel()
 
 
 # --- arrivals ---------------------------------------------------------------------------------------------------------
@@ -372,106 +278,6 @@ async def test_strangers_are_said_once(tmp_path: Path) -> None:
             "lost.mime",
             "processed",
         ]
-
-
-# --- receipts -----------------------------------------------------------------------------------------------------------
-def receipt(desk: Desk, name: str = "done_1.json", **changes: object) -> str:
-    content = {"kind": "done", "message_id": "1.1.a@x", "agent": "leader", **changes}
-    desk.spool.receipt_path(name).write_text(json.dumps(content))
-    return name
-
-
-async def test_a_receipt_is_posted(tmp_path: Path) -> None:
-    async with desk_in(tmp_path) as desk:
-        desk.intake.hint(ReceiptReady(receipt(desk)))
-        (came,) = desk.of(events.ReceiptCame)
-        assert came.receipt == Receipt(ReceiptKind.DONE, "1.1.a@x", "leader", "done_1.json")
-
-
-@pytest.mark.parametrize("kind", ["requeue", "purge"])
-async def test_an_operators_receipt_is_operated(tmp_path: Path, kind: str) -> None:
-    async with desk_in(tmp_path) as desk:
-        desk.intake.hint(ReceiptReady(receipt(desk, kind=kind, agent=None)))
-        assert [one.kind.value for one in desk.operated] == [kind]
-        assert desk.posted == []
-
-
-async def test_a_bad_receipt_is_put_away_once_nobody_writes_to_it(tmp_path: Path) -> None:
-    async with desk_in(tmp_path) as desk:
-        path = desk.spool.receipt_path("done_1.json")
-        with path.open("w") as file:
-            file.write('{"kind": "do')
-            file.flush()
-            desk.intake.hint(ReceiptReady(path.name))
-            await anyio.sleep(3 * SETTLE_S)
-            assert path.exists()
-        await desk.until(lambda: desk.said("message_rejected"))
-        assert not path.exists()
-        assert (tmp_path / "queue/corrupt/done_1.json").read_text() == '{"kind": "do'
-
-
-async def test_a_receipt_that_was_half_written_is_heard_when_it_is_whole(tmp_path: Path) -> None:
-    async with desk_in(tmp_path) as desk:
-        path = desk.spool.receipt_path("done_1.json")
-        whole = json.dumps({"kind": "done", "message_id": "1.1.a@x", "agent": "leader"})
-        with path.open("w") as file:
-            file.write(whole[:10])
-            file.flush()
-            for _ in range(2):
-                desk.intake.hint(ReceiptReady(path.name))
-            file.write(whole[10:])
-        await desk.until(lambda: desk.of(events.ReceiptCame))
-        await anyio.sleep(2 * SETTLE_S)
-        assert len(desk.posted) == 1
-
-
-async def test_without_a_dead_letter_directory_receipts_are_heard_all_the_same(tmp_path: Path) -> None:
-    async with desk_in(tmp_path) as desk:
-        (tmp_path / "queue/dead_letter").rmdir()
-        desk.intake.hint(ReceiptReady(receipt(desk)))
-        assert len(desk.of(events.ReceiptCame)) == 1
-
-
-async def test_a_receipt_that_cannot_be_acted_on_is_said_and_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with desk_in(tmp_path) as desk:
-
-        def broken() -> Any:
-            raise PermissionError(13, "Permission denied")
-
-        monkeypatch.setattr(desk.spool, "dead_letters", broken)
-        desk.intake.hint(ReceiptReady(receipt(desk)))
-        assert desk.posted == []
-        assert desk.said("io_error")
-        assert desk.spool.receipt_path("done_1.json").exists()
-
-
-# --- dead letters -------------------------------------------------------------------------------------------------------
-def bury(desk: Desk, name: str, *, to: str = "leader", message_id: str = "1.1.a@x", extra: str = "") -> None:
-    text = mime(to=to, message_id=message_id, extra=f"{extra}X-IGNITE-Recipient: {to}\n")
-    desk.spool.path(Place(to, Folder.DEAD, name)).write_bytes(text)
-
-
-async def test_a_late_done_finds_its_dead_letter(tmp_path: Path) -> None:
-    async with desk_in(tmp_path) as desk:
-        bury(desk, "x.mime", extra="In-Reply-To: <0.0.z@x>\n")
-        found = desk.intake.dig_up(Receipt(ReceiptKind.DONE, "1.1.a@x", "leader", "r"))
-        assert found == ("1.1.a@x", "leader")
-        (arrived,) = desk.of(events.Arrived)
-        assert arrived.place == Place("leader", Folder.DEAD, "x.mime")
-        assert desk.intake.dig_up(Receipt(ReceiptKind.DONE, "0.0.z@x", "leader", "r")) is None
-        assert desk.intake.dig_up(Receipt(ReceiptKind.DONE, "1.1.a@x", "user", "r")) is None
-
-
-@pytest.mark.parametrize("wanted", ["a.mime", "b.mime", "c.mime"])
-async def test_a_dead_letter_that_is_named_is_the_one_that_is_meant(tmp_path: Path, wanted: str) -> None:
-    async with desk_in(tmp_path) as desk:
-        for name, to in (("a.mime", "leader"), ("b.mime", "user"), ("c.mime", "leader")):
-            bury(desk, name, to=to)
-        desk.intake.dig_up(Receipt(ReceiptKind.REQUEUE, "1.1.a@x", None, "r", file=wanted))
-        (arrived,) = desk.of(events.Arrived)
-        assert arrived.place.name == wanted
 
 
 async def test_a_name_that_cannot_be_an_agents_makes_no_box(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,6 +23,7 @@ from ackd.core.message import Folder, Place
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
 from ackd.dialects import ignite
 from ackd.runtime.intake import Intake
+from ackd.runtime.letterbox import Letterbox
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
 from ackd.runtime.recovery import Recovery
 from tests.acceptance.teams import mime
@@ -108,10 +109,9 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
 
     async with anyio.create_task_group() as tasks:
         agents = start.engine.desk.book.agents
-        intake = Intake(
-            start.spool, start.engine.desk.book, start.clock, start.pump.post, tasks, 0.05, frozenset(),
-            lambda box: box, lambda name: name if name in agents else None, record, lambda _receipt: None,
-        )  # fmt: skip
+        common = (start.spool, start.engine.desk.book, start.clock, start.pump.post, tasks, 0.05, frozenset[str]())
+        letterbox = Letterbox(*common, lambda name: name if name in agents else None, record, lambda _receipt: None)
+        intake = Intake(*common, lambda box: box, record, letterbox)
         start.recovery = Recovery(
             start.spool, start.engine, start.pump, intake, start.journal, start.clock, root / "logs", record,
             lambda agent, key, _run: start.adopted.append((agent, key)),

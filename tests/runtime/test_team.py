@@ -20,8 +20,7 @@ from ackd.site import find_site
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ackd.core.message import Draft, Place
-    from ackd.handlers import Mail
+    from ackd.core.message import Draft
 
 CONFIG = """
 [agents.ignitian-1]
@@ -43,11 +42,8 @@ async def assemble(place: Path, posted: list[Event], *names: str) -> Team:
     async def send(draft: Draft) -> None:
         raise AssertionError(draft)
 
-    def read(where: Place) -> Mail:
-        raise AssertionError(where)
-
     async with anyio.create_task_group() as tasks:
-        team = Team(load_site(site), site, spool, tasks, posted.append, lambda *_: None, read, send, dict)
+        team = Team(load_site(site), site, spool, tasks, posted.append, lambda *_: None, send, dict)
         for name in names:
             team.join(name)
     return team

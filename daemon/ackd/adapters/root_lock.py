@@ -37,6 +37,14 @@ class RootLock:
         """False once released, or when the file was removed or replaced: then another daemon may start beside us."""
         return self._fd >= 0 and _is_same_file(self._fd, self.path)
 
+    def keep(self) -> None:
+        """Take it anew if the file was removed or replaced; ``RootHeld`` if another process was quicker."""
+        if self.still_ours():
+            return
+        anew = _take(self.path.parent)
+        self.release()
+        self._fd = anew
+
     def release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
@@ -45,6 +53,10 @@ class RootLock:
 
 def hold(run_dir: Path) -> RootLock:
     """The lock of this root, or ``RootHeld``. Makes ``run_dir`` if it is missing."""
+    return RootLock(run_dir / LOCK_NAME, _take(run_dir))
+
+
+def _take(run_dir: Path) -> int:
     _make_private(run_dir)
     path = run_dir / LOCK_NAME
     deadline = time.monotonic() + PATIENCE_S
@@ -53,7 +65,7 @@ def hold(run_dir: Path) -> RootLock:
         try:
             if _locked(fd, fcntl.LOCK_EX) and _is_same_file(fd, path):
                 _write_holder(fd)
-                return RootLock(path, os.dup(fd))
+                return os.dup(fd)
         finally:
             os.close(fd)  # the duplicate keeps the lock: a flock belongs to the open file, not to a descriptor
         if time.monotonic() >= deadline:

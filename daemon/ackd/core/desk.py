@@ -15,7 +15,7 @@ from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
 from ackd.core.events import Now
 from ackd.core.loops import Loops
-from ackd.core.message import identity
+from ackd.core.message import Folder, identity
 
 if TYPE_CHECKING:
     import random
@@ -49,6 +49,13 @@ class Totals:
     withdrawn: int = 0
     rejected: int = 0
     duplicates: int = 0
+
+    def purged(self, folder: Folder) -> None:
+        """A person removed a dead letter or a quarantined file for good, or took the latter back."""
+        if folder is Folder.DEAD:
+            self.dead = max(0, self.dead - 1)
+        else:
+            self.rejected = max(0, self.rejected - 1)
 
 
 @dataclass

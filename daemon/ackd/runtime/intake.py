@@ -14,11 +14,10 @@ import anyio
 import anyio.lowlevel
 
 from ackd import ports
-from ackd.adapters import maildrop
 from ackd.core import events
 from ackd.core.delivery import MOVING, State
-from ackd.core.errors import BadMessage, BadName, BadReceipt
-from ackd.core.message import Folder, Place, ReceiptKind, Rejection
+from ackd.core.errors import BadMessage, BadName
+from ackd.core.message import Folder, Place
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
@@ -28,8 +27,9 @@ if TYPE_CHECKING:
 
     from ackd.adapters.spool import Spool
     from ackd.core.book import Book, Delivery
-    from ackd.core.message import Message, Receipt
+    from ackd.core.message import Message
     from ackd.ports import Clock, Hint, Post
+    from ackd.runtime.letterbox import Letterbox
     from ackd.syscalls import Birth
 
 SUFFIX: Final = ".mime"
@@ -37,7 +37,6 @@ SUFFIX: Final = ".mime"
 STRAY_AFTER_S: Final = 60.0
 #: Files looked at between two breaths of the loop.
 SLICE: Final = 64
-_OPERATOR: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
 
 
 @dataclass
@@ -51,17 +50,14 @@ class Intake:
     extra_types: frozenset[str]
     #: The agent a queue directory belongs to; makes it known if it is new.
     agent_of: Callable[[str], str]
-    #: The agent of that name, or None: names in receipts and headers make nobody known.
-    called: Callable[[str], str | None]
     record: Callable[[str, dict[str, object]], None]
-    operate: Callable[[Receipt], None]
+    letterbox: Letterbox
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
     _leaving: set[Place] = field(default_factory=set)
     #: Directories that went, as they were: the one that lies there by the time we look may be another.
     _losing: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
-    _unclosed_receipts: set[str] = field(default_factory=set)
     _strays: set[str] = field(default_factory=set)
     _unfit: dict[str, str] = field(default_factory=dict)
 
@@ -72,7 +68,7 @@ class Intake:
             case ports.FileGone(place):
                 self.left(place)
             case ports.ReceiptReady(name):
-                self.receipt(name)
+                self.letterbox.take(name)
             case ports.BoxAppeared(box):
                 if self.meet_box(box):
                     self.scan_box(box)
@@ -231,90 +227,6 @@ class Intake:
         else:
             self.post(events.Vanished(place))
 
-    # --- receipts -----------------------------------------------------------------------------------------------------
-    def receipt(self, name: str) -> None:
-        if name in self._unclosed_receipts:
-            return
-        try:
-            self._take_receipt(maildrop.read_receipt(self.spool.receipt_path(name)))
-        except FileNotFoundError:
-            return
-        except BadReceipt as bad:
-            self._doubt_receipt(name, bad)
-        except OSError as error:  # the next scan meets it again
-            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
-
-    def _take_receipt(self, receipt: Receipt) -> None:
-        if receipt.kind in _OPERATOR:
-            self.operate(receipt)
-            return
-        self.dig_up(receipt)
-        self.post(events.ReceiptCame(receipt))
-
-    def _doubt_receipt(self, name: str, bad: BadReceipt) -> None:
-        """Whoever writes in place may not be through yet: what is open, or has just changed, is read once more."""
-        if self.spool.receipt_settled(name, self.clock.now().wall, self.settle_s):
-            self._refuse_receipt(name, bad)
-        else:
-            self._unclosed_receipts.add(name)
-            self.tasks.start_soon(self._wait_for_receipt, name, name=f"settle {name}")
-
-    async def _wait_for_receipt(self, name: str) -> None:
-        try:
-            while not self.spool.receipt_settled(name, self.clock.now().wall, self.settle_s):  # noqa: ASYNC110
-                await anyio.sleep(max(self.settle_s / 4, 0.05))
-        except OSError:
-            return  # gone, or not to be looked at: the scan will say so
-        finally:
-            self._unclosed_receipts.discard(name)
-        self.receipt(name)
-
-    def _refuse_receipt(self, name: str, bad: BadReceipt) -> None:
-        at = ignite.iso_seconds(self.clock.now().wall)
-        try:
-            kept_as = self.spool.quarantine_receipt(name, Rejection.BAD_RECEIPT.value, str(bad), at)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
-            return
-        data = {"file": f"receipts/{name}", "agent": "", "code": Rejection.BAD_RECEIPT.value}
-        self.record("message_rejected", {**data, "reason": str(bad), "kept_as": kept_as})
-
-    def dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
-        """A receipt for a message the engine has let go may mean a dead letter: a late completion, or a requeue.
-
-        The message's id and agent, once the engine knows of it (or will, when it reads what was posted here).
-        """
-        agent = self.called(receipt.agent) if receipt.agent else None
-        if agent is not None and self.book.of_id(receipt.message_id, agent):
-            return receipt.message_id, agent
-        for name, head in self.spool.dead_letters():
-            # A message to several agents may have died several times: a file that is named is the one that is meant.
-            if name != receipt.file if receipt.file else receipt.message_id.encode() not in head:
-                continue
-            found = self._dead(name)
-            if found is None or (agent is not None and found[0].recipient != agent):
-                continue
-            message, place, mtime = found
-            if receipt.message_id in ("", message.message_id):
-                self.post(events.Arrived(message, place, mtime))
-                return message.message_id, message.recipient
-        return None
-
-    def _dead(self, name: str) -> tuple[Message, Place, float] | None:
-        place = Place("", Folder.DEAD, name)
-        try:
-            file = self.spool.read(place)
-            fields = dict(ignite.headers(file.data))
-            recipient = self.called(fields.get("X-IGNITE-Recipient") or fields["To"].split(",")[0].strip())
-            if recipient is None:
-                return None
-            message = ignite.decode(file.data, recipient, extra_types=self.extra_types)
-        except (OSError, BadMessage, KeyError):
-            return None
-        return message, Place(recipient, Folder.DEAD, name), file.mtime
-
     # --- the scan -----------------------------------------------------------------------------------------------------
     async def scan(self) -> None:
         """Everything there is, in slices: whatever no hint told of is found here."""
@@ -335,7 +247,7 @@ class Intake:
             await anyio.lowlevel.checkpoint()
         self._scan_strangers()
         await self._scan_missing()
-        await self._scan_receipts()
+        await self.letterbox.scan()
 
     def scan_box(self, box: str) -> None:
         try:
@@ -359,17 +271,6 @@ class Intake:
             return
         for name in names:
             self._say_stray(name, "", "no agent can have that name: nobody will look there")
-
-    async def _scan_receipts(self) -> None:
-        try:
-            names = [entry.name for entry in self.spool.scan_receipts()]
-        except OSError as error:
-            self.record("io_error", {"what": "list receipts", "error": str(error)})
-            return
-        for number, name in enumerate(names):
-            if number % SLICE == SLICE - 1:
-                await anyio.lowlevel.checkpoint()
-            self.receipt(name)
 
     async def _scan_missing(self) -> None:
         """Known files that are not there: their deletion went unheard."""

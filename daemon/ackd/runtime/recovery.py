@@ -95,8 +95,7 @@ class Recovery:
         met = await self._meet_all(_Before(in_flight, latest, clean_stop=state.clean_stop))
         self._take_runs(runs, latest)
         self._missing([e for known, e in in_flight.items() if known not in met and not self._still_there(e)])
-        for entry in list(self.spool.scan_receipts()):
-            self.intake.receipt(entry.name)
+        await self.intake.letterbox.scan()
         self.pump.post(events.RecoveryEnded())
 
     def _remember(self, state: JournalState) -> None:

@@ -17,7 +17,8 @@ from ackd.config import EndpointKind
 from ackd.core.errors import BadConfig, TheirFault
 from ackd.core.events import AgentJoined
 from ackd.core.message import MONITOR, identity
-from ackd.handlers import load_handler
+from ackd.dialects import ignite
+from ackd.handlers import Mail, load_handler
 from ackd.runtime.house import SystemHandler, queue_monitor
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ackd.adapters.spool import Spool
     from ackd.config import Agent, Config
     from ackd.core.message import Draft, Place
-    from ackd.handlers import Handler, Mail
+    from ackd.handlers import Handler
     from ackd.ports import Endpoint, Post
     from ackd.site import Site
 
@@ -43,7 +44,6 @@ class Team:
     tasks: TaskGroup
     post: Post
     record: Callable[[str, dict[str, object]], None]
-    read_mail: Callable[[Place], Mail]
     send: Callable[[Draft], Awaitable[None]]
     status: Callable[[], dict[str, object]]
     _endpoints: dict[str, Endpoint] = field(default_factory=dict)
@@ -94,7 +94,7 @@ class Team:
             return HandlerEndpoint(
                 agent=name,
                 handler=self._handler(name, table),
-                read=self.read_mail,
+                read=self._read,
                 write=self.send,
                 post=self.post,
                 tasks=self.tasks,
@@ -115,6 +115,20 @@ class Team:
             extra_env=environment(self.site),
             timeout_s=table.timeout_s,
             stop_timeout_s=self.config.daemon.stop_timeout_s,
+        )
+
+    def _read(self, place: Place) -> Mail:
+        data = self.spool.read(place).data
+        message = ignite.decode(data, self.join(place.box), extra_types=frozenset(self.config.extra_types))
+        return Mail(
+            message_id=message.message_id,
+            sender=message.sender,
+            recipient=message.recipient,
+            type=message.type,
+            priority=message.priority,
+            body_text=ignite.split(data).body.decode(),
+            thread_id=message.thread_id,
+            in_reply_to=message.in_reply_to,
         )
 
     def _handler(self, name: str, table: Agent) -> Handler:

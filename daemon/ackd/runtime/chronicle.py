@@ -1,0 +1,74 @@
+"""What is written down: facts to the session log and to the operator's eyes, what is in hand to the journal.
+
+Owns the end of a turn (``commit``): everything recorded is the kernel's before anyone outside is answered. A disk that
+refuses is heard of once, not at every turn, and what it refused is tried again at the next.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ackd.adapters.session_log import SessionLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ackd.adapters.journal import Journal
+    from ackd.ports import Clock
+
+
+@dataclass
+class Chronicle:
+    journal: Journal
+    clock: Clock
+    display: Callable[[str, dict[str, object], float], None]
+    wake: Callable[[], None]
+    log: SessionLog = field(init=False)
+    _trouble: dict[str, str] = field(default_factory=dict, init=False)
+
+    def open(self, logs_dir: Path) -> None:
+        """Not before it is clear that we can serve: an attempt that fails leaves no empty log behind."""
+        self.log = SessionLog.open(logs_dir, started_at=self.clock.now().wall)
+        self.journal.ahead = self.log.flush
+
+    def record(self, type_: str, data: dict[str, object]) -> None:
+        """One fact. What is recorded outside a turn, the next one flushes."""
+        wall = self.clock.now().wall
+        self.log.record(type_, data, wall)
+        self.display(type_, data, wall)
+        self.wake()
+
+    def commit(self) -> None:
+        """The log first: what the journal has let go of is asked about no more, so its line must be there."""
+        self.log.flush()
+        with self.reporting("journal"):
+            self.journal.flush()
+        if self.log.failing is None:
+            self._trouble.pop("session log", None)
+        elif self._is_news("session log", self.log.failing):  # what the log itself cannot tell
+            self.display("io_error", {"what": "session log", "error": str(self.log.failing)}, self.clock.now().wall)
+
+    @contextlib.contextmanager
+    def reporting(self, what: str) -> Iterator[None]:
+        """An OSError inside becomes a line, once until it works again."""
+        try:
+            yield
+        except OSError as error:
+            if self._is_news(what, error):
+                self.record("io_error", {"what": what, "error": str(error)})
+        else:
+            self._trouble.pop(what, None)
+
+    def _is_news(self, what: str, error: OSError) -> bool:
+        known, self._trouble[what] = self._trouble.get(what), str(error)
+        return known != str(error)
+
+    def close(self) -> None:
+        """The last words. On a full disk the next start takes it for a crash, and copes."""
+        with self.reporting("last words"):
+            self.journal.stop()
+            self.journal.close()
+        self.log.close()

@@ -1,0 +1,157 @@
+"""What people and agents drop into receipts/: read, matched with its message, handed on.
+
+Owns three patiences: a receipt that is still being written is read when it has settled; one whose message has not been
+met yet waits as long as a file may take to settle; one for a message that is over may mean a dead letter, which is then
+put before the engine. Requests of a person go to ``operate``. What is no receipt ends in queue/corrupt/.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.lowlevel
+
+from ackd.adapters import maildrop
+from ackd.core import events
+from ackd.core.errors import BadMessage, BadReceipt
+from ackd.core.message import Folder, Place, ReceiptKind, Rejection
+from ackd.dialects import ignite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from ackd.adapters.spool import Spool
+    from ackd.core.book import Book
+    from ackd.core.message import Message, Receipt
+    from ackd.ports import Clock, Post
+
+#: Receipts read between two breaths of the loop.
+SLICE: Final = 64
+_OPERATOR: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
+
+
+@dataclass
+class Letterbox:
+    spool: Spool
+    book: Book
+    clock: Clock
+    post: Post
+    tasks: TaskGroup
+    settle_s: float
+    extra_types: frozenset[str]
+    #: The agent of that name, or None: names in receipts and headers make nobody known.
+    called: Callable[[str], str | None]
+    record: Callable[[str, dict[str, object]], None]
+    operate: Callable[[Receipt], None]
+    _waiting: set[str] = field(default_factory=set)
+    _waited: set[str] = field(default_factory=set)
+
+    def take(self, name: str) -> None:
+        if name in self._waiting:
+            return
+        try:
+            self._match(maildrop.read_receipt(self.spool.receipt_path(name)))
+        except FileNotFoundError:
+            return
+        except BadReceipt as bad:
+            self._doubt(name, bad)
+        except OSError as error:  # the next scan meets it again
+            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
+
+    async def scan(self) -> None:
+        try:
+            names = [entry.name for entry in self.spool.scan_receipts()]
+        except OSError as error:
+            self.record("io_error", {"what": "list receipts", "error": str(error)})
+            return
+        for number, name in enumerate(names):
+            if number % SLICE == SLICE - 1:
+                await anyio.lowlevel.checkpoint()
+            self.take(name)
+
+    # --- matching -----------------------------------------------------------------------------------------------------
+    def _match(self, receipt: Receipt) -> None:
+        if receipt.kind in _OPERATOR:
+            self.operate(receipt)
+        elif self.dig_up(receipt) is not None or receipt.name in self._waited:
+            self._waited.discard(receipt.name)
+            self.post(events.ReceiptCame(receipt))
+        else:
+            self._waiting.add(receipt.name)
+            self.tasks.start_soon(self._hear_later, receipt.name, name=f"receipt {receipt.name}")
+
+    async def _hear_later(self, name: str) -> None:
+        """Quicker than its message, which may have been written in place and not be read yet; or for none at all."""
+        await anyio.sleep(2 * self.settle_s)
+        self._waiting.discard(name)
+        self._waited.add(name)
+        self.take(name)
+
+    def dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
+        """A receipt for a message the engine has let go may mean a dead letter: a late completion, or a requeue.
+
+        The message's id and agent, once the engine knows of it (or will, when it reads what was posted here).
+        """
+        agent = self.called(receipt.agent) if receipt.agent else None
+        if agent is not None and self.book.of_id(receipt.message_id, agent):
+            return receipt.message_id, agent
+        for name, head in self.spool.dead_letters():
+            # A message to several agents may have died several times: a file that is named is the one that is meant.
+            if name != receipt.file if receipt.file else receipt.message_id.encode() not in head:
+                continue
+            found = self._dead(name)
+            if found is None or (agent is not None and found[0].recipient != agent):
+                continue
+            message, place, mtime = found
+            if receipt.message_id in ("", message.message_id):
+                self.post(events.Arrived(message, place, mtime))
+                return message.message_id, message.recipient
+        return None
+
+    def _dead(self, name: str) -> tuple[Message, Place, float] | None:
+        place = Place("", Folder.DEAD, name)
+        try:
+            file = self.spool.read(place)
+            fields = dict(ignite.headers(file.data))
+            recipient = self.called(fields.get("X-IGNITE-Recipient") or fields["To"].split(",")[0].strip())
+            if recipient is None:
+                return None
+            message = ignite.decode(file.data, recipient, extra_types=self.extra_types)
+        except (OSError, BadMessage, KeyError):
+            return None
+        return message, Place(recipient, Folder.DEAD, name), file.mtime
+
+    # --- what is none -------------------------------------------------------------------------------------------------
+    def _doubt(self, name: str, bad: BadReceipt) -> None:
+        """Whoever writes in place may not be through yet: what is open, or has just changed, is read once more."""
+        if self.spool.receipt_settled(name, self.clock.now().wall, self.settle_s):
+            self._refuse(name, bad)
+        else:
+            self._waiting.add(name)
+            self.tasks.start_soon(self._wait_until_settled, name, name=f"settle {name}")
+
+    async def _wait_until_settled(self, name: str) -> None:
+        try:
+            while not self.spool.receipt_settled(name, self.clock.now().wall, self.settle_s):  # noqa: ASYNC110
+                await anyio.sleep(max(self.settle_s / 4, 0.05))
+        except OSError:
+            return  # gone, or not to be looked at: the scan will say so
+        finally:
+            self._waiting.discard(name)
+        self.take(name)
+
+    def _refuse(self, name: str, bad: BadReceipt) -> None:
+        at = ignite.iso_seconds(self.clock.now().wall)
+        try:
+            kept_as = self.spool.quarantine_receipt(name, Rejection.BAD_RECEIPT.value, str(bad), at)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
+            return
+        data = {"file": f"receipts/{name}", "agent": "", "code": Rejection.BAD_RECEIPT.value}
+        self.record("message_rejected", {**data, "reason": str(bad), "kept_as": kept_as})

@@ -1,0 +1,92 @@
+"""What a daemon does by itself, now and then: the scan that needs no hint, keeping its lock, sweeping, and telling the
+service manager that it lives.
+
+Owns the periods. Each task runs until cancelled; trouble with the disk is a line, never an end. A root that another
+daemon has taken is ``fail``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from ackd.core.errors import RootHeld
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackd.adapters.root_lock import RootLock
+    from ackd.adapters.spool import Spool
+    from ackd.adapters.systemd import ServiceManager
+    from ackd.config import Config
+    from ackd.ports import Clock
+    from ackd.runtime.chronicle import Chronicle
+    from ackd.runtime.intake import Intake
+    from ackd.runtime.lookout import Lookout
+    from ackd.runtime.pump import Pump
+
+#: What the archive keeps too long is swept this often, and so are crashed writers' temporary files.
+SWEEP_EVERY_S: Final = 3600.0
+TEMP_AGE_S: Final = 3600.0
+#: A watcher that has not come round for this long, and for three of its own periods, is taken for dead.
+WATCHER_PATIENCE_S: Final = 20.0
+
+
+@dataclass
+class Upkeep:
+    config: Config
+    spool: Spool
+    lock: RootLock
+    clock: Clock
+    chronicle: Chronicle
+    intake: Intake
+    fail: Callable[[str], None]
+
+    async def reconcile(self) -> None:
+        while True:
+            await anyio.sleep(self.config.watch.reconcile_interval_s)
+            self._keep_lock()
+            with self.chronicle.reporting("scan"):
+                await self.intake.scan()
+
+    def _keep_lock(self) -> None:
+        """Removed with the rest (``git clean``) it is taken anew; if another daemon was quicker, the root is theirs."""
+        try:
+            with self.chronicle.reporting("run/ackd.lock"):
+                self.lock.keep()
+        except RootHeld as held:
+            self.fail(f"run/ackd.lock was removed or replaced: {held}")
+
+    async def sweep(self) -> None:
+        while True:
+            now = self.clock.now().wall
+            with self.chronicle.reporting("sweep"):
+                today = datetime.fromtimestamp(now, UTC).date()
+                await anyio.to_thread.run_sync(self.spool.archive_sweep, self.config.archive_days, today)
+                await anyio.to_thread.run_sync(self.spool.sweep_temps, TEMP_AGE_S, now)
+                await self._compact_journal(now)
+            await anyio.sleep(SWEEP_EVERY_S)
+
+    async def _compact_journal(self, now: float) -> None:
+        journal = self.chronicle.journal
+        if journal.too_large:
+            window_s = self.config.delivery.dedup_window_s
+            journal.finish_compaction(await anyio.to_thread.run_sync(journal.prepare_compaction, now, window_s))
+
+    async def watchdog(self, service: ServiceManager, pump: Pump, lookout: Lookout) -> None:
+        """Fed only while the watcher lives and the pump comes round: a daemon that is stuck must be restarted."""
+        assert service.watchdog_s is not None
+        turns, beats, beaten_at = -1, -1, anyio.current_time()
+        patience_s = max(WATCHER_PATIENCE_S, 3 * self.config.watch.poll_interval_s)
+        while True:
+            pump.wake()
+            await anyio.sleep(service.watchdog_s / 3)
+            if lookout.beats != beats:
+                beats, beaten_at = lookout.beats, anyio.current_time()
+            if pump.turns != turns and anyio.current_time() - beaten_at < patience_s:
+                service.alive()
+            turns = pump.turns

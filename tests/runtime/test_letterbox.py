@@ -1,0 +1,136 @@
+"""Receipts: which are heard, when, and what becomes of those that are none."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from ackd.core import events
+from ackd.core.message import Folder, Place, Receipt, ReceiptKind
+from tests.acceptance.teams import mime
+from tests.runtime.desks import SETTLE_S, Desk, desk_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+# --- receipts -----------------------------------------------------------------------------------------------------------
+def receipt(desk: Desk, name: str = "done_1.json", **changes: object) -> str:
+    content = {"kind": "done", "message_id": "1.1.a@x", "agent": "leader", **changes}
+    desk.spool.receipt_path(name).write_text(json.dumps(content))
+    return name
+
+
+async def test_a_receipt_is_posted_once_its_message_is_known(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.waiting(desk.put(data=mime(message_id="1.1.a@x")))
+        desk.letterbox.take(receipt(desk))
+        (came,) = desk.of(events.ReceiptCame)
+        assert came.receipt == Receipt(ReceiptKind.DONE, "1.1.a@x", "leader", "done_1.json")
+
+
+async def test_a_receipt_that_is_quicker_than_its_message_waits_for_it(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.letterbox.take(receipt(desk))
+        desk.letterbox.take("done_1.json")
+        assert desk.posted == []
+        desk.waiting(desk.put(data=mime(message_id="1.1.a@x")))
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+        await anyio.sleep(3 * SETTLE_S)
+        assert len(desk.posted) == 1
+
+
+async def test_a_receipt_for_no_message_is_handed_on_all_the_same(tmp_path: Path) -> None:
+    """The engine says that it means nothing, and lets its file go."""
+    async with desk_in(tmp_path) as desk:
+        desk.letterbox.take(receipt(desk))
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+
+
+@pytest.mark.parametrize("kind", ["requeue", "purge"])
+async def test_an_operators_receipt_is_operated(tmp_path: Path, kind: str) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.letterbox.take(receipt(desk, kind=kind, agent=None))
+        assert [one.kind.value for one in desk.operated] == [kind]
+        assert desk.posted == []
+
+
+async def test_a_bad_receipt_is_put_away_once_nobody_writes_to_it(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        path = desk.spool.receipt_path("done_1.json")
+        with path.open("w") as file:
+            file.write('{"kind": "do')
+            file.flush()
+            desk.letterbox.take(path.name)
+            await anyio.sleep(3 * SETTLE_S)
+            assert path.exists()
+        await desk.until(lambda: desk.said("message_rejected"))
+        assert not path.exists()
+        assert (tmp_path / "queue/corrupt/done_1.json").read_text() == '{"kind": "do'
+
+
+async def test_a_receipt_that_was_half_written_is_heard_when_it_is_whole(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        path = desk.spool.receipt_path("done_1.json")
+        whole = json.dumps({"kind": "done", "message_id": "1.1.a@x", "agent": "leader"})
+        with path.open("w") as file:
+            file.write(whole[:10])
+            file.flush()
+            for _ in range(2):
+                desk.letterbox.take(path.name)
+            file.write(whole[10:])
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+        await anyio.sleep(2 * SETTLE_S)
+        assert len(desk.posted) == 1
+
+
+async def test_without_a_dead_letter_directory_receipts_are_heard_all_the_same(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        (tmp_path / "queue/dead_letter").rmdir()
+        desk.letterbox.take(receipt(desk))
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+
+
+async def test_a_receipt_that_cannot_be_acted_on_is_said_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_in(tmp_path) as desk:
+
+        def broken() -> Any:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(desk.spool, "dead_letters", broken)
+        desk.letterbox.take(receipt(desk))
+        assert desk.posted == []
+        assert desk.said("io_error")
+        assert desk.spool.receipt_path("done_1.json").exists()
+
+
+# --- dead letters -------------------------------------------------------------------------------------------------------
+def bury(desk: Desk, name: str, *, to: str = "leader", message_id: str = "1.1.a@x", extra: str = "") -> None:
+    text = mime(to=to, message_id=message_id, extra=f"{extra}X-IGNITE-Recipient: {to}\n")
+    desk.spool.path(Place(to, Folder.DEAD, name)).write_bytes(text)
+
+
+async def test_a_late_done_finds_its_dead_letter(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        bury(desk, "x.mime", extra="In-Reply-To: <0.0.z@x>\n")
+        found = desk.letterbox.dig_up(Receipt(ReceiptKind.DONE, "1.1.a@x", "leader", "r"))
+        assert found == ("1.1.a@x", "leader")
+        (arrived,) = desk.of(events.Arrived)
+        assert arrived.place == Place("leader", Folder.DEAD, "x.mime")
+        assert desk.letterbox.dig_up(Receipt(ReceiptKind.DONE, "0.0.z@x", "leader", "r")) is None
+        assert desk.letterbox.dig_up(Receipt(ReceiptKind.DONE, "1.1.a@x", "user", "r")) is None
+
+
+@pytest.mark.parametrize("wanted", ["a.mime", "b.mime", "c.mime"])
+async def test_a_dead_letter_that_is_named_is_the_one_that_is_meant(tmp_path: Path, wanted: str) -> None:
+    async with desk_in(tmp_path) as desk:
+        for name, to in (("a.mime", "leader"), ("b.mime", "user"), ("c.mime", "leader")):
+            bury(desk, name, to=to)
+        desk.letterbox.dig_up(Receipt(ReceiptKind.REQUEUE, "1.1.a@x", None, "r", file=wanted))
+        (arrived,) = desk.of(events.Arrived)
+        assert arrived.place.name == wanted
