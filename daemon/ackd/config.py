@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 MONTH_S: Final = 31 * 86_400
-#: How many rungs the ladders of DESIGN 3 have after the first telling.
+#: How many rungs a ladder has after the first telling: nudge, interrupt, reset.
 LADDER_RUNGS: Final = 3
 
 Seconds = Annotated[float, Field(gt=0, le=MONTH_S, allow_inf_nan=False)]

@@ -37,6 +37,7 @@ class Desk:
         self.posted: list[events.Event] = []
         self.facts: list[tuple[str, dict[str, object]]] = []
         self.operated: list[Receipt] = []
+        self.alarms: list[str] = []
         self.intake: Intake
         self.letterbox: Letterbox
         for name in ("user", "leader"):
@@ -115,6 +116,7 @@ async def desk_in(root: Path) -> AsyncIterator[Desk]:
             desk.join,
             desk.record,
             desk.letterbox,
+            lambda: desk.alarms.append("a box is gone"),
         )
         assert desk.intake.meet_box("leader")
         yield desk

@@ -195,6 +195,7 @@ async def test_the_whole_root_removed_is_made_again(tmp_path: Path) -> None:
     async with desk_in(tmp_path / "root") as desk:
         shutil.rmtree(tmp_path / "root")
         await desk.intake.scan()
+        assert desk.alarms == ["a box is gone"]  # at once: the lock may be gone, too
         await desk.until(lambda: (tmp_path / "root/receipts").is_dir() and desk.of(events.SpoolLost))
         assert (tmp_path / "root/queue/leader/processed").is_dir()
 
@@ -274,9 +275,9 @@ async def test_strangers_are_said_once(tmp_path: Path) -> None:
         await desk.intake.scan()
         await desk.intake.scan()
         assert sorted(str(fact["file"]) for fact in desk.said("stray_file")) == [
-            "leader/notes.yaml",
-            "lost.mime",
-            "processed",
+            "queue/leader/notes.yaml",
+            "queue/lost.mime",
+            "queue/processed",
         ]
 
 

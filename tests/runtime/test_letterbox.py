@@ -43,6 +43,16 @@ async def test_a_receipt_that_is_quicker_than_its_message_waits_for_it(tmp_path:
         assert len(desk.posted) == 1
 
 
+async def test_a_receipt_waits_as_long_as_its_messages_writer_is_at_it(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        place = desk.put(data=mime(message_id="1.1.a@x"))
+        desk.letterbox.take(receipt(desk))
+        await anyio.sleep(6 * SETTLE_S)
+        assert desk.posted == []
+        desk.waiting(place)
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+
+
 async def test_a_receipt_for_no_message_is_handed_on_all_the_same(tmp_path: Path) -> None:
     """The engine says that it means nothing, and lets its file go."""
     async with desk_in(tmp_path) as desk:

@@ -111,7 +111,7 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
         agents = start.engine.desk.book.agents
         common = (start.spool, start.engine.desk.book, start.clock, start.pump.post, tasks, 0.05, frozenset[str]())
         letterbox = Letterbox(*common, lambda name: name if name in agents else None, record, lambda _receipt: None)
-        intake = Intake(*common, lambda box: box, record, letterbox)
+        intake = Intake(*common, lambda box: box, record, letterbox, lambda: None)
         start.recovery = Recovery(
             start.spool, start.engine, start.pump, intake, start.journal, start.clock, root / "logs", record,
             lambda agent, key, _run: start.adopted.append((agent, key)),

@@ -59,6 +59,8 @@ def apply(desk: Desk, delivery: Delivery, happening: Happening, why: str = "") -
         case Act.POSTPONE:
             _postpone(desk, delivery, happening, why)
         case Act.FINISH:
+            if delivery.told:
+                _assign(desk, delivery)  # an inbox's agent may answer without a word before
             delivery.by = why
             endings.ask_for_move(desk, delivery)
         case Act.BURY:
@@ -281,7 +283,7 @@ def _tell_of_absence(desk: Desk, delivery: Delivery, why: str) -> None:
         "away",
         escalations.derived_id("away", delivery.message.message_id, agent.name, int(desk.now.wall)),
         f"{agent.name} cannot be told: {why}. {waiting} of its {waiting} messages wait (100%), first of all "
-        f"queue/{delivery.place}:1",
+        f"{delivery.place}",
         f"Mend it; ackd tries again by itself within {calling.PARK_CAP_S:.0f} s. `ackd status` shows when",
         delivery,
     )
@@ -308,7 +310,7 @@ def _warn(desk: Desk, delivery: Delivery) -> None:
         "overdue",
         escalations.derived_id("overdue", delivery.message.message_id, delivery.agent, delivery.retries),
         f"{delivery.agent} acknowledged 1 message {seconds:.0f} s ago and has not completed it: 1 of 1 open (100%), "
-        f"queue/{delivery.place.box}/processed/{delivery.place.name}:1",
+        f"{delivery.place}",
         "Nothing was retried. Ask the agent, or answer for it with `ackd done` or `ackd defer`",
         delivery,
     )

@@ -135,9 +135,9 @@ def _count_bounce(desk: Desk, delivery: Delivery, sender: str) -> None:
         desk,
         delivery.agent,
         f"loop:{about}"[:200],
-        derived_id("loop", about, a, b),
+        derived_id("loop", delivery.message.message_id, about, a, b),
         f"{a} and {b} sent {about} back and forth {count} times, {count} of {count} bounces since it began (100%); "
-        f"the newest is queue/{delivery.place.box}/{delivery.place.name}:1",
+        f"the newest is {delivery.place}",
         f"Decide for them: answer one of the two, or pause it. `ackd tail --message {delivery.message.message_id}`",
         delivery,
     )
@@ -225,6 +225,6 @@ def spool_lost(desk: Desk, event: events.SpoolLost) -> None:
             "spool_lost",
             derived_id("spool_lost", event.box, int(desk.now.wall)),
             f"queue/{event.box} of {agent} was removed or replaced: {len(names)} of its {len(names)} files (100%) went "
-            f"with it, first of all queue/{names[0]}:1",
+            f"with it, first of all {names[0]}",
             "Find out what removed it (git clean?). `ackd tail --type spool_lost` lists the files",
         )

@@ -132,7 +132,7 @@ def _tell_of_busy(desk: Desk, agent: Agent, delivery: Delivery) -> None:
         "busy",
         derived_id("busy", delivery.message.message_id, agent.name, delivery.retries),
         f"{agent.name} shows signs of life and has not taken 1 message in {waited_s:.0f} s: 1 of 1 told (100%), "
-        f"queue/{delivery.place.box}/processed/{delivery.place.name}:1",
+        f"{delivery.place}",
         "Nothing was interrupted. Look at what it does, or `ackd defer` the message",
         delivery,
     )

@@ -82,7 +82,7 @@ def pass_on(desk: Desk, delivery: Delivery, why: str) -> None:
         "escalation_undelivered",
         escalations.derived_id("passed on", delivery.message.message_id, delivery.agent),
         f"1 escalation for {delivery.agent} could not be delivered: 1 of 1 (100%), {why}. "
-        f"Its file is {delivery.place.name}:1",
+        f"Its file is {delivery.place.name}",
         f"Read it with `ackd explain {delivery.message.message_id}`",
         delivery,
         to=USER,

@@ -117,7 +117,7 @@ def death_summary(delivery: Delivery, reason: str) -> str:
     return (
         f"{delivery.agent} did not complete 1 message ({delivery.message.type} from {delivery.message.sender}): "
         f"{tells} of {tells} attempts failed (100%), the last with: {reason}. "
-        f"The message is kept in queue/dead_letter/{delivery.place.name}:1"
+        f"The message is kept in queue/dead_letter/{delivery.place.name}"
     )
 
 
@@ -133,5 +133,5 @@ def _identify(delivery: Delivery) -> dict[str, object]:
         "type": message.type,
         "from": message.sender,
         "to": delivery.agent,
-        "file": f"queue/dead_letter/{delivery.place.name}" if dying else f"queue/{delivery.place}",
+        "file": f"queue/dead_letter/{delivery.place.name}" if dying else str(delivery.place),
     }

@@ -54,7 +54,8 @@ def progress(message: Message, *, recovered: bool = False) -> RecordFact | None:
 def review_result(delivery: Delivery, *, recovered: bool) -> RecordFact:
     message = delivery.message
     flag = True if recovered else None
-    data = about(delivery, **{"from": message.sender}, task_id=message.task_id, recovered=flag)
+    said = {"from": message.sender, "result": message.verdict}
+    data = about(delivery, **said, task_id=message.task_id, recovered=flag)
     return RecordFact("review_result", data)
 
 

@@ -28,17 +28,19 @@ class Loops:
         return len(self._seen)
 
     def saw(self, about: str, sender: str, recipient: str) -> int | None:
-        """The number of bounces, once, by the message that exceeds the limit; else None."""
+        """The number of bounces, by the message that exceeds the limit; else None. Then it counts anew: a loop that
+        goes on is said again, at the same distance."""
         if sender == recipient:
             return None
         pair = _pair(about, sender, recipient)
         last_sender, bounces = self._seen.get(pair, (sender, 0))
-        bounced = last_sender != sender
-        self._seen[pair] = (sender, bounces + bounced)
+        bounces += last_sender != sender
+        exceeded = bounces > self._limit
+        self._seen[pair] = (sender, 0 if exceeded else bounces)
         self._seen.move_to_end(pair)
         if len(self._seen) > self._remember:
             self._seen.popitem(last=False)
-        return bounces + 1 if bounced and bounces == self._limit else None
+        return bounces if exceeded else None
 
 
 def _pair(about: str, one: str, other: str) -> _Pair:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import enum
 import re
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, assert_never
 
 from ackd.core.errors import BadName
 
@@ -74,11 +74,19 @@ class Place:
     name: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.box}/{self.folder.value}/{self.name}"
-            if self.folder is not Folder.QUEUE
-            else f"{self.box}/{self.name}"
-        )
+        """Its path below the root: what a person can paste."""
+        match self.folder:
+            case Folder.QUEUE:
+                return f"queue/{self.box}/{self.name}"
+            case Folder.PROCESSED:
+                return f"queue/{self.box}/processed/{self.name}"
+            case Folder.DEAD | Folder.CORRUPT:
+                return f"queue/{self.folder.value}/{self.name}"
+            case Folder.ARCHIVE:  # the name of an archived file begins with its day
+                day, _, name = self.name.rpartition("/")
+                return f"archive/{day}/{self.box}/{name}"
+            case _:
+                assert_never(self.folder)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +116,7 @@ class Message:
     in_reply_to: str | None = None
     task_id: str | None = None
     progress: Progress | None = None
+    verdict: str | None = None  # of an evaluation_result
 
 
 class Status(enum.Enum):

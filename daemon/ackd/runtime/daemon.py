@@ -140,7 +140,7 @@ class Daemon:
         common = (self._spool, desk.book, self.clock, self._pump.post, tasks)
         settle_s, extra_types = config.watch.settle_s, frozenset(config.extra_types)
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, self._operator.operate)
-        self._intake = Intake(*common, settle_s, extra_types, self._team.join, record, self._letterbox)
+        self._intake = Intake(*common, settle_s, extra_types, self._team.join, record, self._letterbox, self._keep_lock)
         self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail)
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)
         self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
@@ -148,8 +148,12 @@ class Daemon:
     # --- starting ---------------------------------------------------------------------------------------------------
     async def _start(self, tasks: TaskGroup) -> None:
         lost = self._lost_boxes()
-        self._assemble()
+        agents = (*self.config.agents, *ALWAYS)
+        for name in agents:
+            self._team.join(name)  # BadConfig, before anything is written
         self._chronicle.open(self.site.logs)
+        for name in agents:
+            self._intake.meet_box(self._team.box(name))
         tasks.start_soon(self._signals, name="signals")  # early: who stops us while we recover means a clean stop
         self._pump.turn()
         self._memory.load()
@@ -167,13 +171,6 @@ class Daemon:
         """Asked before any directory is made anew."""
         before = self._memory.boxes()
         return frozenset(box for box, then in before.items() if marks(self._spool.births(box)) != then)
-
-    def _assemble(self) -> None:
-        for name in (*self.config.agents, *ALWAYS):
-            self._team.join(name)
-            self._spool.ensure_box(self._team.box(name))
-        for box in self._spool.boxes():
-            self._team.join(box)
 
     async def _recover(self, lost: frozenset[str]) -> None:
         journal = self._chronicle.journal
@@ -261,6 +258,9 @@ class Daemon:
         if self._team.called(draft.recipient) is None:
             raise UnknownAgent(draft.recipient)
         await self._runner.send(draft)
+
+    def _keep_lock(self) -> None:
+        self._upkeep.keep_lock()
 
     def _dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
         return self._letterbox.dig_up(receipt)

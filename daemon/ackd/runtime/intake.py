@@ -52,6 +52,8 @@ class Intake:
     agent_of: Callable[[str], str]
     record: Callable[[str, dict[str, object]], None]
     letterbox: Letterbox
+    #: Told at once when a queue directory is gone: the root's lock may have gone the same way.
+    alarm: Callable[[], None]
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
@@ -100,6 +102,7 @@ class Intake:
     def lose_box(self, box: str) -> None:
         if box in self.boxes and box not in self._losing:
             self._losing[box] = self.boxes[box]
+            self.alarm()
             self.tasks.start_soon(self._mourn, box, name=f"box {box} gone")
 
     async def _mourn(self, box: str) -> None:
@@ -270,7 +273,7 @@ class Intake:
         except OSError:
             return
         for name in names:
-            self._say_stray(name, "", "no agent can have that name: nobody will look there")
+            self._say_stray(f"queue/{name}", None, "no agent can have that name: nobody will look there")
 
     async def _scan_missing(self) -> None:
         """Known files that are not there: their deletion went unheard."""
@@ -291,7 +294,7 @@ class Intake:
         if age_s > STRAY_AFTER_S:
             self._say_stray(str(place), place.box, f"the name does not end in {SUFFIX}: nobody will read it")
 
-    def _say_stray(self, file: str, agent: str, why: str) -> None:
+    def _say_stray(self, file: str, agent: str | None, why: str) -> None:
         if file not in self._strays:
             self._strays.add(file)
-            self.record("stray_file", {"agent": agent, "file": file, "reason": why})
+            self.record("stray_file", {"file": file, "reason": why} | ({"agent": agent} if agent else {}))

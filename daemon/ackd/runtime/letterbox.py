@@ -77,7 +77,7 @@ class Letterbox:
     def _match(self, receipt: Receipt) -> None:
         if receipt.kind in _OPERATOR:
             self.operate(receipt)
-        elif self.dig_up(receipt) is not None or receipt.name in self._waited:
+        elif self.dig_up(receipt) is not None or (receipt.name in self._waited and not self._still_to_come(receipt)):
             self._waited.discard(receipt.name)
             self.post(events.ReceiptCame(receipt))
         else:
@@ -90,6 +90,15 @@ class Letterbox:
         self._waiting.discard(name)
         self._waited.add(name)
         self.take(name)
+
+    def _still_to_come(self, receipt: Receipt) -> bool:
+        """Whether its message lies in its agent's queue and has not been met: its writer is still at it."""
+        agent = self.called(receipt.agent) if receipt.agent else None
+        for box in (box for box in self.spool.boxes() if agent is not None and self.called(box) == agent):
+            for place, _ in self.spool.scan(box):
+                if self.book.at(place) is None and self.spool.mentions(place, receipt.message_id):
+                    return True
+        return False
 
     def dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
         """A receipt for a message the engine has let go may mean a dead letter: a late completion, or a requeue.
@@ -153,5 +162,5 @@ class Letterbox:
         except OSError as error:
             self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
             return
-        data = {"file": f"receipts/{name}", "agent": "", "code": Rejection.BAD_RECEIPT.value}
+        data = {"file": f"receipts/{name}", "code": Rejection.BAD_RECEIPT.value}
         self.record("message_rejected", {**data, "reason": str(bad), "kept_as": kept_as})

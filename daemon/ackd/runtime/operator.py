@@ -67,8 +67,7 @@ class Operator:
         else:
             self.spool.purge(folder, name)
             self.purged(folder)
-            data: dict[str, object] = {"file": f"{folder.value}/{name}", "message_id": receipt.message_id}
-            self.record("message_purged", data)
+            self.record("message_purged", {"file": str(Place("", folder, name)), **_named(receipt)})
         self.spool.remove_receipt(receipt.name)
 
     def _grave(self, receipt: Receipt) -> tuple[Folder, str | None]:
@@ -89,8 +88,13 @@ class Operator:
         return self.spool.exists(Place("", Folder.CORRUPT, receipt.file))
 
     def _note(self, receipt: Receipt, warning: str) -> None:
-        data: dict[str, object] = {"warning": warning, "message_id": receipt.message_id, "agent": receipt.agent or ""}
-        self.record("message_warning", data)
+        self.record("message_warning", {"warning": warning, **_named(receipt)})
+
+
+def _named(receipt: Receipt) -> dict[str, object]:
+    """What the request says of its message; what it leaves out is absent from the line, too."""
+    said = {"message_id": receipt.message_id, "agent": receipt.agent}
+    return {key: value for key, value in said.items() if value}
 
 
 def _id_of(head: bytes) -> str | None:

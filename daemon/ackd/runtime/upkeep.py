@@ -49,11 +49,11 @@ class Upkeep:
     async def reconcile(self) -> None:
         while True:
             await anyio.sleep(self.config.watch.reconcile_interval_s)
-            self._keep_lock()
+            self.keep_lock()
             with self.chronicle.reporting("scan"):
                 await self.intake.scan()
 
-    def _keep_lock(self) -> None:
+    def keep_lock(self) -> None:
         """Removed with the rest (``git clean``) it is taken anew; if another daemon was quicker, the root is theirs."""
         try:
             with self.chronicle.reporting("run/ackd.lock"):

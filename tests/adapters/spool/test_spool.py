@@ -3,6 +3,7 @@ from __future__ import annotations
 import datetime as dt
 import errno
 import os
+import stat
 import time
 from typing import TYPE_CHECKING
 
@@ -136,7 +137,13 @@ def test_a_message_is_read_and_its_limit_held(spool: Spool) -> None:
     assert spool.read(put(spool, data=b"hello")).data == b"hello"
     with pytest.raises(BadMessage):
         spool.read(put(spool, data=b"x" * 1001))
-    assert spool.read_headers(put(spool, data=b"A: 1\n\n" + b"x" * 5000)).data == b"A: 1\n\n"
+
+
+def test_a_file_mentions_an_id_in_its_header_block_only(spool: Spool) -> None:
+    place = put(spool, data=b"Message-ID: <1.1.a@x>\n\nnot <2.2.b@x>\n")
+    assert spool.mentions(place, "1.1.a@x")
+    assert not spool.mentions(place, "2.2.b@x")
+    assert not spool.mentions(Place("leader", Folder.QUEUE, "gone.mime"), "1.1.a@x")
 
 
 def test_a_file_settles(spool: Spool) -> None:
@@ -303,13 +310,11 @@ def test_dead_letters_are_listed_by_their_header_block_only(spool: Spool) -> Non
     assert list(spool.dead_letters()) == [("task_1.mime", b"A: 1\n\n")]
 
 
-def test_a_dead_letter_is_requeued_with_its_counts_reset(spool: Spool) -> None:
-    spool.move(put(spool), Folder.DEAD)
-    place = spool.requeue_dead("task_1.mime", b"reset", "leader")
-    assert (place.folder, spool.read(place).data) == (Folder.QUEUE, b"reset")
-    assert list(spool.dead_letters()) == []
-    with pytest.raises(FileNotFoundError):
-        spool.requeue_dead("task_1.mime", b"reset", "leader")
+def test_directories_of_foreign_writers_are_closed_to_others(spool: Spool, tmp_path: Path) -> None:
+    box = tmp_path / "root/queue/foreign"
+    box.mkdir(mode=0o755)
+    spool.ensure_box("foreign")
+    assert [stat.S_IMODE(one.stat().st_mode) for one in (box, box / "processed")] == [0o700, 0o700]
 
 
 def test_a_dead_letter_is_purged_and_a_queue_is_not(spool: Spool) -> None:

@@ -4,7 +4,7 @@ Owns making directories, writing temporary files, flushing, and moving under a f
 Fails with OSError, and then leaves nothing behind.
 """
 
-# ruff: noqa: PTH102, PTH108, PTH120, PTH123
+# ruff: noqa: PTH101, PTH102, PTH108, PTH120, PTH123
 from __future__ import annotations
 
 import contextlib
@@ -37,13 +37,20 @@ class Disk:
         try:
             os.mkdir(directory, 0o700)
         except FileExistsError:
-            if not stat.S_ISDIR(os.lstat(directory).st_mode):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory) from None
+            self._close_to_others(directory, os.lstat(directory))
         except FileNotFoundError:
             self.make_directory(os.path.dirname(directory))
             self.make_directory(directory)
         else:
             self.flush(os.path.dirname(directory))
+
+    def _close_to_others(self, directory: str, there: os.stat_result) -> None:
+        """Foreign writers leave their directories and files readable; behind a directory that is ours alone they are
+        not. One that belongs to someone else is theirs to close."""
+        if not stat.S_ISDIR(there.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), directory)
+        if there.st_mode & 0o077 and there.st_uid == os.geteuid():
+            os.chmod(directory, 0o700)
 
     def flush(self, path: str) -> None:
         if not self._durable:

@@ -116,9 +116,13 @@ class Spool:
     def read(self, place: Place) -> FileBytes:
         return read_regular(self._path(place), self._max_message_bytes)
 
-    def read_headers(self, place: Place) -> FileBytes:
-        """Its header block with the blank line, at most 64 KiB: all that recovery needs of most files."""
-        return read_header_block(self._path(place), _HEADER_LIMIT)
+    def mentions(self, place: Place, message_id: str) -> bool:
+        """Whether the file's header block names this id. What cannot be read mentions nothing."""
+        try:
+            head = read_header_block(self._path(place), _HEADER_LIMIT).data
+        except (OSError, BadMessage):
+            return False
+        return f"<{message_id}>".encode() in head
 
     def settled(self, place: Place, now_wall: float, settle_s: float) -> bool:
         """Whether a file that a scan met may be read: quiet for ``settle_s``, and open for writing nowhere."""
@@ -239,13 +243,6 @@ class Spool:
         """Moved to corrupt/ byte for byte, whatever it is, and never opened. Returns its name there."""
         reason = Reason(place.box, place.folder.value, place.name, code, detail, at)
         return self._corrupt.keep(self._path(place), reason)
-
-    def requeue_dead(self, name: str, data: bytes, box: str) -> Place:
-        self.ensure_box(box)
-        place = Place(box, Folder.DEAD, plain(name))
-        self.rewrite(place, data)
-        self.touch(place)
-        return self.move(place, Folder.QUEUE)
 
     def requeue_corrupt(self, name: str) -> Place:
         """Back to the queue it came from, as it is. ``BadName`` if its reason does not name one."""

@@ -41,6 +41,7 @@ def decode(data: bytes, recipient: str, *, extra_types: frozenset[str] = frozens
         in_reply_to=bare_id(fields.get("in-reply-to", "")) or None,
         task_id=task_id(body),
         progress=progress(body) if kind == "progress_update" else None,
+        verdict=_word(body, b"overall_status:") if kind == "evaluation_result" else None,
     )
 
 
@@ -75,7 +76,7 @@ _SANE_YEARS_S: Final = (946_684_800.0, 4_102_444_800.0)  # 2000 to 2100
 
 
 def _moment(text: str) -> float | None:
-    """Wall seconds of an ISO 8601 time or a Unix time; a time without a zone is local (DESIGN 9)."""
+    """Wall seconds of an ISO 8601 time or a Unix time; a time without a zone is taken for local."""
     if not text:
         return None
     from datetime import datetime  # noqa: PLC0415 - `ackd ack` reads no times
@@ -114,7 +115,11 @@ _INDICATORS: Final = frozenset("#&*!|>%@`[]{},")
 
 def task_id(body: bytes) -> str | None:
     """The body's top-level ``task_id``, found without parsing YAML: at column 0 it cannot be anything else's."""
-    found = _top_level(body, b"task_id:")
+    return _word(body, b"task_id:")
+
+
+def _word(body: bytes, key: bytes) -> str | None:
+    found = _top_level(body, key)
     if found is None or found in {"null", "~"} or len(found) > MAX_TASK_ID or not found.isprintable():
         return None
     return found
