@@ -16,6 +16,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.strays import MARK, end_strays
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -53,7 +55,8 @@ class Team:
     def environment(self) -> dict[str, str]:
         kept = {key: value for key, value in os.environ.items() if not key.startswith("ACKD_")}
         bin_dir = str(Path(sys.executable).parent)
-        return kept | {"PATH": f"{bin_dir}{os.pathsep}{kept.get('PATH', os.defpath)}"} | self.extra_env
+        path = f"{bin_dir}{os.pathsep}{kept.get('PATH', os.defpath)}"
+        return kept | {"PATH": path, MARK: str(self.place)} | self.extra_env
 
     def start(self, *words: str, ready: bool = True, env: dict[str, str] | None = None, **popen: Any) -> None:
         before = len(self.facts("session_start"))
@@ -218,9 +221,11 @@ class Team:
 
 @contextlib.contextmanager
 def running(team: Team) -> Iterator[Team]:
-    """The daemon runs inside; whatever happens, nothing that was started is left."""
-    team.start()
+    """The daemon runs inside, and ends with it. What a daemon that was killed left running stays, to be adopted by the
+    next; at the end of the test that is ended too (conftest).
+    """
     try:
+        team.start()
         yield team
     finally:
         if team.process is not None:
@@ -228,7 +233,7 @@ def running(team: Team) -> Iterator[Team]:
             try:
                 team.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
-                team.process.kill()
+                end_strays(team.place)
                 team.process.wait()
 
 

@@ -101,7 +101,7 @@ def put_away(team: Team, file: str, code: str) -> Path:
     entry = next(one for one in dead_list(team) if one["name"] == fact["kept_as"])
     assert entry["kind"] == "corrupt"
     assert entry["reason"].startswith(code)
-    assert not os.path.lexists(team.root / "queue" / file)
+    assert not os.path.lexists(team.root / file)
     kept = team.root / "queue" / "corrupt" / str(fact["kept_as"])
     assert os.path.lexists(kept)
     good_message_completed(team)
@@ -117,19 +117,19 @@ def test_a_symlink_is_moved_as_a_link_and_never_followed(team: Team, box: Path, 
     secret = tmp_path / "secret"
     secret.write_bytes(mime(message_id="1.1.5ec4e7@ignite.local"))
     (box / "link.mime").symlink_to(secret)
-    kept = put_away(team, "target/link.mime", "not_regular")
+    kept = put_away(team, "queue/target/link.mime", "not_regular")
     assert kept.readlink() == secret
     assert not team.facts("message_queued", message="1.1.5ec4e7@ignite.local")
 
 
 def test_a_symlink_to_nowhere(team: Team, box: Path) -> None:
     (box / "dangling.mime").symlink_to("nowhere")
-    assert put_away(team, "target/dangling.mime", "not_regular").is_symlink()
+    assert put_away(team, "queue/target/dangling.mime", "not_regular").is_symlink()
 
 
 def test_a_fifo_does_not_hang_the_daemon(team: Team, box: Path) -> None:
     os.mkfifo(box / "fifo.mime")
-    assert kind_of(put_away(team, "target/fifo.mime", "not_regular")) == stat.S_IFIFO
+    assert kind_of(put_away(team, "queue/target/fifo.mime", "not_regular")) == stat.S_IFIFO
 
 
 def test_a_device_is_not_opened(team: Team, box: Path) -> None:
@@ -137,7 +137,7 @@ def test_a_device_is_not_opened(team: Team, box: Path) -> None:
         os.mknod(box / "zero.mime", stat.S_IFCHR | 0o600, os.makedev(1, 5))
     except PermissionError:
         pytest.skip("only root can make a device node")
-    assert kind_of(put_away(team, "target/zero.mime", "not_regular")) == stat.S_IFCHR
+    assert kind_of(put_away(team, "queue/target/zero.mime", "not_regular")) == stat.S_IFCHR
 
 
 def test_a_directory_is_kept_with_what_is_in_it(team: Team, box: Path) -> None:
@@ -145,24 +145,24 @@ def test_a_directory_is_kept_with_what_is_in_it(team: Team, box: Path) -> None:
     made.mkdir()
     (made / "inside").write_text("kept")
     made.rename(box / "dir.mime")
-    assert (put_away(team, "target/dir.mime", "not_regular") / "inside").read_text() == "kept"
+    assert (put_away(team, "queue/target/dir.mime", "not_regular") / "inside").read_text() == "kept"
 
 
 def test_a_directory_made_in_the_queue(team: Team, box: Path) -> None:
     (box / "made.mime").mkdir()
-    assert put_away(team, "target/made.mime", "not_regular").is_dir()
+    assert put_away(team, "queue/target/made.mime", "not_regular").is_dir()
 
 
 def test_a_socket(team: Team, box: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(box)  # a socket's path is at most 107 bytes
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("socket.mime")
-        assert kind_of(put_away(team, "target/socket.mime", "not_regular")) == stat.S_IFSOCK
+        assert kind_of(put_away(team, "queue/target/socket.mime", "not_regular")) == stat.S_IFSOCK
 
 
 def test_not_regular_in_processed_too(team: Team, box: Path) -> None:
     os.mkfifo(box / "processed" / "fifo2.mime")
-    put_away(team, "target/processed/fifo2.mime", "not_regular")
+    put_away(team, "queue/target/processed/fifo2.mime", "not_regular")
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------
@@ -178,7 +178,7 @@ def test_a_sparse_file_of_2_gb_is_refused_before_a_byte_is_read(team: Team, box:
         file.truncate(2 << 30)
     began = time.monotonic()
     (team.place / "sparse").rename(box / "sparse.mime")
-    kept = put_away(team, "target/sparse.mime", "too_large")
+    kept = put_away(team, "queue/target/sparse.mime", "too_large")
     assert time.monotonic() - began < 10
     assert peak_memory_kib(team) - before < 64 * 1024
     assert kept.stat().st_size == 2 << 30
@@ -187,13 +187,13 @@ def test_a_sparse_file_of_2_gb_is_refused_before_a_byte_is_read(team: Team, box:
 
 def test_an_empty_file(team: Team) -> None:
     team.drop("target", b"", "empty.mime")
-    assert put_away(team, "target/empty.mime", "empty").read_bytes() == b""
+    assert put_away(team, "queue/target/empty.mime", "empty").read_bytes() == b""
 
 
 def test_a_10_mb_header_is_too_large_as_a_file(team: Team) -> None:
     data = mime(extra=f"X-Note: {'x' * 10_000_000}\n")
     team.drop("target", data, "header.mime")
-    assert put_away(team, "target/header.mime", "too_large").read_bytes() == data
+    assert put_away(team, "queue/target/header.mime", "too_large").read_bytes() == data
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_10_mb_header_where_such_files_are_allowed(tmp_path: Path, name: str, 
         data = mime(extra=extra)
         began = time.monotonic()
         team.drop("target", data, name)
-        assert put_away(team, f"target/{name}", "header_too_large").read_bytes() == data
+        assert put_away(team, f"queue/target/{name}", "header_too_large").read_bytes() == data
         assert time.monotonic() - began < 10
 
 
@@ -232,18 +232,18 @@ BROKEN = {
 @pytest.mark.parametrize("code", BROKEN)
 def test_a_broken_form(team: Team, code: str) -> None:
     team.drop("target", BROKEN[code], f"{code}.mime")
-    assert put_away(team, f"target/{code}.mime", code).read_bytes() == BROKEN[code]
+    assert put_away(team, f"queue/target/{code}.mime", code).read_bytes() == BROKEN[code]
 
 
 def test_a_body_that_is_not_utf8(team: Team) -> None:
     data = mime() + b"more: \xff\xfe\n"
     team.drop("target", data, "latin.mime")
-    assert put_away(team, "target/latin.mime", "not_utf8").read_bytes() == data
+    assert put_away(team, "queue/target/latin.mime", "not_utf8").read_bytes() == data
 
 
 def test_to_names_a_path_and_nothing_is_written_there(team: Team) -> None:
     team.drop("target", mime(to="../../../../etc/cron.d/x"), "path.mime")
-    put_away(team, "target/path.mime", "bad_name")
+    put_away(team, "queue/target/path.mime", "bad_name")
     assert not (team.root / "queue" / "etc").exists()
     assert not (team.place / "etc").exists()
 
@@ -251,7 +251,7 @@ def test_to_names_a_path_and_nothing_is_written_there(team: Team) -> None:
 def test_a_quarantined_file_can_be_mended_and_requeued_while_the_daemon_runs(team: Team) -> None:
     message = fresh_id()
     team.drop("worker", mime(to="worker", message_id=message, priority="urgent"), "mend.mime")
-    kept = put_away(team, "worker/mend.mime", "unknown_priority")
+    kept = put_away(team, "queue/worker/mend.mime", "unknown_priority")
     kept.write_bytes(kept.read_bytes().replace(b"urgent", b"high"))
     assert team.ackd("dead", "requeue", kept.name).returncode == 0
     team.fact("message_completed", message=message)
@@ -262,7 +262,7 @@ def test_a_quarantined_file_can_be_mended_and_requeued_while_the_daemon_runs(tea
 def test_purge_removes_the_quarantined_file_that_was_meant(team: Team) -> None:
     for box in ("target", "worker"):
         team.drop(box, b"", "same.mime")
-        rejection(team, f"{box}/same.mime")
+        rejection(team, f"queue/{box}/same.mime")
     kept = [fact["kept_as"] for fact in team.facts("message_rejected") if fact["file"].endswith("/same.mime")]
     assert len(set(kept)) == 2
     assert team.ackd("dead", "purge", kept[0], "--yes").returncode == 0
@@ -444,7 +444,7 @@ def test_a_reserved_directory_made_by_hand_is_nobodys_queue(team: Team) -> None:
     assert (made / "m.mime").exists()
     assert "processed" not in json.loads((team.root / "run/status.json").read_text())["agents"]
     assert not team.types_of(message)
-    assert [fact for fact in team.facts("stray_file") if fact["file"] == "processed"]
+    assert [fact for fact in team.facts("stray_file") if fact["file"] == "queue/processed"]
     shutil.rmtree(made)
 
 
@@ -672,7 +672,7 @@ def test_git_clean_fdx_under_a_running_daemon(tmp_path: Path) -> None:
             git(team.place, "clean", "-fdx", "-e", "daemon.out")
         team.until(lambda: (team.root / "queue").is_dir() and (team.root / "queue").stat() != before)
         lost = team.fact("spool_lost", agent="target")
-        assert lost["files"] == [f"target/processed/{Path(file).name}" for file in lost["files"]] != []
+        assert lost["files"] == [f"queue/target/processed/{Path(file).name}" for file in lost["files"]] != []
         team.fact("message_withdrawn", message=told)
         assert not team.facts("message_completed", message=told)
         after = team.send("worker")

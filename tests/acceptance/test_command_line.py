@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.acceptance.teams import PATIENCE_S, Team, running
+from tests.strays import UNTIL_GO
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -183,7 +184,7 @@ def test_a_pipe_whose_reader_left_does_not_end_the_daemon(tmp_path: Path) -> Non
 def test_status_has_the_names_that_are_fixed_and_counts_that_are_right(tmp_path: Path) -> None:
     agents = AGENTS.replace('["true"]', '["./work"]') + "[agents.slow]\n"
     team = Team(tmp_path, agents, delivery="backoff_base_s = 300\nbackoff_cap_s = 300")
-    team.script("work", 'grep -q again "$ACKD_BODY" && exit 1; until [ -e go ]; do sleep 0.02; done')
+    team.script("work", f'grep -q again "$ACKD_BODY" && exit 1; {UNTIL_GO}')
 
     def status() -> dict[str, Any]:
         found: dict[str, Any] = json.loads(team.ackd("status", "--json").stdout)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.teams import Team, mime, running
+from tests.strays import UNTIL_GO
 
 ID = "1770263544.1.abcdef@ignite.local"
 NAME = "message_1770263544000001.mime"
@@ -110,7 +111,7 @@ def test_a_missing_program_parks_its_agent_counts_nothing_and_is_noticed_when_it
 
 def test_a_wider_window_runs_commands_side_by_side_and_no_more_than_it_holds(tmp_path: Path) -> None:
     """Each waits for the other two: alone none would end. A fourth must wait for one of them."""
-    script = 'touch "here.$ACKD_RUN"; ls here.* | wc -l >>most.txt\nuntil [ -e go ]; do sleep 0.02; done; rm "here.$ACKD_RUN"'
+    script = f'touch "here.$ACKD_RUN"; ls here.* | wc -l >>most.txt\n{UNTIL_GO}; rm "here.$ACKD_RUN"'
     team = worker(tmp_path, script, keys="max_in_flight = 3\n")
     with running(team):
         ids = [team.post("worker") for _ in range(4)]
@@ -127,12 +128,12 @@ DOORS = """
 case $(cat "$ACKD_BODY") in
 *report*) ackd reply "$ACKD_MESSAGE_ID" --type message --body "on it"
           ackd send user --type message --body "from $ACKD_AGENT" ;;
-*ack*)    ackd ack "$ACKD_MESSAGE_ID" && until [ -e go ]; do sleep 0.02; done ;;
+*ack*)    ackd ack "$ACKD_MESSAGE_ID" && UNTIL_GO ;;
 *done*)   ackd done "$ACKD_MESSAGE_ID"; exit 9 ;;
 *defer*)  [ -e deferred ] || { touch deferred; ackd defer "$ACKD_MESSAGE_ID" --reason "the oven is cold"; } ;;
 *refuse*) ackd refuse "$ACKD_MESSAGE_ID" --reason "not my trade" ;;
 esac
-"""
+""".replace("UNTIL_GO", UNTIL_GO)
 
 
 def test_a_script_uses_the_doors_without_being_told_where_they_are(tmp_path: Path) -> None:

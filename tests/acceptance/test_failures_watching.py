@@ -212,7 +212,7 @@ def test_reports_are_watched_under_one_name_agents_write_another(tmp_path: Path,
         for n in range(len(names)):
             team.fact("message_completed", message=f"{n}.1.a@x")
         stray = team.fact("stray_file", agent="worker")
-        assert stray["file"] == "worker/T-1-completed.yaml"
+        assert stray["file"] == "queue/worker/T-1-completed.yaml"
         assert draft.exists()
         assert other.exists()
         assert sorted(runs(team)) == [f"{n}.1.a@x" for n in range(len(names))]

@@ -16,9 +16,10 @@ import pytest
 
 from ackd.adapters import root_lock
 from tests.acceptance.teams import Team, mime, running
+from tests.strays import UNTIL_GO
 
 #: Does its work (a line in runs.txt) and waits until `go` exists.
-WAITER = 'echo "$ACKD_MESSAGE_ID" >>runs.txt\nuntil [ -e go ]; do sleep 0.02; done\necho "$ACKD_MESSAGE_ID" >>ended.txt'
+WAITER = f'echo "$ACKD_MESSAGE_ID" >>runs.txt\n{UNTIL_GO}\necho "$ACKD_MESSAGE_ID" >>ended.txt'
 #: Ignores TERM.
 STUBBORN = "trap '' TERM\n" + WAITER
 
@@ -357,7 +358,7 @@ def test_a_queue_that_was_removed_while_it_was_away_is_lost_loudly_and_completes
         withdrawn = team.fact("message_withdrawn", message=one)
         assert "spool_lost" in withdrawn["reason"]
         assert team.fact("escalation", agent="helper")["cause"] == "spool_lost"
-        assert team.fact("spool_lost")["files"] == [f"helper/processed/{message(1)[2]}"]
+        assert team.fact("spool_lost")["files"] == [f"queue/helper/processed/{message(1)[2]}"]
     assert not team.facts("message_completed", message=one)
 
 

@@ -43,6 +43,11 @@ def agent_name(text: str, reserved: frozenset[str] = RESERVED_NAMES) -> str:
     return text
 
 
+def is_agent_name(text: str, reserved: frozenset[str] = RESERVED_NAMES) -> bool:
+    """For those who only pass over what is no name, where ``agent_name`` would say why."""
+    return _NAME.fullmatch(text) is not None and text not in reserved
+
+
 def identity(name: str) -> str:
     """What makes two spellings one agent: ``ignitian-1`` and ``ignitian_1`` are the same."""
     return name.replace("-", "_")

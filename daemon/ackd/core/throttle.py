@@ -66,10 +66,6 @@ class Throttle:
         self._note_shown(now)
         return True
 
-    @property
-    def due_at(self) -> float | None:
-        return self._free_at() if self._holding else None
-
     def _note_shown(self, now: float) -> None:
         self._shown.append(now)
         self._holding = False
@@ -105,8 +101,3 @@ class ProgressDisplay(Generic[T]):
     def due(self, now: float) -> list[T]:
         ready = [agent for agent in self._held if self._throttles[agent].due(now)]
         return [self._held.pop(agent) for agent in ready]
-
-    @property
-    def next_due_at(self) -> float | None:
-        times = [at for agent in self._held if (at := self._throttles[agent].due_at) is not None]
-        return min(times, default=None)

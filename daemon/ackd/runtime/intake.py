@@ -297,4 +297,5 @@ class Intake:
     def _say_stray(self, file: str, agent: str | None, why: str) -> None:
         if file not in self._strays:
             self._strays.add(file)
-            self.record("stray_file", {"file": file, "reason": why} | ({"agent": agent} if agent else {}))
+            whose: dict[str, object] = {"agent": agent} if agent else {}
+            self.record("stray_file", {**whose, "file": file, "reason": why})
