@@ -1,14 +1,20 @@
-"""For every test: a missing tool is a visible skip on a user's machine, and an error where skipping is forbidden (CI)."""
+"""For every test. A missing tool is a visible skip on a user's machine, and an error where skipping is forbidden (CI)."""
 
 from __future__ import annotations
 
 import os
+import signal
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
+
+
+def pytest_configure() -> None:
+    """A run that is ended by TERM (``timeout``, CI) still ends the processes that its tests have started."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)

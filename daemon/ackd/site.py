@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from ackd.core.errors import BadConfig, BadName, Problem, UnknownAgent
-from ackd.core.message import MONITOR, RESERVED_NAMES, USER, agent_name, identity
+from ackd.core.message import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,7 +85,7 @@ class Site:
                 names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False))
         except FileNotFoundError:
             return []
-        return [name for name in names if self._is_name(name)]
+        return [name for name in names if is_agent_name(name, self.reserved)]
 
     def known_agents(self) -> list[str]:
         """Everyone who has an address, one spelling each: the config's, else the directory's, else the built-in."""
@@ -111,13 +111,6 @@ class Site:
             return exact
         same = (box for box in self.boxes() if identity(box) == identity(agent))
         return self.queue / next(same, agent)
-
-    def _is_name(self, name: str) -> bool:
-        try:
-            agent_name(name, self.reserved)
-        except BadName:
-            return False
-        return True
 
 
 def find_site(

@@ -106,3 +106,11 @@ def test_only_the_first_block_is_read(tmp_path: Path) -> None:
         file.truncate(2 * 1024**3)
     assert len(read_head(path) or b"") == 4096
     assert find(tmp_path, "1@x")[0].path == path
+
+
+def test_the_hash_of_an_id_means_it_where_nothing_begins_so(tmp_path: Path) -> None:
+    path = put(tmp_path, "queue/a/x.mime", "17.29247.7c1f00d00001@x")
+    put(tmp_path, "queue/a/y.mime", "17.29247.7c1fbeef0002@x")
+    assert [one.path for one in find(tmp_path, "7c1f00d0")] == [path]
+    with pytest.raises(AmbiguousMessage):
+        find(tmp_path, "7c1f")

@@ -142,15 +142,11 @@ async def test_a_bug_ends_it_at_once_with_its_own_exception_and_no_last_line(tmp
     assert root_lock.holder(run.site.run) is None
 
 
-async def test_a_watcher_that_fails_is_replaced_by_polling(tmp_path: Path) -> None:
-    config = "[watch]\nsettle_s = 0\npoll_interval_s = 0.05\n"
-    async with serving(make(tmp_path, config)) as run:
+async def test_a_watcher_that_fails_is_replaced_and_the_page_says_by_what(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
         run.daemon._lookout.hear(WatchFailed("no watches left"), anyio.Event())
-        (run.site.queue / "newcomer").mkdir()
-        await run.until(lambda: "newcomer" in run.daemon._intake.boxes)
         await run.until(lambda: b'"polling"' in (run.site.run / "status.json").read_bytes())
     assert run.failure == []
-    assert ("watch_degraded", {"reason": "no watches left", "mode": "polling"}) in run.shown
 
 
 async def test_inotify_that_was_insisted_on_and_fails_ends_it_with_the_reason(tmp_path: Path) -> None:
@@ -162,58 +158,9 @@ async def test_inotify_that_was_insisted_on_and_fails_ends_it_with_the_reason(tm
     assert run.types()[-1] == "session_end"
 
 
-async def test_the_watchdog_is_fed_while_both_come_round_and_not_when_one_is_stuck(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("ackd.runtime.upkeep.WATCHER_PATIENCE_S", 0.0)
-    config = '[watch]\nmode = "polling"\npoll_interval_s = 0.05\nsettle_s = 0\n'
-    async with serving(make(tmp_path, config, watchdog_s=0.03)) as run:
+async def test_a_service_manager_that_wants_to_hear_from_us_does(tmp_path: Path) -> None:
+    async with serving(make(tmp_path, watchdog_s=0.03)) as run:
         await run.until(lambda: run.service.said.count("alive") >= 3)
-        watcher = run.daemon._lookout._watcher
-
-        class Stuck:
-            beats = watcher.beats
-
-        run.daemon._lookout._watcher = Stuck()  # type: ignore[assignment]
-        await anyio.sleep(0.3)  # past its patience
-        run.service.said.clear()
-        await anyio.sleep(0.1)
-        assert run.service.said == []
-        run.daemon._lookout._watcher = watcher
-        await run.until(lambda: "alive" in run.service.said)
-
-
-async def test_a_disk_that_refuses_the_journal_is_heard_of_once_and_again_when_it_comes_back(tmp_path: Path) -> None:
-    async with serving(make(tmp_path)) as run:
-        real = run.daemon._chronicle.journal.flush
-
-        def full() -> None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-        run.daemon._chronicle.journal.flush = full  # type: ignore[method-assign]
-        for _ in range(3):
-            run.daemon._commit()
-        run.daemon._chronicle.journal.flush = real  # type: ignore[method-assign]
-        run.daemon._commit()
-        run.daemon._chronicle.journal.flush = full  # type: ignore[method-assign]
-        run.daemon._commit()
-        run.daemon._chronicle.journal.flush = real  # type: ignore[method-assign]
-    assert [data["what"] for type_, data in run.shown if type_ == "io_error"] == ["journal", "journal"]
-    assert run.failure == []
-
-
-async def test_a_log_that_cannot_be_written_is_at_least_shown(tmp_path: Path) -> None:
-    async with serving(make(tmp_path)) as run:
-        log = run.daemon._chronicle.log
-        kept, log._file.fd = log._file.fd, os.open("/dev/full", os.O_WRONLY)
-        run.daemon._chronicle.record("stray_file", {"agent": "x"})
-        for _ in range(3):
-            run.daemon._commit()
-        os.close(log._file.fd)
-        log._file.fd = kept
-    shown = [data for type_, data in run.shown if type_ == "io_error"]
-    assert [data["what"] for data in shown] == ["session log"]
-    assert run.types() == ["session_start", "stray_file", "session_end"]
 
 
 async def test_full_at_the_very_end_it_ends_all_the_same(tmp_path: Path) -> None:

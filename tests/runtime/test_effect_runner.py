@@ -1,13 +1,11 @@
-"""Effects on a real spool: what is done, in which order, and what is answered."""
+"""Effects on a real spool: what is done, and what is answered."""
 
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import anyio.lowlevel
 import pytest
 
 from ackd.adapters.clock import SystemClock
@@ -20,9 +18,10 @@ from ackd.dialects import ignite
 from ackd.runtime import effect_runner
 from ackd.runtime.effect_runner import EffectRunner
 from tests.acceptance.teams import mime
+from tests.runtime.flushes import Flushes
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
     from pathlib import Path
 
     from ackd.core.effects import NudgeAgent, TellAgent
@@ -47,29 +46,6 @@ class Slow:
 
     async def stop(self, drain_s: float) -> None:
         pass
-
-
-@dataclass
-class Flushes:
-    """Counts who waits for a flush at the same time. Fails if it is told to."""
-
-    error: OSError | None = None
-    meanwhile: Callable[[], object] | None = None
-    flushed: list[str] = field(default_factory=list)
-    together: int = 0
-    _now: int = 0
-
-    async def flush(self, paths: list[str]) -> None:
-        self._now += 1
-        self.together = max(self.together, self._now)
-        for _ in range(3):
-            await anyio.lowlevel.checkpoint()
-        self._now -= 1
-        if self.error is not None:
-            raise self.error
-        if self.meanwhile is not None:
-            self.meanwhile()
-        self.flushed += paths
 
 
 class Bench:
@@ -157,7 +133,7 @@ async def test_a_claim_is_in_the_journal_before_the_file_moves(tmp_path: Path, m
         await bench.carry_out(effects.ClaimMessage("leader", 1, message, place))
         assert message.message_id in written[0]
         assert bench.posted == [events.Claimed(1, Place("leader", Folder.PROCESSED, "m.mime"))]
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not bench.flushes.flushed:  # noqa: ASYNC110
                 await anyio.sleep(0.005)  # what a foreign writer did not flush, we do
 
@@ -197,17 +173,6 @@ async def test_a_claim_that_the_journal_refuses_moves_nothing(tmp_path: Path, mo
 
 
 # --- statuses -----------------------------------------------------------------------------------------------------------
-async def test_a_status_is_flushed_before_it_replaces_the_file(tmp_path: Path) -> None:
-    async with bench_in(tmp_path) as bench:
-        place = bench.put()
-        before: list[str | None] = []
-        bench.flushes.meanwhile = lambda: before.append(bench.status(place))
-        await bench.carry_out(effects.WriteStatus("leader", 1, place, ACKED))
-        assert before == [None]
-        assert bench.status(place) == "acked"
-        assert bench.temps() == []
-
-
 async def test_what_its_agent_deletes_while_it_is_rewritten_is_not_brought_back(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         place = bench.put()
@@ -246,17 +211,6 @@ async def test_statuses_of_several_messages_in_a_row_share_the_flush(tmp_path: P
         assert bench.flushes.together >= 10
 
 
-async def test_statuses_of_one_message_are_written_in_order(tmp_path: Path) -> None:
-    async with bench_in(tmp_path) as bench:
-        place = bench.put()
-        words = ["delivered", "acked", "retrying"]
-        await bench.carry_out(
-            *(effects.WriteStatus("leader", 1, place, (("X-IGNITE-Status", word),)) for word in words)
-        )
-        assert bench.status(place) == "retrying"
-        assert bench.flushes.together == 1
-
-
 async def test_a_message_whose_archiving_waits_is_given_no_status(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         first, second = bench.put(name="a.mime"), bench.put(name="b.mime")
@@ -280,7 +234,7 @@ async def test_a_slow_agent_delays_its_own_lane_and_nobody_elses(tmp_path: Path)
         other = effects.TellAgent("leader", 2, bench.message(quick), quick, 1)
         behind = effects.RecordFact("behind", {}, lane="slow")
         bench.runner.carry_out([tell, behind, other, effects.RecordFact("free", {})])
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while not bench.posted:  # noqa: ASYNC110
                 await anyio.sleep(0.005)
         assert [event.key for event in bench.posted if isinstance(event, events.Told)] == [2]
@@ -288,20 +242,6 @@ async def test_a_slow_agent_delays_its_own_lane_and_nobody_elses(tmp_path: Path)
         bench.slow.go.set()
         await bench.runner.settled(lambda: True)
         assert [name for name, _ in bench.facts] == ["free", "behind"]
-
-
-async def test_a_long_lane_lets_others_breathe(tmp_path: Path) -> None:
-    async with bench_in(tmp_path) as bench:
-        place = bench.put()
-        asked: list[effects.Effect] = [effects.WriteStatus("leader", 1, place, ACKED)]
-        asked += [effects.RecordFact("one", {}, lane="leader")] * 1000
-        bench.runner.carry_out(asked)
-        seen = set()
-        with anyio.fail_after(10):
-            while len(bench.facts) < 1000:
-                seen.add(len(bench.facts))
-                await anyio.lowlevel.checkpoint()
-        assert len(seen) > 5
 
 
 # --- dying --------------------------------------------------------------------------------------------------------------
@@ -369,7 +309,7 @@ async def test_a_message_of_ours_is_tried_until_it_is_written(tmp_path: Path, mo
     async with bench_in(tmp_path) as bench:
         bench.flushes.error = OSError(28, "No space left on device")
         bench.runner.carry_out([effects.SendMessage("slow", draft()), effects.RecordFact("after", {}, lane="slow")])
-        with anyio.fail_after(5):
+        with anyio.fail_after(20):
             while len(bench.said("io_error")) < 3:  # noqa: ASYNC110
                 await anyio.sleep(0.005)
         assert not bench.said("after")

@@ -1,9 +1,9 @@
 """Finding messages on disk by id, without reading more of them than their first block.
 
-Owns the search: an id, a unique beginning of one, or a path, among the queues, the dead letters and the archive.
-Refuses to know what else a message says; the id is found by its header's name alone, so a file that is otherwise broken
-can be found too. Never opens anything but regular files, and no links. Fails with ``UnknownMessage`` and
-``AmbiguousMessage``; a directory that cannot be read is an OSError, never "nothing found".
+Owns the search: an id, a unique beginning of one or of its hash, or a path, among the queues, the dead letters and
+the archive. Refuses to know what else a message says; the id is found by its header's name alone, so a file that is
+otherwise broken can be found too. Never opens anything but regular files, and no links. Fails with ``UnknownMessage``
+and ``AmbiguousMessage``; a directory that cannot be read is an OSError, never "nothing found".
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackd.core.errors import AmbiguousMessage, UnknownMessage
+from ackd.core import message_ids
+from ackd.core.errors import UnknownMessage
 from ackd.core.message import RESERVED_NAMES, Folder, Place, identity
 
 if TYPE_CHECKING:
@@ -39,15 +40,15 @@ class Found(NamedTuple):
 def find(root: Path, wanted: str, *, agent: str | None = None, folders: Iterable[Folder] = EVERYWHERE) -> list[Found]:
     """Every file of the one message that ``wanted`` means (one for each recipient), live ones first.
 
-    With ``agent``, only that recipient's. A whole id beats a beginning; what is on its way beats what is over, so the
-    archive is not read for the sake of ids that nobody needs any more.
+    With ``agent``, only that recipient's. A whole id beats a beginning, and that a hash; what is on its way beats
+    what is over, so the archive is not read for the sake of ids that nobody needs any more.
     """
     given = _by_path(wanted)
     bare = given.message_id if given is not None else wanted.removeprefix("<").removesuffix(">")
     for group in _groups(tuple(folders)):
-        fitting = [one for one in in_folders(root, group, agent) if bare and one.message_id.startswith(bare)]
+        fitting = [one for one in in_folders(root, group, agent) if message_ids.fits(bare, one.message_id)]
         if fitting:
-            chosen = _choose(bare, {one.message_id for one in fitting})
+            chosen = message_ids.choose(bare, {one.message_id for one in fitting})
             return [one for one in fitting if one.message_id == chosen]
     raise UnknownMessage(wanted)
 
@@ -92,15 +93,6 @@ def _groups(folders: tuple[Folder, ...]) -> Iterator[tuple[Folder, ...]]:
     for folder in folders:
         if folder not in LIVE:
             yield (folder,)
-
-
-def _choose(wanted: str, ids: set[str]) -> str:
-    exact = [one for one in ids if one == wanted] or [one for one in ids if one.partition("@")[0] == wanted]
-    if exact:
-        return exact[0]
-    if len(ids) > 1:
-        raise AmbiguousMessage(wanted, tuple(sorted(ids)))
-    return next(iter(ids))
 
 
 def _directories(root: Path, folder: Folder) -> Iterator[tuple[Path, str | None]]:

@@ -29,8 +29,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from ackd.core.errors import BadName
-from ackd.core.message import Folder, Place, agent_name
+from ackd.core.message import Folder, Place, is_agent_name
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint, ReceiptReady
 from ackd.syscalls import Birth, birth
 
@@ -111,7 +110,7 @@ def _box_names(queue: str, before: _Picture) -> list[str]:
     try:
         with os.scandir(queue) as entries:
             return [
-                entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and _could_be_box(entry.name)
+                entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and is_agent_name(entry.name)
             ]
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -158,14 +157,6 @@ def _marks(directory: str, but_not: str | None = None) -> Marks:
                 continue  # moved on since the directory was read
             marks[entry.name] = (found.st_ino, found.st_mtime_ns, found.st_size)
     return marks
-
-
-def _could_be_box(name: str) -> bool:
-    try:
-        agent_name(name)
-    except BadName:
-        return False
-    return True
 
 
 # --- comparing --------------------------------------------------------------------------------------------------------

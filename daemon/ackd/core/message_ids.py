@@ -1,8 +1,8 @@
 """Which message a few characters mean.
 
 Owns the short ways to write an id, ``epoch.pid.hash@host`` (ignite-mime, "Message-ID"): without its host, by how it
-begins, or by its hash, which is what tells ids of one minute apart and what narrow terminals show. Refuses to know where
-ids come from. Fails with UnknownMessage and AmbiguousMessage.
+begins, or by its hash, which is what tells ids of one minute apart and what narrow terminals show. Refuses to know
+where ids come from. Fails with UnknownMessage and AmbiguousMessage.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.core.message import Folder, identity
-from ackd.frontends.facts import clock_time, duration, short_id, visible
+from ackd.frontends.facts import clock_time, duration, evidence, short_id, visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -161,6 +161,8 @@ def _receipts_after(course: Course, line: Line) -> tuple[Proven, ...]:
     if not receipt or (receipt == "queued" and course.receipts):
         return course.receipts
     proof = _text(line.data, key) or "not said"
+    if receipt == "seen":
+        proof = evidence(proof)
     if receipt == "told" and "attempt" in line.data:
         proof = f"{proof} (attempt {line.data['attempt']})"
     proven = {one.receipt: one for one in course.receipts} | {
@@ -219,7 +221,7 @@ def next_step(course: Course, message_id: str, *, now: float, agent_state: Line 
         "retrying": _again(course, now),
     }[course.state]
     if course.state in ("queued", "retrying") and agent_state is not None:
-        step += _hindrance(agent_state, who)
+        step += hindrance(agent_state, who)
     return step if daemon_runs else f"{step}; no daemon is running: start it with `ackd run`"
 
 
@@ -235,7 +237,8 @@ def _again(course: Course, now: float) -> str:
     return f"tried again at {clock_time(at)}, " + (f"in {duration(at - now)}" if at > now else "which is now")
 
 
-def _hindrance(agent_state: Line, who: str) -> str:
+def hindrance(agent_state: Line, who: str) -> str:
+    """Why its agent takes nothing, as the end of a sentence; empty if it does."""
     state, reason = agent_state.data.get("state"), agent_state.data.get("reason")
     if state not in ("parked", "paused", "down"):
         return ""

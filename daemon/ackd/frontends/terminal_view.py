@@ -24,14 +24,14 @@ from ackd.core.throttle import ProgressDisplay
 from ackd.frontends import facts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, MutableMapping
+    from collections.abc import Callable, Iterable, MutableMapping
 
     Show = Callable[[str, dict[str, object], float], None]
 
 #: What an operator should look into.
 LOUD: Final = frozenset(
     "message_dead message_rejected escalation loop_detected io_error spool_lost watch_degraded watch_overflow "
-    "notify_failed task_failed".split()
+    "notify_failed task_failed log_gap stray_file".split()
 )
 #: As much as a pipe that has room takes at once (PIPE_BUF).
 _AT_ONCE_BYTES: Final = 4096
@@ -41,8 +41,10 @@ _READER_LEFT: Final = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ECON
 class TerminalView:
     """For eyes. ``structlog`` carries each fact through one processor, which draws it."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, agents: Iterable[str] = ()) -> None:
         self._colour = facts.colour_wanted(stream)
+        self._on_terminal = stream.isatty()
+        self._agents = facts.agent_width(agents)
         self._encoding = stream.encoding or "utf-8"
         self._held: ProgressDisplay[Line] = ProgressDisplay()
         outlet = Outlet(stream.fileno(), lambda missed: f"… {missed} lines were not shown: nobody read them\n".encode())
@@ -63,8 +65,9 @@ class TerminalView:
             self._logger.info(line.type, line=line)
 
     def _draw(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> bytes:
-        width = shutil.get_terminal_size().columns if self._colour else 0
-        return facts.render(event["line"], colour=self._colour, width=width).encode(self._encoding, "replace")
+        width = shutil.get_terminal_size().columns if self._on_terminal else 0
+        text = facts.render(event["line"], colour=self._colour, width=width, agents=self._agents)
+        return text.encode(self._encoding, "replace")
 
 
 def structured(stream: TextIO) -> Show:

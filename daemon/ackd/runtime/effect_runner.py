@@ -1,29 +1,29 @@
 """Carries out what the engine asks for, and answers with what happened.
 
-Owns lanes: effects of one agent run in order, lanes run side by side, so that one slow agent delays nobody. Quick
-effects (a rename, a log line) are done at once on the loop; slow ones (telling, anything that flushes) are tasks, and
-what follows in their lane waits for them. Refuses to decide anything: a disk that says no becomes ``SpoolFailed``.
+Owns what each effect does: quick ones (a rename, a log line) at once on the loop, slow ones (telling, anything that
+flushes) as coroutines that their lane waits for. Refuses to know their order (lanes) and to decide anything: a disk
+that says no becomes ``SpoolFailed``.
 """
 
 from __future__ import annotations
 
-import errno
-from collections import deque
+import contextlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
-import anyio.lowlevel
 
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import effects, events
 from ackd.core.errors import BadMessage
 from ackd.core.message import USER, Folder
 from ackd.dialects import ignite
+from ackd.runtime.lanes import Lanes
+from ackd.runtime.pen import Pen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from anyio.abc import TaskGroup
 
@@ -33,12 +33,10 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft, Message, Place
     from ackd.ports import Clock, Endpoint, Flusher, Post
 
+    Moving = effects.ClaimMessage | effects.ArchiveMessage | effects.BuryMessage | effects.ReviveMessage
+
 #: A message of our own that cannot be written (disk full) is tried again after this; its lane waits.
 SEND_AGAIN_S: Final = 5.0
-#: How often a header is written anew when its file keeps changing under us.
-REWRITE_TRIES: Final = 5
-#: Effects of a lane done between two breaths of the loop.
-SLICE: Final = 64
 #: What a revived message leaves behind in dead_letter/.
 CLEAN_SLATE: Final[tuple[tuple[str, None], ...]] = tuple(
     (f"X-IGNITE-{name}", None)
@@ -67,58 +65,19 @@ class EffectRunner:
     tasks: TaskGroup
     team: Roster
     ring: Callable[[str, bytes], None]
-    _lanes: dict[str, deque[Effect]] = field(default_factory=dict)
-    _in_journal: set[int] = field(default_factory=set)
-    #: Messages whose archiving waits in their lane: their status would be written for nobody.
-    _finished: set[int] = field(default_factory=set)
+    _in_journal: set[int] = field(default_factory=set, init=False)
+
+    def __post_init__(self) -> None:
+        self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
+        self._pen = Pen(self.spool, self.flusher)
 
     def carry_out(self, asked: list[Effect]) -> None:
-        for effect in asked:
-            lane = effect.lane
-            if lane is not None and lane in self._lanes:
-                self._lanes[lane].append(effect)
-                if isinstance(effect, effects.ArchiveMessage):
-                    self._finished.add(effect.key)
-            else:
-                self._begin(lane, effect)
+        self._lanes.carry_out(asked)
 
     async def settled(self, nothing_new: Callable[[], bool]) -> None:
         """Returns when no lane has anything left to do and no answer waits to be heard."""
-        while self._lanes or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
+        while self._lanes.busy or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
             await anyio.sleep(0.01)
-
-    def _begin(self, lane: str | None, effect: Effect) -> None:
-        slow = self._do(effect)
-        if slow is not None:
-            assert lane is not None
-            self._lanes[lane] = deque()
-            self.tasks.start_soon(self._drain, lane, slow, name=f"lane {lane}")
-
-    async def _drain(self, lane: str, slow: Coroutine[None, None, None] | None) -> None:
-        """Finish the slow one, then what queued up behind it."""
-        waiting, done = self._lanes[lane], 0
-        while True:
-            if slow is not None:
-                await slow
-            elif done % SLICE == SLICE - 1:
-                await anyio.lowlevel.checkpoint()
-            if not waiting:
-                break
-            slow, done = self._next(waiting), done + 1
-        del self._lanes[lane]
-
-    def _next(self, waiting: deque[Effect]) -> Coroutine[None, None, None] | None:
-        """Statuses of several messages in a row are one slow thing: they share the flush."""
-        row: dict[int, effects.WriteStatus] = {}
-        while waiting and len(row) < SLICE:
-            effect = waiting[0]
-            if not isinstance(effect, effects.WriteStatus) or effect.key in row:
-                break
-            row[effect.key] = effect
-            waiting.popleft()
-        if len(row) > 1:
-            return self._write_statuses(list(row.values()))
-        return self._do(next(iter(row.values())) if row else waiting.popleft())
 
     def _do(self, effect: Effect) -> Coroutine[None, None, None] | None:
         match effect:
@@ -127,7 +86,6 @@ class EffectRunner:
             case effects.ClaimMessage():
                 self._claim(effect)
             case effects.ArchiveMessage():
-                self._finished.discard(effect.key)
                 self._archive(effect)
             case effects.QuarantineFile():
                 self._quarantine(effect)
@@ -156,14 +114,9 @@ class EffectRunner:
     # --- quick ------------------------------------------------------------------------------------------------------
     def _claim(self, effect: effects.ClaimMessage) -> None:
         """The journal knows of it first: what its agent deletes while we are dead is then missed, not forgotten."""
-        try:
+        with self._answering(effect):
             self.take_in(effect.key, effect.message, effect.place)
             moved = self.spool.move(effect.place, Folder.PROCESSED)
-        except FileNotFoundError:
-            self.post(events.MoveLost(effect.key))
-        except OSError as error:
-            self.post(events.SpoolFailed(effect.key, _words(error)))
-        else:
             self.post(events.Claimed(effect.key, moved))
             self.tasks.start_soon(self._flush_once, moved, name=f"flush {moved}")
 
@@ -194,14 +147,8 @@ class EffectRunner:
 
     def _archive(self, effect: effects.ArchiveMessage) -> None:
         day = datetime.fromtimestamp(self.clock.now().wall, UTC).strftime("%Y%m%d")
-        try:
-            moved = self.spool.move(effect.place, Folder.ARCHIVE, date=day)
-        except FileNotFoundError:
-            self.post(events.MoveLost(effect.key))
-        except OSError as error:
-            self.post(events.SpoolFailed(effect.key, _words(error)))
-        else:
-            self.post(events.Moved(effect.key, moved))
+        with self._answering(effect):
+            self.post(events.Moved(effect.key, self.spool.move(effect.place, Folder.ARCHIVE, date=day)))
 
     def _quarantine(self, effect: effects.QuarantineFile) -> None:
         place, code, detail = effect.place, effect.code, effect.detail
@@ -252,10 +199,10 @@ class EffectRunner:
 
     async def _write_status(self, effect: effects.WriteStatus) -> None:
         """What made it finished is on disk until it is archived: a crash in between hears of it again."""
-        if effect.key in self._finished:
+        if self._lanes.archives_soon(effect.key):
             return
         try:
-            await self._rewrite(effect.place, effect.headers)
+            await self._pen.rewrite(effect.place, effect.headers)
         except FileNotFoundError:
             pass  # its agent has just deleted it: the watcher says so
         except (OSError, BadMessage) as error:  # its agent has written over it: its own file, its own loss
@@ -264,59 +211,17 @@ class EffectRunner:
             if effect.ends_run:
                 self.team.forget_run(effect.lane, effect.key)
 
-    async def _rewrite(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
-        """Read again when someone changed the file meanwhile: their words are kept, and ours added."""
-        for _ in range(REWRITE_TRIES - 1):
-            try:
-                return await self._rewrite_once(place, headers)
-            except OSError as error:
-                if error.errno != errno.ESTALE:
-                    raise
-        return await self._rewrite_once(place, headers)
-
-    async def _rewrite_once(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
-        """Flush, then exchange: the only durable copy is never replaced by one that is not."""
-        old = self.spool.read(place)
-        prepared = self.spool.prepare_rewrite(place, ignite.rewrite(old.data, headers), of=old)
-        try:
-            await self.flusher.flush([prepared.temp])
-        except BaseException:
-            self.spool.abandon(prepared)
-            raise
-        self.spool.commit_rewrite(prepared)
-
     async def _bury(self, effect: effects.BuryMessage) -> None:
-        try:
-            await self._rewrite(effect.place, effect.headers)
-            moved = self.spool.move(effect.place, Folder.DEAD)
-        except BadMessage as bad:
-            self._give_up_on(effect, bad)
-        except FileNotFoundError:
-            self.post(events.MoveLost(effect.key))
-        except OSError as error:
-            self.post(events.SpoolFailed(effect.key, _words(error)))
-        else:
-            self.post(events.Moved(effect.key, moved))
-
-    def _give_up_on(self, effect: effects.BuryMessage | effects.ReviveMessage, bad: BadMessage) -> None:
-        """Somebody has written over it. What lies there now is kept as what it is; of the message nothing is left."""
-        self._quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
-        self.post(events.MoveLost(effect.key))
+        with self._answering(effect):
+            await self._pen.rewrite(effect.place, effect.headers)
+            self.post(events.Moved(effect.key, self.spool.move(effect.place, Folder.DEAD)))
 
     async def _revive(self, effect: effects.ReviveMessage) -> None:
-        try:
-            await self._rewrite(effect.place, CLEAN_SLATE)
+        with self._answering(effect):
+            await self._pen.rewrite(effect.place, CLEAN_SLATE)
             self.spool.touch(effect.place)
             self.spool.ensure_box(effect.place.box)
-            moved = self.spool.move(effect.place, Folder.QUEUE)
-        except BadMessage as bad:
-            self._give_up_on(effect, bad)
-        except FileNotFoundError:
-            self.post(events.MoveLost(effect.key))
-        except OSError as error:
-            self.post(events.SpoolFailed(effect.key, _words(error)))
-        else:
-            self.post(events.Moved(effect.key, moved))
+            self.post(events.Moved(effect.key, self.spool.move(effect.place, Folder.QUEUE)))
 
     async def _send(self, effect: effects.SendMessage) -> None:
         """Until it is durable, however long that takes: what follows in the lane is the death it announces."""
@@ -332,23 +237,32 @@ class EffectRunner:
         if effect.notify or (effect.draft.recipient == USER and effect.draft.type == "escalation"):
             self.ring(effect.draft.message_id, data)
 
-    async def _drop(self, draft: Draft, data: bytes) -> Place:
+    async def _drop(self, draft: Draft, data: bytes) -> None:
         name = ignite.file_name(draft.type, int(self.clock.now().wall * 1_000_000))
-        prepared = self.spool.prepare_drop(self.team.box(draft.recipient), name, data)
-        try:
-            await self.flusher.flush([prepared.temp])
-        except BaseException:
-            self.spool.abandon(prepared)
-            raise
-        place = self.spool.commit_drop(prepared)
-        await self.flusher.flush([f"{self.spool.path(place).parent}/"])
-        return place
+        await self._pen.drop(self.team.box(draft.recipient), name, data)
 
     async def send(self, draft: Draft) -> None:
         """For handlers: durable when it returns, OSError when it could not be."""
         await self._drop(draft, ignite.encode_draft(draft, self.clock.now().wall))
 
     # --- trouble ----------------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def _answering(self, effect: Moving) -> Iterator[None]:
+        """A move is answered, whatever becomes of it: that it was done, inside; every other way, here."""
+        try:
+            yield
+        except BadMessage as bad:
+            self._give_up_on(effect, bad)
+        except FileNotFoundError:
+            self.post(events.MoveLost(effect.key))
+        except OSError as error:
+            self.post(events.SpoolFailed(effect.key, _words(error)))
+
+    def _give_up_on(self, effect: Moving, bad: BadMessage) -> None:
+        """Somebody has written over it. What lies there now is kept as what it is; of the message nothing is left."""
+        self._quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
+        self.post(events.MoveLost(effect.key))
+
     def _or_report(self, action: Callable[[str], object], what: str) -> None:
         try:
             action(what)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 from ackd.adapters.exec_runs import discard_run, lock_held, scan_runs
 from ackd.core.events import Outcome, RunEnded
 from tests.adapters.exec_runs.bench import Bench, crashed_daemon, the_run, until
+from tests.strays import UNTIL_GO
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 async def test_a_run_that_outlived_its_daemon_is_found_alive_and_adopted(bench: Bench) -> None:
-    crashed_daemon(bench, "while [ ! -e go ]; do sleep 0.01; done; echo whole; exit 65")
+    crashed_daemon(bench, f"{UNTIL_GO}; echo whole; exit 65")
     found = the_run(bench)
     assert found.alive
     assert (found.agent, found.message_id, found.box, found.name, found.digest, found.attempt, found.outcome) == (

@@ -12,7 +12,8 @@ import pytest
 from ackd.adapters.exec_runs import lock_held
 from ackd.adapters.exec_runs import run as run_module
 from ackd.core.events import Outcome, RunEnded
-from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run, until
+from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run, time_is_up, until
+from tests.strays import UNTIL_GO
 
 
 async def test_a_run_that_takes_too_long_is_ended(bench: Bench) -> None:
@@ -22,16 +23,17 @@ async def test_a_run_that_takes_too_long_is_ended(bench: Bench) -> None:
 
 
 async def test_a_command_that_ignores_term_is_killed(bench: Bench) -> None:
-    async with bench.sh("trap '' TERM; echo $$ >pid; while :; do sleep 0.05; done", timeout_s=0.3) as endpoint:
+    async with bench.sh("trap '' TERM; echo $$ >pid; exec sleep 60", timeout_s=60) as endpoint:
         await endpoint.tell(tell())
         pid = await bench.pid_in("pid")
-        assert await bench.news() == RunEnded(1, Outcome.FAILED, "timed out after 0.3 s", 2)
+        time_is_up(endpoint)
+        assert await bench.news() == RunEnded(1, Outcome.FAILED, "timed out after 60 s", 2)
         assert process_is_gone(pid)
 
 
 async def test_a_fork_that_ignores_term_is_killed_after_its_time(bench: Bench) -> None:
     async with bench.sh(
-        "sh -c 'trap \"\" TERM; echo $$ >pid; while :; do sleep 0.05; done' & while [ ! -e pid ]; do sleep 0.01; done"
+        "sh -c 'trap \"\" TERM; echo $$ >pid; exec sleep 60' & while [ ! -e pid ]; do sleep 0.01; done"
     ) as it:
         await it.tell(tell())
         assert await bench.news() == RunEnded(1, Outcome.DONE, "exit 0", 2)
@@ -39,16 +41,17 @@ async def test_a_fork_that_ignores_term_is_killed_after_its_time(bench: Bench) -
 
 
 async def test_a_setsid_child_that_ignores_term_is_killed_at_the_timeout(bench: Bench) -> None:
-    script = "setsid sh -c 'trap \"\" TERM; echo $$ >pid; while :; do sleep 0.05; done'"
-    async with bench.sh(script, timeout_s=0.3) as endpoint:
+    script = "setsid sh -c 'trap \"\" TERM; echo $$ >pid; exec sleep 60'"
+    async with bench.sh(script, timeout_s=60) as endpoint:
         await endpoint.tell(tell())
         pid = await bench.pid_in("pid")
-        assert await bench.news() == RunEnded(1, Outcome.FAILED, "timed out after 0.3 s", 2)
+        time_is_up(endpoint)
+        assert await bench.news() == RunEnded(1, Outcome.FAILED, "timed out after 60 s", 2)
         assert process_is_gone(pid)
 
 
 async def test_an_adopted_run_that_ends_before_we_look_says_its_outcome(bench: Bench) -> None:
-    crashed_daemon(bench, "while [ ! -e go ]; do sleep 0.01; done; exit 75")
+    crashed_daemon(bench, f"{UNTIL_GO}; exit 75")
     found = the_run(bench)
     (bench.tmp / "work" / "go").touch()
     await until(lambda: not lock_held(found.path))
@@ -64,7 +67,7 @@ def move_start(bench: Bench, by_s: float) -> None:
 
 
 async def test_an_adopted_run_is_not_timed_out_by_a_wall_clock_that_jumped_ahead(bench: Bench) -> None:
-    crashed_daemon(bench, "echo $$ >pid; while [ ! -e go ]; do sleep 0.01; done")
+    crashed_daemon(bench, f"echo $$ >pid; {UNTIL_GO}")
     await bench.pid_in("pid")
     move_start(bench, -86400)
     async with bench.sh("exit 0") as endpoint:
@@ -98,7 +101,7 @@ async def test_a_shim_that_cannot_be_named_is_watched_by_its_lock(
 ) -> None:
     monkeypatch.setattr(run_module, "_ADOPT_WAIT_S", 0.05)
     monkeypatch.setattr(run_module, "_LOCK_POLL_S", 0.01)
-    crashed_daemon(bench, "echo $$ >pid; while [ ! -e go ]; do sleep 0.01; done; exit 65")
+    crashed_daemon(bench, f"echo $$ >pid; {UNTIL_GO}; exit 65")
     await bench.pid_in("pid")
     (bench.run_dirs[0] / "started").write_text(started)
     async with bench.sh("exit 0") as endpoint:

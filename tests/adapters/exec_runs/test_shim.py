@@ -13,6 +13,7 @@ import pytest
 from ackd.adapters.exec_runs import shim
 from ackd.core.events import Outcome, RunEnded
 from tests.adapters.exec_runs.bench import BODY, HEADER, REPOSITORY, Bench, process_is_gone, tell
+from tests.strays import UNTIL_GO
 
 
 async def test_the_command_gets_the_whole_message_on_stdin_and_the_facts_in_its_environment(bench: Bench) -> None:
@@ -77,7 +78,7 @@ from ackd.adapters.exec_runs import lock_held
 from tests.adapters.exec_runs.bench import Bench, tell
 async def main():
     bench = Bench(Path({str(bench.tmp)!r}))
-    async with bench.sh("cat >copy; while [ ! -e go ]; do sleep 0.01; done") as endpoint:
+    async with bench.sh("cat >copy; {UNTIL_GO}") as endpoint:
         out = os.fdopen(os.dup(1), "w")
         for fd in range(3): os.close(fd)
         await endpoint.tell(tell())

@@ -85,3 +85,17 @@ def test_whole_ids_and_whole_local_parts_win_over_beginnings() -> None:
     assert choose_id("1.2", ["1.2", "1.2.abc@x"]) == "1.2"
     with pytest.raises(AmbiguousMessage):
         choose_id("1.2.ab", ["1.2.ab@x", "1.2.ab@y"])
+
+
+def test_the_hash_of_an_id_finds_its_lines(logs: Path) -> None:
+    one, other = "17.29247.7c1f00d00001@x", "17.29247.7c1fbeef0002@x"
+    put(
+        logs,
+        "session-20261116-010000.ndjson",
+        fact(1, message_id=one),
+        fact(2, message_id=other),
+        fact(3, agent="7c1f"),
+    )
+    assert matching_ids(logs, "7c1f") == {one, other}
+    assert [line.seq for line in find_message_lines(logs, "7c1f00d0")] == [1]
+    assert matching_ids(logs, "29247") == set()

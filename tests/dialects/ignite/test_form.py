@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import email
-import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -34,7 +34,7 @@ def with_line(line: bytes) -> bytes:
 def test_a_valid_message_survives_decode_and_encode_byte_for_byte(path: Path) -> None:
     data = path.read_bytes()
     ignite.decode(data, "ignitian_1")
-    assert ignite.split(data).to_bytes() == data
+    assert ignite.rewrite(data, ()) == data
 
 
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
@@ -57,9 +57,12 @@ def test_the_line_of_the_fault_is_named() -> None:
 
 def test_a_To_of_10_MB_is_refused_at_once() -> None:
     huge = PLAIN.replace(b"ignitian_1", b"a," * 5_000_000, 1)
-    started = time.perf_counter()
-    assert refusal(huge).code == "header_too_large"
-    assert time.perf_counter() - started < 0.1
+    tracemalloc.start()
+    try:
+        assert refusal(huge).code == "header_too_large"
+        assert tracemalloc.get_traced_memory()[1] < len(huge) / 10  # not even copied, let alone taken apart
+    finally:
+        tracemalloc.stop()
 
 
 def test_headers_up_to_the_limit_are_read_and_one_byte_more_is_not() -> None:
@@ -130,7 +133,7 @@ def test_valid_messages_read_as_the_standard_library_reads_them(extra: list[tupl
     payload = theirs.get_payload(decode=True)
     assert isinstance(payload, bytes)
     assert ignite.split(data).body == payload
-    assert ignite.split(data).to_bytes() == data
+    assert ignite.rewrite(data, ()) == data
 
 
 @given(data=st.binary(max_size=300) | st.binary(max_size=60).map(lambda noise: PLAIN[:150] + noise + PLAIN[150:]))
@@ -140,4 +143,4 @@ def test_any_bytes_are_a_message_or_a_named_rejection(data: bytes) -> None:
     except BadMessage as refused:
         assert refused.code in set(Rejection)
     else:
-        assert ignite.split(data).to_bytes() == data
+        assert ignite.rewrite(data, ()) == data

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -137,3 +139,26 @@ def test_a_root_that_cannot_be_written() -> None:
     found = surroundings.writable(Path("/proc/self"))
     assert isinstance(found, Finding)
     assert found.level == "fail"
+
+
+@pytest.mark.parametrize("broken", ["queue", "run"])
+def test_what_cannot_be_read_is_a_row_that_fails_and_the_rest_is_told(team: Team, broken: str) -> None:
+    assert team.ackd("init").exit_code == 0
+    shutil.rmtree(team.root / broken)
+    (team.root / broken).write_text("not a directory")
+    found = findings(team, 1)
+    failed = [words["words"] for words in found.values() if words["level"] == "fail"]
+    assert any(broken in words and "ot a directory" in words for words in failed)
+    assert found["clock"]["level"] == "ok"
+
+
+def test_a_root_that_is_a_file_fails(team: Team) -> None:
+    team.root.write_text("a file")
+    assert findings(team, 1)["root"]["words"] == f"{team.root} is not a directory"
+
+
+def test_one_agent_is_one_agent(team: Team) -> None:
+    rewrite(team, "[agents.leader]\n")
+    shown = team.ackd("check").stdout
+    assert re.search(r", \d+ agents?, escalations", shown)
+    assert ", 1 agents" not in shown

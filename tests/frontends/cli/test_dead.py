@@ -196,7 +196,7 @@ def test_a_file_that_is_still_broken_is_back_at_once_and_that_is_said(team: Team
     thread.start()
     result = team.ackd("dead", "requeue", "kept.mime")
     thread.join()
-    assert result.exit_code == 0
+    assert result.exit_code == 1
     assert "requeued" in result.stdout
     assert left(team) == ["kept.mime", "kept.mime.reason"]
 
@@ -210,3 +210,49 @@ def test_a_daemon_that_does_not_answer_is_said_so(team: Team, monkeypatch: pytes
     assert "asked for kept.mime" in result.stdout
     assert kept.exists()
     assert maildrop.read_receipt(Path(team.files("receipts")[0])).file == "kept.mime"
+
+
+def test_what_is_no_message_is_called_what_it_is_and_status_counts_the_same(team: Team) -> None:
+    bury(team)
+    quarantine(team)
+    graves = team.root / "queue" / "dead_letter"
+    (graves / "processed").mkdir()
+    (graves / "note.reason").write_text("x")
+    (graves / "link.mime").symlink_to("nowhere")
+    listed = {row["name"]: row["reason"] for row in team.json("dead", "list")}
+    assert listed["processed"] == "a directory, no message: nothing of ackd's"
+    assert listed["link.mime"] == "not a regular file, no message: nothing of ackd's"
+    assert listed["note.reason"].startswith("unreadable: ")
+    totals = team.json("status")["totals"]
+    assert totals["dead"] + totals["corrupt"] == len(listed) == 5
+
+
+def test_a_dead_letter_is_found_by_its_hash(team: Team) -> None:
+    message_id, _ = bury(team)
+    bury(team)
+    assert team.json("dead", "show", message_id.split(".")[2].partition("@")[0][:8])["message_id"] == message_id
+
+
+@pytest.mark.usefixtures("held")
+def test_a_file_that_takes_a_moment_to_come_back_is_waited_for(team: Team) -> None:
+    """Out of quarantine, a moment in its queue, and back: exit 1, though it had left."""
+    kept = quarantine(team)
+    back_in_queue = team.root / "queue" / "leader" / "task_1.mime"
+    back_in_queue.parent.mkdir(parents=True, exist_ok=True)
+
+    def obey_slowly() -> None:
+        deadline = time.monotonic() + 10
+        while not team.files("receipts"):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        kept.with_name("kept.mime.reason").unlink()
+        kept.rename(back_in_queue)
+        time.sleep(0.1)  # so that the command sees it gone
+        back_in_queue.rename(kept)
+
+    thread = threading.Thread(target=obey_slowly)
+    thread.start()
+    result = team.ackd("dead", "requeue", "kept.mime")
+    thread.join()
+    assert result.exit_code == 1
+    assert "requeued, and back again: kept.mime" in result.stdout

@@ -69,3 +69,25 @@ def test_it_waits_for_a_page_that_has_heard_of_the_end_and_not_for_ever(
     monkeypatch.setattr("time.sleep", sleep)
     demo._await_page(page, ends)
     assert len(slept) == 3
+
+
+def test_the_commands_it_names_work_where_it_sends_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    environment = demo._lay_out(tmp_path)
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    monkeypatch.setattr("shutil.which", lambda _: None)
+    demo._epilogue(tmp_path, environment)
+    said = capsys.readouterr().out.splitlines()
+    commands = [line.partition("#")[0].strip() for line in said if "#" in line]
+    assert "bin/ackd tail -n 500" in commands
+    for command in commands[-2:]:
+        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), command
+
+
+def test_programs_get_the_ends(tmp_path: Path) -> None:
+    told = demo._as_data(tmp_path, demo.EXPECTED)
+    assert told["as_expected"] is True
+    assert {"type": "dead_letter", "to": "coordinator", "end": "completed", "count": 1} in told["ends"]  # type: ignore[operator]
+    assert demo._as_data(tmp_path, Counter())["as_expected"] is False

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from ackd.adapters.session_log import SessionLog
-from ackd.frontends.cli.explain import explain
+from ackd.frontends.cli.explain import explain, find_id
+from ackd.site import find_site
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +123,7 @@ def test_the_whole_story_of_a_dead_letter(root: Path, log: SessionLog) -> None:
         "  +0 s       queued      from leader: task_assignment, high, task T1",
         "  +0.1 s     claimed     taken up: builder/processed/a.mime",
         "  +0.2 s     told        attempt 1, proof: child started",
-        "  +3 s       retry       exit 3 (1 of 1), again in 2 s",
+        "  +3 s       retry       1 of 1, again in 2 s: exit 3",
         "  +5 s       told        attempt 2, proof: child started",
         "  +8 s       dead        exit 3, after 1 retry",
     ]
@@ -252,3 +253,11 @@ def test_control_characters_of_a_message_do_not_reach_the_terminal(root: Path, l
     put(log, "message_dead", 1, reason=evil)
     assert "\x1b" not in text(root, ID)
     assert "\\x1b]0;owned\\x07" in text(root, ID)
+
+
+def test_the_hash_that_a_narrow_terminal_shows_is_enough(root: Path, log: SessionLog) -> None:
+    put(log, "message_queued", 0, message_id="1794794802.29247.7c1f00d00001@x", **{"from": "a"}, file="f")
+    put(log, "message_queued", 1, message_id="1794794802.29247.7c1fbeef0002@x", **{"from": "a"}, file="g")
+    assert find_id(find_site(root), "7c1f00d0") == "1794794802.29247.7c1f00d00001@x"
+    result = CliRunner().invoke(explain, ["7c1f", "--root", str(root)])
+    assert (result.exit_code, "fits 2 messages" in result.stderr) == (2, True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -14,9 +17,6 @@ from ackd import __version__
 from ackd.core.errors import AckdError, ImpossibleEvent, RootHeld
 from ackd.frontends.cli.errors import EXIT_CODES, Failure, reported
 from ackd.frontends.cli.main import COMMANDS, cli
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 Team = Any  # conftest.py's: test files do not import each other
 
@@ -64,8 +64,8 @@ def test_a_command_whose_module_is_missing_breaks_nothing_else(team: Team, monke
     assert (result.exit_code, result.stderr) == (2, "ackd: `later` is not in this version\n")
 
 
-@pytest.mark.parametrize("name", [name for name in COMMANDS if name != "demo"])
-def test_every_command_takes_json_root_and_config(team: Team, name: str) -> None:
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_takes_the_options_that_help_promises(team: Team, name: str) -> None:
     context = click.Context(cli)
     try:
         command = cli.get_command(context, name)
@@ -75,7 +75,36 @@ def test_every_command_takes_json_root_and_config(team: Team, name: str) -> None
     for leaf in leaves:
         assert leaf is not None
         options = {option for parameter in leaf.params for option in parameter.opts}
-        assert options >= {"--json", "--root", "--config"}, leaf.name
+        assert options >= ({"--json"} if name == "demo" else {"--json", "--root", "--config"}), leaf.name
+
+
+def test_the_readme_lists_the_exit_codes_of_help() -> None:
+    readme = (Path(__file__).parents[3] / "README.md").read_text()
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", readme.partition("## Exit codes")[2], re.MULTILINE)}
+    assert listed == {code for code, _ in EXIT_CODES}
+
+
+def shell(line: str) -> subprocess.CompletedProcess[str]:
+    words = " ".join(map(shlex.quote, ACKD))
+    return subprocess.run(["sh", "-c", line.replace("ackd", words, 1)], capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["ackd status >&-", "ackd status >&- 2>&-", "ackd send leader --body x <&- >&- 2>&-", "ackd check --json >&-"],
+)
+def test_closed_descriptors_are_nowhere_to_print_and_no_bug(team: Team, line: str) -> None:
+    assert team.ackd("init").exit_code == 0
+    done = shell(line)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("line", ["ackd send user --body - <&-", "ackd send user - <&-", "ackd lint - <&-"])
+def test_reading_a_closed_stdin_is_wrong_usage(team: Team, line: str) -> None:
+    done = shell(line)
+    assert done.returncode == 2
+    assert "stdin is closed" in done.stderr
+    assert team.files() == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
@@ -133,7 +162,8 @@ def test_a_reader_that_goes_away_is_no_error_message(team: Team) -> None:
     [
         (RootHeld("r", 7), 75),
         (FileNotFoundError(2, "No such file", "x"), 66),
-        (PermissionError(13, "Permission denied", "x"), 73),
+        (PermissionError(13, "Permission denied", "x"), 66),
+        (NotADirectoryError(20, "Not a directory", "x"), 66),
         (OSError(28, "No space left on device"), 73),
         (ImpossibleEvent("a", "b", "c"), 70),
         (KeyError("x"), 70),

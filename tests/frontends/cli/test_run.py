@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -71,3 +73,13 @@ def test_a_config_that_cannot_be_run_is_refused_with_78(
     assert result.exit_code == 78
     assert words in result.stderr
     assert not (tmp_path / ".ackd").exists()
+
+
+def test_a_root_where_nothing_can_be_made_is_73(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-m", "ackd", "run", "--root", "/proc"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 73
+    assert done.stderr.startswith("ackd: cannot write /proc/")
+    assert len(done.stderr.splitlines()) == 1

@@ -15,6 +15,7 @@ import pytest
 from ackd.adapters import root_lock
 from ackd.adapters.session_log import SessionLog
 from ackd.dialects import ignite, yaml_body
+from ackd.frontends.cli import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -243,22 +244,62 @@ def test_waiting_for_all_is_not_over_with_the_first(team: Team) -> None:
     writer.close()
     assert result.exit_code == 75
     told = json.loads(result.stdout)
-    assert told["recipients"] == {"leader": {"state": "acked"}, "user": {"state": "queued"}}
+    assert told["recipients"]["leader"]["state"] == "acked"
+    assert told["recipients"]["user"] == {"state": "queued", "receipts": []}
 
 
 @pytest.mark.usefixtures("held")
 def test_silence_is_a_timeout_and_the_message_stays(team: Team) -> None:
     result = team.ackd("send", "leader", "--body", "x", "--wait", "acked", "--timeout", "0.1")
     assert result.exit_code == 75
-    assert "not acked in time: leader; the message stays queued" in result.stderr
+    assert result.stderr == "not acked within 0.1 s: leader has not taken it yet\n"
     assert len(team.files()) == 1
 
 
-def test_waiting_without_a_daemon_queues_says_so_and_exits_69(team: Team) -> None:
+def test_waiting_without_a_daemon_queues_says_so_and_exits_69(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "DAEMON_GRACE_S", 0.01)
     result = team.ackd("send", "leader", "--body", "x", "--wait", "acked")
     assert result.exit_code == 69
-    assert "no daemon is running" in result.stdout
+    assert result.stdout.startswith("queued ")
+    assert "no daemon is running: the message stays queued" in result.stderr
     assert len(team.files()) == 1
+
+
+# --- what is accepted stays accepted ------------------------------------------------------------------------------------
+def run_ackd(*args: str, stdout: int, stderr: int = subprocess.PIPE) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ackd", *args], stdout=stdout, stderr=stderr, text=True, check=False)
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_full_disk_behind_stdout_is_no_reason_to_send_again(team: Team, form: list[str]) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    done = run_ackd("send", "leader", "--body", "x", *form, stdout=full)
+    os.close(full)
+    assert done.returncode == 0
+    assert "is queued; saying so failed: No space left on device" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert len(team.files()) == 1
+
+
+def test_a_reader_who_left_is_no_reason_to_send_again(team: Team) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = run_ackd("send", "leader", "--body", "x", stdout=writer)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(team.files()) == 1
+
+
+def test_a_queue_that_refuses_is_named(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As the system says it of a file below an open directory: with its own name alone."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied", ".message_1.mime.2.c5a3b1b3")
+
+    monkeypatch.setattr("ackd.adapters.maildrop.drop_all", refuse)
+    result = team.ackd("send", "leader", "--body", "x")
+    assert result.exit_code == 73
+    assert result.stderr == f"ackd: cannot write in {team.root}/queue/leader: Permission denied\n"
 
 
 # --- quickness ----------------------------------------------------------------------------------------------------------

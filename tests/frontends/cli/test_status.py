@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd.adapters import root_lock
+from ackd.adapters.session_log import SessionLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,17 @@ TOLD = {
         "worker-1": {"endpoint": "exec", "state": "busy", "queued": 0, "in_flight": 1},
     },
     "totals": {"queued": 7, "in_flight": 2, "completed": 40, "dead": 1, "corrupt": 0},
-    "escalations": [{"agent": "leader", "cause": "silent"}],
+    "escalations": [
+        {
+            "escalation_id": "17.0.abcd@x",
+            "agent": "worker",
+            "cause": "dead",
+            "to": "leader",
+            "since": "2026-01-01T00:00:00Z",
+            "counted": 2,
+        },
+        {"agent": "leader", "cause": "silent"},
+    ],
     "at": "2026-11-16T01:05:00Z",
 }
 
@@ -81,7 +92,12 @@ def test_a_running_daemon_is_believed_but_the_directories_are_counted(team: Team
     assert "running on" in shown
     assert "pid 4711" in shown
     assert "limit, until 5pm" in shown
-    assert "escalated: agent leader, cause silent" in shown
+    assert re.search(
+        r"^open escalation: dead: worker, told leader \d+ days ago, 2 counted: `ackd explain 17.0.abcd`$",
+        shown,
+        re.MULTILINE,
+    )
+    assert "open escalation: silent: leader\n" in shown
 
 
 def test_what_a_dead_daemon_left_behind_is_not_believed(team: Team) -> None:
@@ -140,3 +156,18 @@ def test_on_a_terminal_it_watches_until_ctrl_c_and_ids_are_not_cut(team: Team) -
     assert message_id.partition("@")[0].encode() in shown
     os.close(main)
     os.close(terminal)
+
+
+def test_completions_by_deletion_outlive_the_daemon(team: Team) -> None:
+    """Neither in the archive nor anywhere else on disk: the daemon's own count, and the log after it."""
+    log = SessionLog.open(team.root / "logs", started_at=time.time())
+    log.record("message_completed", {"message_id": "1@x", "agent": "leader", "by": "file deleted"}, time.time())
+    log.flush()
+    (team.root / "state").mkdir()
+    saved = {"completed": 7, "withdrawn": 1, "log": log.path.name, "offset": log.path.stat().st_size}
+    (team.root / "state" / "totals.json").write_text(json.dumps(saved))
+    assert team.json("status")["totals"]["completed"] == 7
+    log.record("message_completed", {"message_id": "2@x", "agent": "leader", "by": "file deleted"}, time.time())
+    log.close()
+    assert team.json("status")["totals"]["completed"] == 8
+    assert "8 completed" in team.ackd("status").stdout

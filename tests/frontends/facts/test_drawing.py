@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackd.frontends.facts import cells, colour_wanted, cut, render
+from ackd.adapters.session_log import Line
+from ackd.core.message_ids import choose
+from ackd.frontends.facts import agent_width, cells, colour_wanted, cut, render
 from ackd.frontends.facts.drawing import LOOKS
 from ackd.frontends.facts.harmless import is_harmless
 from ackd.frontends.facts.wording import WORDS
@@ -31,7 +34,7 @@ def test_progress_without_colour_is_the_seeds_format_and_nothing_else() -> None:
     coloured = render(fact, colour=True)
     assert (
         ANSI.sub("", coloured)
-        == "01:02:03  ▸ progress    1763.42.ab12  builder     stage=review percent=60 message=two of three"
+        == "01:02:03  ▸ progress    1763.42.ab12  builder       stage=review percent=60 message=two of three"
     )
     assert "\x1b[2;36m" in coloured
 
@@ -105,3 +108,48 @@ def test_colour_is_for_terminals_and_nobody_who_asked_for_none(monkeypatch: pyte
     monkeypatch.delenv("NO_COLOR")
     monkeypatch.setenv("TERM", "dumb")
     assert not colour_wanted(Terminal())
+
+
+LONG_ID = "1794794802.29247.7c1f00d00001@ignite.local"
+
+
+def retry(agent: str, **data: Any) -> Line:
+    told = {"reason": "exit 3: no connection to the site", "retry_count": 2, "retry_limit": 3, "delay_s": 7}
+    return line("message_retry", message_id=LONG_ID, agent=agent, **told, **data)
+
+
+def test_eighty_columns_have_room_for_the_words_and_an_id_that_is_taken_for_the_whole() -> None:
+    agents = agent_width(["leader", "coordinator", "user"])
+    shown = render(retry("coordinator"), colour=False, width=80, agents=agents)
+    assert shown == "01:02:03 retry      7c1f00d0 coordinator 2 of 3, again in 7 s: exit 3: no conne…"
+    assert choose("7c1f00d0", [LONG_ID]) == LONG_ID
+    other = render(
+        line("agent_state", agent="leader", state="parked", reason="x"), colour=False, width=80, agents=agents
+    )
+    assert other == "01:02:03 agent               leader      parked: x"
+    assert shown.index("2 of 3") == other.index("parked")
+
+
+def test_a_wide_terminal_shows_the_id_up_to_its_host() -> None:
+    shown = render(retry("leader"), colour=False, width=110)
+    assert shown.startswith("01:02:03  retry       1794794802.29247.7c1f00d00001  leader        2 of 3")
+
+
+def test_forty_columns_have_who_and_what() -> None:
+    assert render(retry("leader"), colour=False, width=40) == "↻ retry leader 2 of 3, again in 7 s: ex…"
+
+
+def test_a_name_too_long_for_a_narrow_line_is_cut_and_shifts_nothing() -> None:
+    shown = render(retry("a_name_of_no_small_length"), colour=False, width=80, agents=12)
+    assert shown.startswith("01:02:03 retry      7c1f00d0 a_name_of_n… 2 of 3")
+    assert agent_width(["a_name_of_no_small_length"]) == 20
+    assert agent_width([]) == 12
+
+
+@pytest.mark.parametrize(
+    "type_", ["message_claimed", "worker_assign", "worker_release", "child_started", "child_ended"]
+)
+def test_what_only_surrounds_the_story_is_dim_from_end_to_end(type_: str) -> None:
+    shown = render(line(type_, **about(pid=1, exit=0)), colour=True, width=80)
+    assert set(re.findall(r"\x1b\[([0-9;]+)m", shown)) == {"2", "0"}
+    assert re.sub(r"\x1b\[2m.*?\x1b\[0m", "", shown).strip() == ""

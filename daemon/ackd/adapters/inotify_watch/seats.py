@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from inotify_simple import flags
 
-from ackd.core.errors import BadName
-from ackd.core.message import Folder, Place, agent_name
+from ackd.core.message import Folder, Place
 from ackd.ports import FileReady, Hint, HintsLost, ReceiptReady
 
 if TYPE_CHECKING:
@@ -88,11 +87,3 @@ def listing(seat: Seat) -> Listing:
 
 def is_processed(seat: Seat, name: str) -> bool:
     return name == Folder.PROCESSED.value and seat.role is Role.MAIL and seat.folder is Folder.QUEUE
-
-
-def could_be_box(name: str) -> bool:
-    try:
-        agent_name(name)
-    except BadName:
-        return False
-    return True

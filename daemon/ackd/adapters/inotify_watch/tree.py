@@ -39,12 +39,11 @@ from ackd.adapters.inotify_watch.seats import (
     Listing,
     Role,
     Seat,
-    could_be_box,
     is_processed,
     listing,
 )
 from ackd.adapters.inotify_watch.watches import Watches
-from ackd.core.message import Folder, Place
+from ackd.core.message import Folder, Place, is_agent_name
 from ackd.ports import BoxAppeared, BoxGone, FileGone, Hint, HintsLost
 
 if TYPE_CHECKING:
@@ -141,7 +140,7 @@ class Tree:
             self._take_file(seat, mask, name)
         elif mask & ENDED or (seat.role is Role.ROOT and name in self._top_names):
             self._check_tops()
-        elif seat.role is Role.QUEUE and mask & ISDIR and could_be_box(name):
+        elif seat.role is Role.QUEUE and mask & ISDIR and is_agent_name(name):
             self._check_box(name)
 
     def _take_file(self, seat: Seat, mask: int, name: str) -> None:
@@ -211,7 +210,7 @@ class Tree:
         there: list[str] = []
         if self._top_wds.get(Role.QUEUE) is not None:
             with contextlib.suppress(OSError):  # gone since; its own event follows
-                there = [entry.name for entry in Path(self._queue).iterdir() if could_be_box(entry.name)]
+                there = [entry.name for entry in Path(self._queue).iterdir() if is_agent_name(entry.name)]
         for box in {**self._boxes, **dict.fromkeys(there)}:
             self._check_box(box)
 

@@ -14,7 +14,7 @@ import orjson
 from ackd.adapters.session_log.files import session_files
 from ackd.adapters.session_log.lines import Line, parse_line
 from ackd.adapters.session_log.reading import chunks
-from ackd.core.errors import AmbiguousMessage, UnknownMessage
+from ackd.core import message_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def find_message_lines(logs_dir: Path, message_id: str) -> list[Line]:
-    """All lines about a message, oldest first, given its id or a unique beginning of it.
+    """All lines about a message, oldest first, given its id, a unique beginning of it, or its hash.
 
     Lines of its answers (``in_reply_to``) and of the escalation that it is (``escalation_id``) belong to it too.
     Raises UnknownMessage, AmbiguousMessage.
@@ -33,22 +33,19 @@ def find_message_lines(logs_dir: Path, message_id: str) -> list[Line]:
 
 
 def choose_id(wanted: str, ids: Iterable[str]) -> str:
-    """The one id that is meant. A whole id, then one that is whole up to its ``@``, wins over mere beginnings."""
-    fitting = {one for one in ids if wanted and one.startswith(wanted)}
-    whole = {one for one in fitting if one.partition("@")[0] == wanted}
-    best = (fitting & {wanted}) or whole or fitting
-    if not best:
-        raise UnknownMessage(wanted)
-    if len(best) > 1:
-        raise AmbiguousMessage(wanted, tuple(sorted(best)))
-    return best.pop()
+    """The one id that is meant, by whatever part of it (core/message_ids.py)."""
+    return message_ids.choose(wanted, ids)
 
 
-def matching_ids(logs_dir: Path, prefix: str) -> set[str]:
-    """The ids in all logs that begin so, without reading any line as JSON: minutes become moments on big logs."""
-    pattern = re.compile(rb'"message_id": ?"(' + re.escape(_in_json(prefix)) + rb'(?:[^"\\\n]|\\.)*)"')
+def matching_ids(logs_dir: Path, wanted: str) -> set[str]:
+    """The ids in all logs that begin so, or whose hash does, without reading any line as JSON: minutes become moments
+    on big logs."""
+    start = re.escape(_in_json(wanted))
+    if message_ids.may_be_hash(wanted):
+        start = rb'(?:[^".\\\n]*\.[^".\\\n]*\.)?' + start
+    pattern = re.compile(rb'"message_id": ?"(' + start + rb'(?:[^"\\\n]|\\.)*)"')
     found = {raw for path in session_files(logs_dir) for chunk in chunks(path) for raw in pattern.findall(chunk)}
-    return {text for raw in found if (text := _from_json(raw)) is not None}
+    return {text for raw in found if (text := _from_json(raw)) is not None and message_ids.fits(wanted, text)}
 
 
 def _lines_of(logs_dir: Path, message_id: str) -> list[Line]:

@@ -60,11 +60,6 @@ class SessionLog:
         """Where lines go now. It changes when the file is deleted under us; ``session_id`` does not."""
         return self._file.path
 
-    @property
-    def unwritten(self) -> int:
-        """How many lines the kernel has not been given yet."""
-        return len(self._pending)
-
     def record(self, type: str, data: dict[str, object], at: float) -> None:  # noqa: A002 - the line's own word
         self._seq += 1
         self._pending.append(self._encode(self._stamp(at), self._seq, type, data))

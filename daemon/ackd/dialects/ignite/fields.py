@@ -6,13 +6,12 @@ Refuses to know bytes (form) and bodies. ``faults`` never raises: it yields ``Ba
 
 from __future__ import annotations
 
-import functools
 import operator
 import re
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.message import KNOWN_TYPES, Priority, Rejection, agent_name
+from ackd.core.message import KNOWN_TYPES, Priority, Rejection, agent_name, is_agent_name
 from ackd.dialects.ignite.form import (
     CONTENT_TYPE,
     ERROR_AT,
@@ -57,21 +56,12 @@ def plainly_right(raw: RawMessage) -> bool:
         and fields["x-ignite-type"] in KNOWN_TYPES
         and fields["x-ignite-priority"] in PRIORITIES
         and fields["date"] != ""
-        and _is_name(fields["from"])
-        and _is_name(fields["to"])
+        and is_agent_name(fields["from"])
+        and is_agent_name(fields["to"])
         and "cc" not in fields
         and _ID.fullmatch(bare_id(fields["message-id"])) is not None
         and ("in-reply-to" not in fields or _ID.fullmatch(bare_id(fields["in-reply-to"])) is not None)
     )
-
-
-@functools.lru_cache(maxsize=1024)
-def _is_name(text: str) -> bool:
-    try:
-        agent_name(text)
-    except BadName:
-        return False
-    return True
 
 
 def faults(raw: RawMessage, extra_types: frozenset[str] = frozenset()) -> Iterator[BadMessage]:

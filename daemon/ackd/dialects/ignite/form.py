@@ -79,9 +79,6 @@ class RawMessage(NamedTuple):
         """The line of the file on which the body begins, counted from 1."""
         return len(self.lines) + 2
 
-    def to_bytes(self) -> bytes:
-        return joined(self.lines, self.line_end) + self.body
-
 
 def bad(code: Rejection, detail: str, line: int | None = None) -> BadMessage:
     return BadMessage(code.value, detail, line)

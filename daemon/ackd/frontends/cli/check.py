@@ -66,7 +66,8 @@ def _report(findings: list[Finding], *, as_json: bool) -> None:
 
 def _findings(site: Site, config: Config) -> Iterator[Finding]:
     where = str(site.config_path) if site.config_path else "none: a bare root, every default"
-    yield Finding(OK, "config", f"{where}, {len(config.agents)} agents, escalations go to {config.escalate_to}")
+    agents = "agent" if len(config.agents) == 1 else "agents"
+    yield Finding(OK, "config", f"{where}, {len(config.agents)} {agents}, escalations go to {config.escalate_to}")
     for name, agent in config.agents.items():
         yield from _agent(config, name, agent)
     if config.on_escalation:
@@ -80,7 +81,7 @@ def _agent(config: Config, name: str, agent: Agent) -> Iterator[Finding]:
     subject = f"agent {name}"
     if agent.endpoint is EndpointKind.EXEC:
         cwd = config.base_dir / agent.cwd
-        if not cwd.is_dir():
+        if not os.path.isdir(cwd):  # noqa: PTH112 - Path.is_dir raises where nobody may look
             yield Finding(FAIL, subject, f"cwd {cwd} is not a directory", "make it, or correct cwd")
             return
         path = agent.env.get("PATH", os.environ.get("PATH"))

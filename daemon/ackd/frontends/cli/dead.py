@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ackd.core.errors import RootHeld
+from ackd.core.errors import RootHeld, TheirFault
 from ackd.core.message import ReceiptKind
-from ackd.frontends.cli.errors import TRY_AGAIN, Failure
+from ackd.frontends.cli.errors import NO, TRY_AGAIN, Failure, creating
 from ackd.frontends.cli.options import print_json, site_options
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from ackd.site import Site
 
 PATIENCE_S: Final = 5.0
+VERDICT_S: Final = 1.0
 _ASKED: Final = "asked for"
+_BACK: Final = "requeued, and back again:"
 _DONE: Final = {ReceiptKind.REQUEUE: "requeued", ReceiptKind.PURGE: "purged"}
 
 
@@ -114,19 +116,22 @@ def _chosen(site: Site, wanted: tuple[str, ...], everything: bool) -> list[Grave
 def _act(site: Site, kind: ReceiptKind, graves: list[Grave], *, as_json: bool) -> None:
     from ackd.adapters import maildrop, root_lock
 
-    maildrop.make_private_directory(site.run, fsync=site.fsync)
-    try:
-        lock = root_lock.hold(site.run)
-    except RootHeld:
-        results = _ask_daemon(site, kind, graves)
-    else:
+    with creating(site.queue):
+        maildrop.make_private_directory(site.run, fsync=site.fsync)
         try:
-            results = _act_ourselves(site, kind, graves)
-        finally:
-            lock.release()
+            lock = root_lock.hold(site.run)
+        except RootHeld:
+            results = _ask_daemon(site, kind, graves)
+        else:
+            try:
+                results = _act_ourselves(site, kind, graves)
+            finally:
+                lock.release()
     _report(results, as_json=as_json)
     if any(result["result"] == _ASKED for result in results):
         raise Failure(TRY_AGAIN, "the daemon has not done it yet: `ackd dead list` shows what is left")
+    if any(result["result"] == _BACK for result in results):
+        raise Failure(NO, "what came straight back is as it was: `ackd dead list` says why")
 
 
 def _act_ourselves(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict[str, Any]]:
@@ -149,6 +154,8 @@ def _ask_daemon(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict
     while waiting and time.monotonic() < deadline:
         time.sleep(0.02)
         waiting = [grave for grave in waiting if _trace(grave) == before[grave.path]]
+    if kind is ReceiptKind.REQUEUE:
+        _await_verdict(site, [grave for grave in graves if grave not in waiting])
     return [
         {
             "file": grave.name,
@@ -159,9 +166,26 @@ def _ask_daemon(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict
     ]
 
 
+def _await_verdict(site: Site, left: list[Grave]) -> None:
+    """Until the daemon has taken them from their queues, well or back to the grave. One that waits its turn in a queue
+    is not waited for: it was read, and is fine."""
+    deadline = time.monotonic() + VERDICT_S
+    while any(_in_queue(site, grave) for grave in left) and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def _in_queue(site: Site, grave: Grave) -> bool:
+    from ackd.frontends.cli import graveyard
+
+    try:
+        return (graveyard.home(site, grave) / (grave.original or grave.name)).is_file()
+    except (Failure, TheirFault):  # nobody's: the daemon knows better than we do
+        return False
+
+
 def _ended(kind: ReceiptKind, grave: Grave) -> str:
     """A file that is as broken as before comes back at once, under the same name."""
-    return _DONE[kind] if _trace(grave) is None else "requeued, and back again: `ackd dead list` says why:"
+    return _DONE[kind] if _trace(grave) is None else _BACK
 
 
 def _trace(grave: Grave) -> tuple[int, int, int] | None:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ackd.frontends.cli.errors import reported
+from ackd.frontends.cli.errors import NO, reported
+from ackd.frontends.cli.options import json_option, print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,30 +51,48 @@ EXPECTED: Final = Counter(
 
 
 @click.command(short_help="See it at work, in an empty temporary directory.")
-def demo() -> None:
+@json_option
+def demo(as_json: bool) -> None:
     """See ackd at work: a leader, a coordinator and three workers, one of which never succeeds.
+
+    With --json all that is shown goes to stderr, and at the end how the messages ended to stdout.
 
     Exit codes: 0 every message ended where it should, 1 one did not.
     """
     with reported():
         place = Path(tempfile.mkdtemp(prefix="ackd-demo-"))
-        environment = _lay_out(place)
-        _say(f"A team of five in {place}:")
-        _say("leader, coordinator, ignitian_1, ignitian_2 (fails twice) and ignitian_3 (always fails).")
-        _say("The user gives the leader a goal. Each line below is one fact of the session log.\n")
-        daemon = _start(place, environment)
-        try:
-            _ackd(place, environment, "send", "leader", "--type", "user_goal", "--priority", "high", "--body", _GOAL)
-            ends = _watch(place / ".ackd" / "logs", daemon)
-            _await_page(place / ".ackd" / "run" / "status.json", ends)
-            _show(place, environment, "Where everybody stands", "status")
-        finally:
-            _stop(daemon)
-        _epilogue(place, environment)
+        with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
+            ends = _play(place)
+        if as_json:
+            print_json(_as_data(place, ends))
         if ends != EXPECTED:
-            _say(f"\nNot as it should be. Missing: {_words(EXPECTED - ends)}. Unexpected: {_words(ends - EXPECTED)}.")
-            sys.exit(1)
+            raise click.exceptions.Exit(NO)
+
+
+def _play(place: Path) -> Counter[tuple[str, str, str]]:
+    environment = _lay_out(place)
+    _say(f"A team of five in {place}:")
+    _say("leader, coordinator, ignitian_1, ignitian_2 (fails twice) and ignitian_3 (always fails).")
+    _say("The user gives the leader a goal. Each line below is one fact of the session log.\n")
+    daemon = _start(place, environment)
+    try:
+        _ackd(place, environment, "send", "leader", "--type", "user_goal", "--priority", "high", "--body", _GOAL)
+        ends = _watch(place / ".ackd" / "logs", daemon)
+        _await_page(place / ".ackd" / "run" / "status.json", ends)
+        _show(place, environment, "Where everybody stands", "status")
+    finally:
+        _stop(daemon)
+    _epilogue(place, environment)
+    if ends == EXPECTED:
         _say("\nEvery message ended where it should.")
+    else:
+        _say(f"\nNot as it should be. Missing: {_words(EXPECTED - ends)}. Unexpected: {_words(ends - EXPECTED)}.")
+    return ends
+
+
+def _as_data(place: Path, ends: Counter[tuple[str, str, str]]) -> dict[str, object]:
+    rows = [{"type": kind, "to": to, "end": end, "count": n} for (kind, to, end), n in sorted(ends.items())]
+    return {"place": str(place), "as_expected": ends == EXPECTED, "ends": rows}
 
 
 _GOAL: Final = 'goal: "Publish the release notes"\ncontext: "Version 1.0 is out"\n'
@@ -101,7 +120,7 @@ def _lay_out(place: Path) -> dict[str, str]:
 
 def _start(place: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "ackd", "run", "--format", "lines"]
-    return subprocess.Popen(command, cwd=place, env=environment)
+    return subprocess.Popen(command, cwd=place, env=environment, stdout=sys.stdout)
 
 
 def _ackd(place: Path, environment: dict[str, str], *words: str) -> None:
@@ -158,7 +177,8 @@ def _stop(daemon: subprocess.Popen[bytes]) -> None:
 
 def _show(place: Path, environment: dict[str, str], title: str, *words: str) -> None:
     _say(f"\n{title} (ackd {words[0]}):\n")
-    subprocess.run([sys.executable, "-m", "ackd", *words], cwd=place, env=environment, check=False)
+    command = [sys.executable, "-m", "ackd", *words]
+    subprocess.run(command, cwd=place, env=environment, stdout=sys.stdout, check=False)
     _say("")
 
 
@@ -167,10 +187,10 @@ def _epilogue(place: Path, environment: dict[str, str]) -> None:
     if dead is not None:
         _show(place, environment, "What became of the dead letter", "explain", str(dead))
     _say(f"Everything is still there to look at; remove the directory when you have seen enough:\n  cd {place}")
-    ackd = "ackd" if shutil.which("ackd") else f"{sys.executable} -m ackd"
+    ackd = "ackd" if shutil.which("ackd") else "bin/ackd"  # laid out there for the team's scripts
     for line, why in (
         ("inbox user", "what the user was told"),
-        ("tail -n 50", "the whole story, line by line"),
+        ("tail -n 500", "the whole story, line by line"),
         ("dead list", "what could not be delivered, and why"),
         ("dead requeue --all", "dig it up; the next `run` tries again"),
     ):

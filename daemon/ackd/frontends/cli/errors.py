@@ -7,7 +7,9 @@ in one line, exit 70; ACKD_DEBUG=1 shows the traceback. Knows nothing of what th
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import sys
 from typing import IO, TYPE_CHECKING, Any, Final
 
 import click
@@ -16,6 +18,7 @@ from ackd.core import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 NO: Final = 1
 USAGE: Final = 2
@@ -35,13 +38,14 @@ EXIT_CODES: Final = (
     (NO, "the answer is no"),
     (USAGE, "wrong usage"),
     (BAD_DATA, "bad data"),
-    (NOT_FOUND, "no such file or message"),
+    (NOT_FOUND, "no such file or message, or it cannot be read"),
     (NO_AGENT, "no such agent"),
     (NO_DAEMON, "no daemon is running"),
     (BUG, "a bug in ackd"),
     (CANNOT_CREATE, "cannot create or write"),
     (TRY_AGAIN, "try again later, or already running"),
     (BAD_CONFIG, "bad or no configuration"),
+    (INTERRUPTED, "ended by Ctrl-C"),
 )
 
 _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
@@ -95,23 +99,66 @@ def _nearest(name: str, known: tuple[str, ...]) -> str:
     return f"; known: {', '.join(sorted(known))}" if known else ""
 
 
+#: What the system says of a path that is to be read. Whatever is written is written inside ``creating``.
+_UNREADABLE: Final = frozenset(
+    {errno.ENOENT, errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENXIO}
+)
+
+
 def _os_failure(error: OSError) -> Failure:
-    code = NOT_FOUND if isinstance(error, FileNotFoundError) else CANNOT_CREATE
-    return Failure(code, _os_words(error))
+    if error.errno in _UNREADABLE and error.filename is not None:
+        return Failure(NOT_FOUND, f"cannot read {_path(error.filename)}: {error.strerror}")
+    return Failure(CANNOT_CREATE, _os_words(error))
 
 
 def _os_words(error: OSError) -> str:
-    where = f"{error.filename}: " if error.filename is not None else ""
+    where = f"{_path(error.filename)}: " if error.filename is not None else ""
     return f"{where}{error.strerror or error}"
 
 
+def _path(filename: str | bytes | int) -> str:
+    return os.fsdecode(filename) if isinstance(filename, bytes) else str(filename)
+
+
 @contextlib.contextmanager
-def creating() -> Iterator[None]:
-    """Whatever the disk refuses inside this block is "cannot create", a missing directory too."""
+def creating(*directories: Path) -> Iterator[None]:
+    """Whatever the disk refuses inside this block is "cannot write", a missing directory too.
+
+    ``directories``: where is written. Who writes below an open directory hears of the name only, not of its place.
+    """
     try:
         yield
     except OSError as error:
-        raise Failure(CANNOT_CREATE, _os_words(error)) from None
+        raise Failure(CANNOT_CREATE, f"cannot write {_written(error, directories)}{error.strerror or error}") from None
+
+
+def _written(error: OSError, directories: tuple[Path, ...]) -> str:
+    name = _path(error.filename) if error.filename is not None else ""
+    if "/" in name or not directories:
+        return f"{name}: " if name else ""
+    refusing = [str(one) for one in directories if not os.access(one, os.W_OK | os.X_OK)]
+    return f"in {' or '.join(refusing or map(str, directories))}: "
+
+
+@contextlib.contextmanager
+def accepted(what: str) -> Iterator[None]:
+    """Around what is said after something was accepted: a reader who left, or a full disk behind stdout, must not look
+    like a refusal, or a script would send it again."""
+    try:
+        yield
+    except OSError as error:
+        _give_up_stdout()
+        if not isinstance(error, BrokenPipeError):
+            with contextlib.suppress(OSError):
+                click.echo(f"ackd: {what}; saying so failed: {_os_words(error)}", err=True)
+
+
+def _give_up_stdout() -> None:
+    """What could not be written would be tried again when Python ends, and change the exit code."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 @contextlib.contextmanager

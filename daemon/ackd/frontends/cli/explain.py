@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.adapters import message_lookup, root_lock, session_log
+from ackd.core import message_ids
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
 from ackd.core.message import Folder, Place
 from ackd.frontends import facts
+from ackd.frontends.agent_states import last_agent_state
 from ackd.frontends.cli.errors import USAGE, Failure
 from ackd.frontends.cli.options import site_options
 from ackd.frontends.story_of_message import (
@@ -63,7 +65,8 @@ class Told:
 def explain(message: str, site: Site, as_json: bool) -> None:
     """Tell the whole story of a message.
 
-    ID is a Message-ID, its part before the @, any beginning that fits one message only, or the path of a message file.
+    ID is a Message-ID, its part before the @, any beginning that fits one message only, its hash (the third dotted
+    part, or the first four or more characters of that, as `run` and `tail` show it), or the path of a message file.
 
     Exit codes: 0 told, 2 the beginning fits several messages (they are listed), 66 no such message.
     """
@@ -103,7 +106,7 @@ def find_id(site: Site, wanted: str) -> str:
         on_disk = set()
     except AmbiguousMessage as error:
         on_disk = set(error.candidates)
-    if len(on_disk) == 1 and not next(iter(on_disk)).startswith(bare):
+    if len(on_disk) == 1 and not message_ids.fits(bare, next(iter(on_disk))):
         return on_disk.pop()  # it was the path of a file
     return session_log.choose_id(bare, ids | on_disk)
 
@@ -126,7 +129,7 @@ def gather(site: Site, message_id: str, now: float) -> tuple[Story, tuple[Told, 
             course_now,
             message_id,
             now=now,
-            agent_state=_agent_state(site.logs, course.agent),
+            agent_state=last_agent_state(site.logs, course.agent),
             daemon_runs=daemon_runs,
         )
         told.append(Told(course_now, found.path if found else None, step))
@@ -179,15 +182,6 @@ def _archived_by_name(root: Path, message_id: str, course: Course) -> Found | No
 
 def _days(root: Path) -> list[Path]:
     return sorted((root / "archive").glob("[0-9]*"), reverse=True)
-
-
-def _agent_state(logs_dir: Path, agent: str) -> Line | None:
-    """How the agent stood last, in the newest session: an older one's word is no longer true."""
-    newest = session_log.session_files(logs_dir)[-1:]
-    ends = {path: session_log.end_of_lines(path) for path in newest}
-    lines = session_log.iter_logs(logs_dir, newest_first=True, ends=ends, containing=b'"agent_state"')
-    mine = (line for line in lines if line.type == "agent_state" and line.data.get("agent") == agent)
-    return next(mine, None)
 
 
 # --- for programs -----------------------------------------------------------------------------------------------------

@@ -13,7 +13,8 @@ import stat
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.core.errors import AmbiguousMessage, BadMessage, UnknownMessage
+from ackd.core import message_ids
+from ackd.core.errors import AmbiguousMessage, BadMessage
 from ackd.frontends.cli.errors import BAD_DATA, Failure
 
 if TYPE_CHECKING:
@@ -54,24 +55,31 @@ class Grave:
 
 
 def all_graves(site: Site) -> list[Grave]:
-    dead = [_dead(path) for path in _entries(site.dead_letter)]
-    kept = [path for path in _entries(site.corrupt) if not path.name.endswith(_REASON_SUFFIX)]
-    return dead + [_corrupt(path) for path in kept]
+    return [_dead(path) for path in dead_files(site)] + [_corrupt(path) for path in quarantined_files(site)]
+
+
+def dead_files(site: Site) -> list[Path]:
+    """Whatever lies in dead_letter/, letters or not: somebody has to look at it."""
+    return _entries(site.dead_letter)
+
+
+def quarantined_files(site: Site) -> list[Path]:
+    return [path for path in _entries(site.corrupt) if not path.name.endswith(_REASON_SUFFIX)]
 
 
 def find(site: Site, wanted: str) -> Grave:
-    """By file name or path, by id, or by the unique beginning of one."""
+    """By file name or path, by id, by the unique beginning of one, or by its hash."""
     graves = all_graves(site)
     name = wanted.rpartition("/")[2]
     for grave in graves:
         if grave.name == name or grave.message_id == wanted.removeprefix("<").removesuffix(">"):
             return grave
-    fitting = [grave for grave in graves if grave.message_id and wanted and grave.message_id.startswith(wanted)]
-    if len(fitting) > 1:
-        raise AmbiguousMessage(wanted, tuple(str(grave.message_id) for grave in fitting))
-    if not fitting:
-        raise UnknownMessage(wanted)
-    return fitting[0]
+    fitting = [grave for grave in graves if grave.message_id and message_ids.fits(wanted, grave.message_id)]
+    chosen = message_ids.choose(wanted, [str(grave.message_id) for grave in fitting])
+    same = [grave for grave in fitting if grave.message_id == chosen]
+    if len(same) > 1:  # one message, dead at several recipients
+        raise AmbiguousMessage(wanted, tuple(grave.name for grave in same))
+    return same[0]
 
 
 def _entries(directory: Path) -> list[Path]:
@@ -85,8 +93,12 @@ def _dead(path: Path) -> Grave:
     from ackd.adapters.message_lookup import read_head
     from ackd.dialects import ignite
 
+    head = read_head(path, _HEAD_BYTES)
+    if head is None:
+        kind = "a directory" if path.is_dir() and not path.is_symlink() else "not a regular file"
+        return Grave("dead", path.name, path, f"{kind}, no message: nothing of ackd's")
     try:
-        fields = ignite.split_head(read_head(path, _HEAD_BYTES) or b"").fields
+        fields = ignite.split_head(head).fields
     except BadMessage as error:
         return Grave("dead", path.name, path, f"unreadable: {error}")
     count = fields.get("x-ignite-retry-count", "")

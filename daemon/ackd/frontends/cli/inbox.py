@@ -8,6 +8,7 @@ drops a `seen` receipt: proof that the message was taken, which stops the clock 
 from __future__ import annotations
 
 import os
+import re
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,7 +16,7 @@ import click
 
 from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, ReceiptKind, identity
-from ackd.frontends.cli.errors import NOT_FOUND, Failure
+from ackd.frontends.cli.errors import NOT_FOUND, Failure, creating
 from ackd.frontends.cli.options import print_json, site_options
 from ackd.frontends.cli.receipts import agent_option
 
@@ -124,15 +125,34 @@ def _state(folder: Folder, head: bytes) -> str:
             return "queued"
 
 
+#: The keys of a body that say what it is about, the best first.
+_TELLING: Final = ("summary", "title", "goal", "content", "message", "reason", "task_id")
+_BLOCK: Final = re.compile(r"[|>][-+0-9]{0,2}")
+
+
 def _subject(body: bytes) -> str:
-    """The first line that says something; the key of a text of several lines does not."""
-    lines = [line.strip() for line in body[:4000].decode(errors="replace").splitlines() if line.strip()]
-    if lines and lines[0].endswith((": |", ": |-", ": >")) and len(lines) > 1:
-        return lines[1]
-    first = lines[0] if lines else ""
-    if first.startswith('content: "'):  # as `ackd send` writes one line of words
-        return first[len('content: "') :].removesuffix('"').replace('\\"', '"').replace("\\\\", "\\")
-    return first
+    """What the body says of itself under the most telling key, else its first line. Read as lines: YAML costs too much
+    for a list, and the end of the body may be cut off."""
+    lines = body[:4000].decode(errors="replace").splitlines()
+    told = {
+        key: number for number, line in reversed([*enumerate(lines)]) if (key := line.partition(":")[0]) in _TELLING
+    }
+    for key in _TELLING:
+        if key in told and (words := _value(lines, told[key])):
+            return words
+    return next((line.strip() for line in lines if line.strip()), "")
+
+
+def _value(lines: list[str], number: int) -> str:
+    """One line of what stands after the key, or, of a text of several lines, below it."""
+    value = lines[number].partition(":")[2].strip()
+    if _BLOCK.fullmatch(value):
+        return next((line.strip() for line in lines[number + 1 :] if line.strip()), "")
+    if len(value) > 1 and value[0] == value[-1] == '"':  # as `ackd send` writes one line of words
+        return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    if len(value) > 1 and value[0] == value[-1] == "'":
+        return value[1:-1].replace("''", "'")
+    return value
 
 
 @click.command()
@@ -177,4 +197,5 @@ def _say_seen(site: Site, one: Found, name: str | None) -> None:
         return
     from ackd.adapters import maildrop
 
-    maildrop.drop_receipt(site.receipts, ReceiptKind.SEEN, one.message_id, name, fsync=site.fsync)
+    with creating(site.receipts):
+        maildrop.drop_receipt(site.receipts, ReceiptKind.SEEN, one.message_id, name, fsync=site.fsync)

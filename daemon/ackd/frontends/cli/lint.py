@@ -6,7 +6,6 @@ phrase is checked for words only; anything longer is a report and owes all four 
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
@@ -14,7 +13,7 @@ import click
 from ackd.adapters import atomic_file
 from ackd.core import plain_words
 from ackd.frontends.cli.errors import BAD_DATA, NO, NOT_FOUND, Failure
-from ackd.frontends.cli.options import place_options, print_json
+from ackd.frontends.cli.options import place_options, print_json, read_stdin
 
 if TYPE_CHECKING:
     from ackd.core.plain_words import Finding
@@ -63,7 +62,7 @@ def _print(file: str, report: _Report, words: list[Finding], missing: list[str],
 
 
 def _read(file: str) -> _Report:
-    data = sys.stdin.buffer.read(MAX_BYTES + 1) if file == "-" else _read_file(file)
+    data = read_stdin(MAX_BYTES + 1) if file == "-" else _read_file(file)
     if len(data) > MAX_BYTES:
         raise Failure(BAD_DATA, f"{file}: more than {MAX_BYTES} bytes")
     if file.endswith(".mime"):
@@ -78,7 +77,7 @@ def _read_file(file: str) -> bytes:
     try:
         return atomic_file.read_regular(file, MAX_BYTES)
     except OSError as error:
-        raise Failure(NOT_FOUND, f"{file}: {error.strerror}") from None
+        raise Failure(NOT_FOUND, f"cannot read {file}: {error.strerror}") from None
 
 
 def _body_of(data: bytes) -> _Report:

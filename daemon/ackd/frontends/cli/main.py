@@ -8,6 +8,8 @@ is missing breaks its own command only.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -102,12 +104,26 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 @click.command(
     cls=LazyCommands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Every command takes --json, --root and --config. ACKD_ROOT, ACKD_CONFIG and ACKD_AGENT set defaults.",
+    epilog="Every command takes --json, and every one but demo --root and --config. ACKD_ROOT, ACKD_CONFIG and "
+    "ACKD_AGENT set defaults.",
 )
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
 def cli() -> None:
     """Deliver files between agents, wait for the ACK, and never lose one."""
 
 
+def _open_what_is_closed() -> None:
+    """Whatever is opened next would get the number of a closed stdin, stdout or stderr, and Python has no stream for
+    it. What is printed goes nowhere; stdin stays None, because an empty body is not what was meant (options.py)."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # the lowest free number, which is fd
+    sys.stdout = sys.stdout or open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
+    sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+
+
 def main() -> None:
+    _open_what_is_closed()
     cli.main(prog_name="ackd")

@@ -8,6 +8,7 @@ know whether it was started by `ackd` or by a test.
 from __future__ import annotations
 
 import functools
+import sys
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -28,6 +29,13 @@ _config = click.option("--config", metavar="FILE", help="The config file (defaul
 def json_option(command: _Command) -> _Command:
     """``--json``, as ``as_json: bool``."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+
+
+def read_stdin(limit_bytes: int) -> bytes:
+    """At most so much of stdin. Python has None for one that was closed when it started."""
+    if sys.stdin is None:
+        raise click.UsageError("stdin is closed: nothing can be read from it")
+    return sys.stdin.buffer.read(limit_bytes)
 
 
 def print_json(value: object) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.core.message import Folder, ReceiptKind
-from ackd.frontends.cli.errors import NO, Failure, creating
+from ackd.frontends.cli.errors import NO, Failure, accepted, creating
 from ackd.frontends.cli.options import print_json, site_options
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def _drop(
     name = acting_agent(site, agent)
     found = [message_lookup.find(site.root, wanted, agent=name)[0] for wanted in message_ids]
     pending = dict.fromkeys(one.message_id for one in found if _is_open(kind, one))
-    with creating():
+    with creating(site.receipts):
         receipts = {
             one: maildrop.drop_receipt(site.receipts, kind, one, name, reason, fsync=site.fsync) for one in pending
         }
@@ -98,15 +98,16 @@ def _drop(
         }
         for one in found
     ]
-    if as_json:
-        print_json(results)
-        return
-    waits = "" if root_lock.holder(site.run) is not None else " (waits: no daemon is running)"
-    for one in found:
-        if one.message_id in pending:
-            click.echo(f"{kind.value}: receipt written for {one.message_id}{waits}")
-        else:
-            click.echo(f"{one.message_id} is completed already: nothing to say")
+    with accepted(f"{kind.value}: {len(receipts)} written"):
+        if as_json:
+            print_json(results)
+            return
+        waits = "" if root_lock.holder(site.run) is not None else " (waits: no daemon is running)"
+        for one in found:
+            if one.message_id in pending:
+                click.echo(f"{kind.value}: receipt written for {one.message_id}{waits}")
+            else:
+                click.echo(f"{one.message_id} is completed already: nothing to say")
 
 
 def _is_open(kind: ReceiptKind, one: Found) -> bool:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ackd.core.errors import AckdError, OurFault
+from ackd.core.message import USER
+from ackd.frontends.cli.errors import Failure, creating
 from ackd.frontends.cli.options import site_options
 
 if TYPE_CHECKING:
@@ -52,12 +54,12 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
 
     config = load_site(site)
     config.require_built()
-    out = sys.stdout or open(os.devnull, "w")  # noqa: SIM115, PTH123 - started without a stdout; open until the end
-    for_people = form == "lines" or (form == "auto" and out.isatty() and not as_json)
-    show = TerminalView(out).show if for_people else structured(out)
+    for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
+    show = TerminalView(sys.stdout, (*site.agents, USER)).show if for_people else structured(sys.stdout)
     daemon = Daemon(config, site, _quietly(show) if quiet else show)
     try:
-        anyio.run(daemon.serve)
+        with creating(site.root):
+            anyio.run(daemon.serve)
     except Exception as error:
         _leave_a_trace(error)
         raise
@@ -66,7 +68,7 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
 
 def _leave_a_trace(error: Exception) -> None:
     """A bug in a daemon is read about in a journal, later: where it happened must be there."""
-    if isinstance(error, OSError) or (isinstance(error, AckdError) and not isinstance(error, OurFault)):
+    if isinstance(error, OSError | Failure) or (isinstance(error, AckdError) and not isinstance(error, OurFault)):
         return
     import traceback
 

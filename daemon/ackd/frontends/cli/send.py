@@ -8,7 +8,6 @@ session log for more. Needs no daemon.
 from __future__ import annotations
 
 import os
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -16,8 +15,8 @@ import click
 
 from ackd.core.errors import BadBody, BadMessage, UnknownAgent
 from ackd.core.message import KNOWN_TYPES, USER, agent_name, identity
-from ackd.frontends.cli.errors import BAD_DATA, NO_DAEMON, NOT_FOUND, Failure, creating
-from ackd.frontends.cli.options import print_json, site_options
+from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, accepted, creating
+from ackd.frontends.cli.options import print_json, read_stdin, site_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -94,10 +93,12 @@ def send(
             raise click.UsageError("- already means stdin: give no --body or --body-file with it")
         body_file = "-"
     check_type(site, kind)
+    with creating():  # a root that cannot be read cannot be written to
+        author, to, cc = sender_name(site, sender), _resolved(site, names), _resolved(site, cc)
     outgoing = Outgoing(
-        sender=sender_name(site, sender),
-        to=tuple(site.resolve_agent(name) for name in names),
-        cc=tuple(site.resolve_agent(name) for name in cc),
+        sender=author,
+        to=to,
+        cc=cc,
         type=kind,
         body=checked_body(kind, read_body(site, body, body_file)),
         priority=headers.pop("priority") or "normal",
@@ -152,6 +153,10 @@ def sender_name(site: Site, given: str | None, default: str = USER) -> str:
         return agent_name(name, site.reserved)
 
 
+def _resolved(site: Site, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(site.resolve_agent(name) for name in names)
+
+
 def check_type(site: Site, kind: str) -> None:
     known = (*KNOWN_TYPES, *site.extra_types)
     if kind not in known:
@@ -174,7 +179,7 @@ def read_body(site: Site, body: str | None, body_file: str | None) -> str:
         raise click.UsageError("a message needs a body: --body TEXT, --body-file FILE, or - for stdin")
     limit = site.max_message_bytes + 1
     if body_file == "-":
-        data = sys.stdin.buffer.read(limit)
+        data = read_stdin(limit)
     else:
         with open(body_file, "rb") as file:  # noqa: PTH123 - pathlib is no faster to read here
             data = file.read(limit)
@@ -233,17 +238,16 @@ def post(site: Site, outgoing: Outgoing, wait: str | None, timeout_s: float, *, 
 
     if wait is None:
         queued = queue(site, outgoing)
-        _report(queued, running=root_lock.holder(site.run) is not None, as_json=as_json)
+        with accepted(f"{queued.message_id} is queued"):
+            _report(queued, running=root_lock.holder(site.run) is not None, as_json=as_json)
         return
     from ackd.frontends.cli.waiting import Waiter
 
     waiter = Waiter(site, wait)  # before the first byte is written, so that no line is missed
     queued = queue(site, outgoing)
-    if root_lock.holder(site.run) is None:
-        _report(queued, running=False, as_json=as_json)
-        raise click.exceptions.Exit(NO_DAEMON)
     if not as_json:
-        _report(queued, running=True, as_json=False)
+        with accepted(f"{queued.message_id} is queued"):
+            _report(queued, running=True, as_json=False)
     waiter.wait(queued.message_id, queued.recipients, queued.files, timeout_s, as_json=as_json)
 
 
@@ -274,7 +278,7 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
     boxes = [site.box_dir(name) for name in outgoing.recipients]
     names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
     items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
-    with creating():
+    with creating(*boxes):
         for box in boxes:
             maildrop.make_box(box, fsync=site.fsync)
         return Queued(message_id, outgoing.recipients, tuple(maildrop.drop_all(items, fsync=site.fsync)))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.core.message import USER, identity
+from ackd.frontends.cli import graveyard
 from ackd.frontends.cli.options import print_json, site_options
 from ackd.site import ALWAYS
 
@@ -56,7 +57,7 @@ def _show(site: Site, *, as_json: bool) -> None:
 
 
 def take(site: Site) -> dict[str, Any]:
-    """The whole picture, with the keys of DESIGN 6 and whatever else the daemon tells."""
+    """The whole picture: ``daemon``, ``agents``, ``totals``, and whatever else the daemon tells."""
     from ackd.adapters import root_lock
 
     pid = root_lock.holder(site.run)
@@ -68,7 +69,12 @@ def take(site: Site) -> dict[str, Any]:
         counts = {key: agents[spelling][key] for key in _COUNTS} if spelling in agents else {}
         agents[spelling] = {**words, **counts}
     named = {"session_id": daemon.get("session_id"), "pid": daemon.get("pid") or pid or None}
-    totals = {"completed": _archived(site), **told.pop("totals", {}), **_totals_on_disk(site, agents)}
+    totals = {
+        "completed": 0,
+        **({} if told else _remembered(site)),
+        **told.pop("totals", {}),
+        **_totals_on_disk(site, agents),
+    }
     return {"daemon": {**daemon, "running": pid is not None, **named}, "agents": agents, "totals": totals, **told}
 
 
@@ -99,21 +105,26 @@ def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
 
 def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
     sums = {key: sum(int(agent.get(key) or 0) for agent in agents.values()) for key in _COUNTS}
-    return {**sums, "dead": _count(site.dead_letter), "corrupt": _count(site.corrupt)}
+    return {**sums, "dead": len(graveyard.dead_files(site)), "corrupt": len(graveyard.quarantined_files(site))}
+
+
+def _remembered(site: Site) -> dict[str, int]:
+    """The ends of all sessions, as the last daemon saved them or its log tells. A root that never had a daemon of ours
+    (an IGNITE workspace) has its archive at most."""
+    from ackd.frontends.saved_totals import saved_totals
+
+    totals = saved_totals(site.state, site.logs)
+    return totals if totals is not None else {"completed": _archived(site)}
 
 
 def _archived(site: Site) -> int:
-    """What was completed as far as the disk knows; a running daemon counts its session instead."""
     return sum(_count(box) for day in _subdirectories(site.archive) for box in _subdirectories(day))
 
 
 def _count(directory: Path) -> int:
     try:
         with os.scandir(directory) as entries:
-            return sum(
-                not entry.name.startswith(".") and not entry.name.endswith(".reason") and entry.name != "processed"
-                for entry in entries
-            )
+            return sum(not entry.name.startswith(".") and entry.name != "processed" for entry in entries)
     except FileNotFoundError:
         return 0
 
@@ -141,7 +152,7 @@ def _print(site: Site, picture: dict[str, Any]) -> None:
     totals = picture["totals"]
     click.echo("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
     for escalation in picture.get("escalations", []):
-        click.echo(printable(f"escalated: {_escalation_words(escalation)}"))
+        click.echo(printable(f"open escalation: {_escalation_words(escalation)}"))
     if not any(totals.get(key) for key in _TOTALS):
         click.echo("no mail yet: `ackd send AGENT --body TEXT` writes the first")
     if totals.get("dead") or totals.get("corrupt"):
@@ -165,6 +176,23 @@ def _note(agent: dict[str, Any]) -> str:
 
 
 def _escalation_words(escalation: object) -> str:
-    if isinstance(escalation, dict):
-        return ", ".join(f"{key} {value}" for key, value in escalation.items() if value is not None)
-    return str(escalation)
+    """``dead: worker, told leader 3 min ago, 2 counted: `ackd explain ID```; of what is not said, nothing is."""
+    if not isinstance(escalation, dict):
+        return str(escalation)
+    said = {key: str(value) for key, value in escalation.items() if value is not None}
+    words = f"{said.get('cause', 'escalated')}: {said.get('agent', 'nobody named')}"
+    words += f", told {said['to']}{_ago(said.get('since', ''))}" if "to" in said else ""
+    words += f", {said['counted']} counted" if said.get("counted", "1") != "1" else ""
+    return words + (f": `ackd explain {said['escalation_id'].partition('@')[0]}`" if "escalation_id" in said else "")
+
+
+def _ago(since: str) -> str:
+    from datetime import datetime
+
+    from ackd.frontends.facts.harmless import duration
+
+    try:
+        seconds = time.time() - datetime.fromisoformat(since).timestamp()
+    except (ValueError, OverflowError):
+        return ""
+    return f" {duration(max(0, round(seconds)))} ago"

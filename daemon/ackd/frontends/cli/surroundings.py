@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ackd.config import Config
     from ackd.site import Site
@@ -42,17 +42,34 @@ class Finding(NamedTuple):
 
 
 def surroundings(site: Site, config: Config) -> Iterator[Finding]:
-    yield daemon(site)
-    if not site.root.is_dir():
-        yield Finding(WARN, "root", f"{site.root} is not there yet", "`ackd init` makes it")
+    yield _answered("daemon", lambda: daemon(site))
+    if not os.path.isdir(site.root):  # noqa: PTH112 - Path.is_dir raises where nobody may look
+        yield _answered("root", lambda: absent(site.root))
         return
-    yield writable(site.root)
-    yield rights(site)
-    yield disk_space(site.root)
-    yield file_system(site.root, config.watch.mode)
+    yield _answered("root", lambda: writable(site.root))
+    yield _answered("rights", lambda: rights(site))
+    yield _answered("disk", lambda: disk_space(site.root))
+    yield _answered("file system", lambda: file_system(site.root, config.watch.mode))
     if config.watch.mode != "polling":
-        yield watches(len(site.known_agents()))
-    yield clock(site.root)
+        yield _answered("inotify", lambda: watches(len(site.known_agents())))
+    yield _answered("clock", lambda: clock(site.root))
+
+
+def _answered(subject: str, question: Callable[[], Finding]) -> Finding:
+    """What may not even be looked at is an answer, too."""
+    try:
+        return question()
+    except OSError as error:
+        mend = "see who owns it (ls -ld), and that it is what it should be"
+        return Finding(FAIL, subject, f"cannot read {error.filename}: {error.strerror}", mend)
+
+
+def absent(root: Path) -> Finding:
+    try:
+        root.lstat()
+    except FileNotFoundError:
+        return Finding(WARN, "root", f"{root} is not there yet", "`ackd init` makes it")
+    return Finding(FAIL, "root", f"{root} is not a directory", "move it away")
 
 
 def daemon(site: Site) -> Finding:

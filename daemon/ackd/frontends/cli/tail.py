@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ackd.adapters.session_log import Follower, follow, iter_logs
-from ackd.core.message import identity
+from ackd.core import message_ids
+from ackd.core.message import USER, identity
 from ackd.core.throttle import ProgressDisplay
 from ackd.frontends import facts
 from ackd.frontends.cli.errors import NOT_FOUND, Failure
@@ -51,7 +52,7 @@ class Wanted:
         return (
             (not self.types or any(is_of_type(line.type, wanted) for wanted in self.types))
             and (self.agent is None or concerns(line, self.agent))
-            and (self.message is None or str(line.data.get("message_id", "")).startswith(self.message))
+            and (self.message is None or message_ids.fits(self.message, str(line.data.get("message_id", ""))))
             and (self.since is None or line.at >= self.since)
         )
 
@@ -86,7 +87,7 @@ def parse_since(text: str, now: float) -> float:
 )
 @click.option("--type", "types", multiple=True, metavar="T", help="message_dead, or dead, or a family: message, task.")
 @click.option("--agent", metavar="A", help="Lines about this agent, or from it.")
-@click.option("--message", metavar="ID", help="Lines of this message (its id or how it begins).")
+@click.option("--message", metavar="ID", help="Lines of this message: its id, how that begins, or its hash.")
 @click.option("--since", metavar="T", help="Lines since 30s, 10m, 2h or 1d ago, or since an ISO time.")
 @site_options
 def tail(
@@ -113,7 +114,7 @@ def tail(
         if not following:
             raise Failure(NOT_FOUND, nothing)
         click.echo(f"ackd: {nothing}; waiting for it", err=True)
-    printer = Printer.for_stdout(as_json=as_json)
+    printer = Printer.for_stdout((*site.agents, USER), as_json=as_json)
     shown = printer.all(history(follower, wanted, count))
     if following:
         watch(follow(follower), wanted, printer, time.monotonic)
@@ -156,12 +157,13 @@ class Printer:
     as_json: bool
     colour: bool
     width: int
+    agents: int = facts.AGENT_WIDTH
 
     @classmethod
-    def for_stdout(cls, *, as_json: bool) -> Printer:
+    def for_stdout(cls, agents: Iterable[str] = (), *, as_json: bool) -> Printer:
         facts.never_choke(sys.stdout)
         wide = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
-        return cls(as_json, facts.colour_wanted(sys.stdout), wide)
+        return cls(as_json, facts.colour_wanted(sys.stdout), wide, facts.agent_width(agents))
 
     def all(self, lines: Iterable[Line]) -> int:
         number = 0
@@ -173,4 +175,5 @@ class Printer:
         if self.as_json:
             click.echo(line.raw)
         else:
-            click.echo(facts.render(line, colour=self.colour, width=self.width), color=self.colour)
+            text = facts.render(line, colour=self.colour, width=self.width, agents=self.agents)
+            click.echo(text, color=self.colour)

@@ -4,6 +4,7 @@ harmless: values made harmless and short Â· wording: what happened, in English Â
 """
 
 from ackd.frontends.facts.drawing import (
+    AGENT_WIDTH,
     BLUE,
     CYAN,
     DIM,
@@ -13,6 +14,7 @@ from ackd.frontends.facts.drawing import (
     RED,
     YELLOW,
     Look,
+    agent_width,
     colour_wanted,
     joined,
     look_of,
@@ -20,10 +22,11 @@ from ackd.frontends.facts.drawing import (
     paint,
     render,
 )
-from ackd.frontends.facts.harmless import cells, clock_time, cut, duration, short_id, visible
-from ackd.frontends.facts.wording import agent_of, progress_words, words
+from ackd.frontends.facts.harmless import cells, clock_time, cut, duration, short_id, tiny_id, visible
+from ackd.frontends.facts.wording import agent_of, evidence, progress_words, words
 
 __all__ = [
+    "AGENT_WIDTH",
     "BLUE",
     "CYAN",
     "DIM",
@@ -34,11 +37,13 @@ __all__ = [
     "YELLOW",
     "Look",
     "agent_of",
+    "agent_width",
     "cells",
     "clock_time",
     "colour_wanted",
     "cut",
     "duration",
+    "evidence",
     "joined",
     "look_of",
     "never_choke",
@@ -46,6 +51,7 @@ __all__ = [
     "progress_words",
     "render",
     "short_id",
+    "tiny_id",
     "visible",
     "words",
 ]

@@ -11,11 +11,11 @@ import os
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from ackd.frontends.facts.harmless import cells, clock_time, cut, short_id, visible
+from ackd.frontends.facts.harmless import TINY_ID_CHARS, cells, clock_time, cut, short_id, tiny_id, visible
 from ackd.frontends.facts.wording import agent_of, words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from ackd.adapters.session_log import Line
 
@@ -29,7 +29,15 @@ DIM_CYAN: Final = "2;36"
 PLAIN: Final = ""
 
 _KIND_WIDTH: Final = 10
-_AGENT_WIDTH: Final = 10
+_ID_WIDTH: Final = 29
+#: Below this an id would leave the words no room: its hash stands for it.
+NARROW_COLUMNS: Final = 110
+#: Below this there is room for who and what only.
+TINY_COLUMNS: Final = 60
+AGENT_WIDTH: Final = 12
+_WIDEST_AGENT: Final = 20
+#: Styles in which the whole line is drawn, and not its kind alone.
+_WHOLE_LINE: Final = frozenset({RED, YELLOW, DIM, DIM_CYAN})
 
 
 def colour_wanted(stream: IO[Any]) -> bool:
@@ -45,35 +53,62 @@ def never_choke(stream: IO[str]) -> None:
         stream.reconfigure(errors="replace")
 
 
-def render(line: Line, *, colour: bool, width: int = 0) -> str:
-    """The fact on one line, cut to ``width`` cells (0: not at all).
+def agent_width(names: Iterable[str]) -> int:
+    """How wide the column of agents is where these may appear in it."""
+    return min(max((cells(visible(name)) for name in names), default=AGENT_WIDTH), _WIDEST_AGENT)
+
+
+def render(line: Line, *, colour: bool, width: int = 0, agents: int = AGENT_WIDTH) -> str:
+    """The fact on one line, cut to ``width`` cells (0: not at all); ``agents``: the width of the agents' column.
 
     Without colour, progress is the common format and nothing else (ignite-mime, "Display degradation rules").
     """
     if line.type == "progress" and not colour:
         return cut(words(line), width)
+    if 0 < width < TINY_COLUMNS:
+        return joined(_tiny(line), colour=colour, width=width, gap=1)
+    narrow = 0 < width < NARROW_COLUMNS
+    parts = _columns(line, colour=colour, narrow=narrow, agents=agents)
+    if not width:  # no terminal, so nothing to line up with
+        parts = [part for part in parts if part[0].strip()]
+    return joined([part for part in parts if part[0]], colour=colour, width=width, gap=1 if narrow else 2)
+
+
+def _columns(line: Line, *, colour: bool, narrow: bool, agents: int) -> list[tuple[str, str]]:
+    """Time, kind, message, agent, words. A line about an agent leaves the message's column blank; one about neither
+    has its words at once."""
     look = look_of(line.type)
+    whole = look.style if look.style in _WHOLE_LINE else PLAIN
     kind = f"{visible(look.kind):{_KIND_WIDTH}}"
-    message_id, agent = line.data.get("message_id"), agent_of(line)
-    parts = [
+    message_id, agent = line.data.get("message_id"), visible(agent_of(line))
+    short = (tiny_id if narrow else short_id)(str(message_id)) if message_id else ""
+    if short or agent:
+        short = f"{short:{TINY_ID_CHARS if narrow else _ID_WIDTH if not short else 0}}"
+        agent = f"{cut(agent, agents) if narrow else agent:{agents}}"
+    return [
         (clock_time(line.at), DIM),
         (f"{look.symbol} {kind}" if colour else kind, look.style),
-        (short_id(str(message_id)) if message_id else "", DIM),
-        (f"{visible(agent):{_AGENT_WIDTH}}" if agent else "", PLAIN),
-        (words(line), look.style if look.style in (RED, YELLOW, DIM_CYAN) else PLAIN),
+        (short, DIM),
+        (agent, DIM if whole == DIM else PLAIN),
+        (words(line), whole),
     ]
-    return joined([part for part in parts if part[0]], colour=colour, width=width)
 
 
-def joined(parts: list[tuple[str, str]], *, colour: bool, width: int = 0) -> str:
-    """Texts and their styles, two spaces apart, cut to ``width`` cells without ever cutting a colour."""
+def _tiny(line: Line) -> list[tuple[str, str]]:
+    look = look_of(line.type)
+    parts = [(look.symbol, look.style), (visible(look.kind), look.style), (visible(agent_of(line)), PLAIN)]
+    return [part for part in [*parts, (words(line), look.style if look.style in _WHOLE_LINE else PLAIN)] if part[0]]
+
+
+def joined(parts: list[tuple[str, str]], *, colour: bool, width: int = 0, gap: int = 2) -> str:
+    """Texts and their styles, ``gap`` spaces apart, cut to ``width`` cells without ever cutting a colour."""
     left, shown = width or 1_000_000, []
     for text, style in parts:
         shown.append(paint(cut(text, left), style) if colour else cut(text, left))
-        left -= cells(text) + 2
+        left -= cells(text) + gap
         if left <= 0:
             break
-    return "  ".join(shown).rstrip()
+    return (" " * gap).join(shown).rstrip()
 
 
 def paint(text: str, style: str) -> str:
@@ -103,10 +138,11 @@ LOOKS: Final[Mapping[str, Look]] = {
     "message_rejected": Look("rejected", "✗", RED),
     "message_duplicate": Look("duplicate", "=", YELLOW),
     "message_requeued": Look("requeued", "+", CYAN),
+    "message_purged": Look("purged", "-", YELLOW),
     "message_warning": Look("warning", "!", YELLOW),
     "message_overdue": Look("overdue", "!", YELLOW),
-    "worker_assign": Look("assign", "·", BLUE),
-    "worker_release": Look("release", "·", BLUE),
+    "worker_assign": Look("assign", "·", DIM),
+    "worker_release": Look("release", "·", DIM),
     "task_start": Look("task", "·", CYAN),
     "task_complete": Look("task", "✓", GREEN),
     "task_failed": Look("task", "✗", RED),
@@ -125,6 +161,8 @@ LOOKS: Final[Mapping[str, Look]] = {
     "spool_lost": Look("lost", "▲", RED),
     "io_error": Look("disk", "▲", RED),
     "reminder": Look("reminder", "!", YELLOW),
+    "notify_failed": Look("notify", "▲", RED),
+    "stray_file": Look("stray", "!", YELLOW),
     "log_gap": Look("log", "▲", RED),
 }
 

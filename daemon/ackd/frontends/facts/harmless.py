@@ -11,7 +11,10 @@ import time
 import unicodedata
 from typing import Final
 
+from ackd.core.message_ids import hash_part
+
 _SHORT_ID_CHARS: Final = 40
+TINY_ID_CHARS: Final = 8
 
 
 def visible(value: object) -> str:
@@ -75,6 +78,12 @@ def cut(text: str, width: int) -> str:
 def short_id(message_id: str) -> str:
     """The id up to its ``@``, which every command takes for the whole."""
     return visible(message_id.partition("@")[0][:_SHORT_ID_CHARS])
+
+
+def tiny_id(message_id: str) -> str:
+    """As few characters as tell messages apart: the beginning of the hash, or of an id without one. Every command
+    takes it for the whole."""
+    return visible((hash_part(message_id) or message_id.partition("@")[0])[:TINY_ID_CHARS])
 
 
 def clock_time(at: float) -> str:

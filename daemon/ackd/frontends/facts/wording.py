@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from ackd.adapters.session_log import Line
 
 
+SEEN_BY_READING: Final = "read through `ackd read`"
+
+
 def words(line: Line) -> str:
     """What happened, in plain English, without time, kind, id and agent."""
     wording = WORDS.get(line.type)
@@ -89,9 +92,9 @@ def _completed(of: _Values) -> str:
 
 
 def _retry(of: _Values) -> str:
-    tries = f"{of['retry_count']} of {of['retry_limit']}"
-    count = f"({tries})" if of.data.get("counted", True) else "(not counted)"
-    return f"{of['reason']} {count}{of.time('delay_s', ', again in {}')}"
+    """The count and the time first: the reason may be long, and it is the end of a line that is cut."""
+    count = f"{of['retry_count']} of {of['retry_limit']}" if of.data.get("counted", True) else "not counted"
+    return f"{count}{of.time('delay_s', ', again in {}')}: {of['reason']}"
 
 
 def _dead(of: _Values) -> str:
@@ -112,10 +115,24 @@ def _escalation(of: _Values) -> str:
     return f"{of['cause']}: told {of['to']}{times}"
 
 
+def _escalation_closed(of: _Values) -> str:
+    counted = of.data.get("counted")
+    cases = f", {counted} cases" if isinstance(counted, int) and counted > 1 else ""
+    return f"closed{of('cause', ': {}')}{cases}{of('how', ', {}')}{of('by', ' by {}')}"
+
+
+def evidence(said: str) -> str:
+    """What showed that it was seen. A receipt names its kind; the person typed another command."""
+    return SEEN_BY_READING if said == "ackd seen" else said
+
+
+def _child_started(of: _Values) -> str:
+    return f"pid {of['pid']} adopted: it outlived the last daemon" if of("adopted") else f"pid {of['pid']} started"
+
+
 def _child_ended(of: _Values) -> str:
-    return (
-        f"pid {of['pid']} ended" + (f", exit {of['exit']}" if "exit" in of.data else "") + of("signal", ", signal {}")
-    )
+    code = f", exit {of['exit']}" if "exit" in of.data else ", nobody knows how"
+    return f"pid {of['pid']} ended{code}{of.time('seconds', ', after {}')}"
 
 
 def _spool_lost(of: _Values) -> str:
@@ -135,7 +152,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "message_queued": _queued,
     "message_claimed": lambda of: f"taken up{of('file', ': {}')}",
     "message_told": lambda of: f"attempt {of['attempt']}, proof: {of['proof']}",
-    "message_seen": lambda of: of["evidence"],
+    "message_seen": lambda of: evidence(of["evidence"]),
     "message_acked": lambda of: f"by {of['by']}",
     "message_completed": _completed,
     "message_retry": _retry,
@@ -143,9 +160,10 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "message_withdrawn": lambda of: of["reason"],
     "message_rejected": lambda of: f"{of['file']}: {of['reason']} [{of['code']}], kept as {of['kept_as']}",
     "message_duplicate": lambda of: f"came again while {of['of_state']}: not processed twice",
-    "message_requeued": lambda of: f"back in the queue{of('file', ': {}')}",
+    "message_requeued": lambda of: f"back in the queue{of('file', ': {}')}{of('kept_as', ', out of quarantine ({})')}",
+    "message_purged": lambda of: f"removed for good by a person{of('file', ': {}')}",
     "message_warning": lambda of: of["warning"],
-    "message_overdue": lambda of: f"acked, and no result{of.time('seconds', ' after {}')}",
+    "message_overdue": lambda of: f"still no result{of.time('seconds', ' after {}')}",
     "worker_assign": lambda of: f"works on {of['message_type']}{of('task_id', ' {}')}",
     "worker_release": lambda of: f"free again{of('task_id', ' of {}')}{of('reason', ': {}')}",
     "task_start": _task("started"),
@@ -154,17 +172,19 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "review_start": _task("review asked for"),
     "review_result": lambda of: f"review{of('from', ' from {}')}{of('task_id', ' of {}')}{of('result', ': {}')}",
     "escalation": _escalation,
-    "escalation_closed": lambda of: f"closed{of('cause', ': {}')}{of('by', ', by {}')}{of('reason', ', {}')}",
+    "escalation_closed": _escalation_closed,
     "loop_detected": lambda of: f"{of['a']} and {of['b']} passed {of['about']} back and forth {of['count']} times",
     "nudge": lambda of: f"silent: rung {of['rung']} of its ladder",
     "agent_state": lambda of: f"{of['state']}{of('reason', ': {}')}{of('until', ', until {}')}",
     "progress": lambda of: progress_words(of.data),
-    "child_started": lambda of: f"pid {of['pid']} started",
+    "child_started": _child_started,
     "child_ended": _child_ended,
     "watch_overflow": lambda _: "the kernel dropped notifications: everything is scanned again",
-    "watch_degraded": lambda of: f"polling from now on: {of['reason']}",
+    "watch_degraded": lambda of: f"{of('mode') or 'polling'} from now on: {of['reason']}",
     "spool_lost": _spool_lost,
     "io_error": lambda of: f"{of['what']}: {of['error']}",
     "reminder": lambda _: "waits unread: reminded",
+    "notify_failed": lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}",
+    "stray_file": lambda of: f"left where it lies: {of['file']}: {of['reason']}",
     "log_gap": lambda of: f"{of['lost']} lines could not be written to this log and are lost",
 }

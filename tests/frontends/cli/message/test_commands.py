@@ -148,3 +148,19 @@ def test_schema_prints_json_schema_of_every_type(kind: str) -> None:
 
 def test_schema_of_an_unknown_type_is_65() -> None:
     assert "did you mean user_goal?" in fails(65, "schema", "usergoal")
+
+
+def test_of_two_bodies_the_file_wins_and_that_is_said(tmp_path: Path) -> None:
+    (tmp_path / "body").write_text("goal: from the file\n")
+    result = run("build", *MINIMAL, "--body", "goal: typed", "--body-file", tmp_path / "body")
+    assert result.exit_code == 0
+    assert "from the file" in result.stdout
+    assert result.stderr == "ackd: --body-file is taken, and --body is not: give one of them\n"
+
+
+def test_a_file_that_is_too_large_is_named_once(tmp_path: Path) -> None:
+    huge = tmp_path / "huge.mime"
+    with huge.open("wb") as file:
+        file.truncate(2**21)
+    assert run("validate", huge).stdout == f"{huge}: has 2097152 bytes, more than 1048576\n"
+    assert fails(65, "parse", huge).count("huge.mime") == 1

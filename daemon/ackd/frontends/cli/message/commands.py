@@ -69,6 +69,8 @@ def build(
     kind: str, priority: str, body: str | None, body_file: str | None, output: str | None, **optional: str | None,
 ) -> None:  # fmt: skip
     """Make a new message. The body is not checked against its type: `validate` does that."""
+    if body and body_file:  # as the seed's tool has it; its scripts rely on the file
+        click.echo("ackd: --body-file is taken, and --body is not: give one of them", err=True)
     wall = time.time()
     message_id = ignite.new_message_id(wall, os.getpid(), os.urandom(16))
     with named("cannot build the message"):
@@ -215,7 +217,7 @@ def _problems(file: str, root: str | None, config: str | None) -> list[Problem]:
     try:
         raw = ignite.split(read(file))
     except BadMessage as error:
-        return [Problem("", error.detail, error.line)]
+        return [Problem("", error.detail.removeprefix(f"{file} "), error.line)]  # the file is named where it is printed
     return problems(raw, root, config)
 
 

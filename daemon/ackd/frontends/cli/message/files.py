@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import sys
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters import atomic_file
@@ -19,6 +18,7 @@ from ackd.core.errors import BadMessage
 from ackd.dialects import ignite
 from ackd.frontends.cli.errors import BAD_DATA, CANNOT_CREATE, NOT_FOUND, Failure
 from ackd.frontends.cli.message.judging import refuse_new_faults
+from ackd.frontends.cli.options import read_stdin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,11 +48,17 @@ def named(what: str) -> Iterator[None]:
 
 def read_body(body_file: str) -> str:
     # A pipe is welcome here (process substitution), unlike where a message file is read.
+    if body_file == "-":
+        return _text(body_file, read_stdin(MAX_BYTES + 1))
     try:
-        with contextlib.nullcontext(sys.stdin.buffer) if body_file == "-" else open(body_file, "rb") as file:  # noqa: PTH123
+        with open(body_file, "rb") as file:  # noqa: PTH123
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise Failure(NOT_FOUND, f"cannot read the body: {body_file}: {error.strerror}") from None
+    return _text(body_file, data)
+
+
+def _text(body_file: str, data: bytes) -> str:
     try:
         return data[:MAX_BYTES].decode() if len(data) <= MAX_BYTES else data.decode(errors="replace")
     except UnicodeDecodeError as error:

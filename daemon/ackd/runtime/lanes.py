@@ -1,0 +1,97 @@
+"""The order of effects: those of one agent one after the other, agents side by side, so that a slow one delays nobody.
+
+Owns what waits behind what, and the breaths that a long lane takes. Refuses to know what an effect does: ``do`` does
+the quick ones at once and returns a coroutine for the slow ones, ``do_row`` several statuses at a time. Effects answer
+for themselves; an exception here is a bug and ends the daemon.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import anyio.lowlevel
+
+from ackd.core.effects import ArchiveMessage, WriteStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from anyio.abc import TaskGroup
+
+    from ackd.core.effects import Effect
+
+#: Effects of a lane done between two breaths of the loop.
+SLICE: Final = 64
+
+
+@dataclass
+class Lanes:
+    do: Callable[[Effect], Coroutine[None, None, None] | None]
+    do_row: Callable[[list[WriteStatus]], Coroutine[None, None, None]]
+    tasks: TaskGroup
+    #: What waits, of the lanes in which something slow goes on. The others do not exist.
+    _waiting: dict[str, deque[Effect]] = field(default_factory=dict, init=False)
+    _to_archive: set[int] = field(default_factory=set, init=False)
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._waiting)
+
+    def archives_soon(self, key: int) -> bool:
+        """Whether a message's archiving waits in its lane: its status would be written for nobody."""
+        return key in self._to_archive
+
+    def carry_out(self, asked: list[Effect]) -> None:
+        for effect in asked:
+            if effect.lane is not None and effect.lane in self._waiting:
+                self._queue_up(effect.lane, effect)
+            else:
+                self._begin(effect)
+
+    def _queue_up(self, lane: str, effect: Effect) -> None:
+        self._waiting[lane].append(effect)
+        if isinstance(effect, ArchiveMessage):
+            self._to_archive.add(effect.key)
+
+    def _begin(self, effect: Effect) -> None:
+        slow = self.do(effect)
+        if slow is not None:
+            assert effect.lane is not None
+            self._waiting[effect.lane] = deque()
+            self.tasks.start_soon(self._drain, effect.lane, slow, name=f"lane {effect.lane}")
+
+    async def _drain(self, lane: str, slow: Coroutine[None, None, None] | None) -> None:
+        """Finish the slow one, then what queued up behind it."""
+        waiting, done = self._waiting[lane], 0
+        while True:
+            if slow is not None:
+                await slow
+            elif done % SLICE == SLICE - 1:
+                await anyio.lowlevel.checkpoint()
+            if not waiting:
+                break
+            slow, done = self._next(waiting), done + 1
+        del self._waiting[lane]
+
+    def _next(self, waiting: deque[Effect]) -> Coroutine[None, None, None] | None:
+        row = _statuses_in_a_row(waiting)
+        if len(row) > 1:
+            return self.do_row(row)
+        effect = row[0] if row else waiting.popleft()
+        if isinstance(effect, ArchiveMessage):
+            self._to_archive.discard(effect.key)
+        return self.do(effect)
+
+
+def _statuses_in_a_row(waiting: deque[Effect]) -> list[WriteStatus]:
+    """Taken off the lane: statuses of several messages in a row are one slow thing, for they share the flush."""
+    row: dict[int, WriteStatus] = {}
+    while waiting and len(row) < SLICE:
+        effect = waiting[0]
+        if not isinstance(effect, WriteStatus) or effect.key in row:
+            break
+        row[effect.key] = effect
+        waiting.popleft()
+    return list(row.values())

@@ -1,0 +1,34 @@
+"""A flusher that a test can look into."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import anyio.lowlevel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass
+class Flushes:
+    """Counts who waits for a flush at the same time. Fails if it is told to."""
+
+    error: OSError | None = None
+    meanwhile: Callable[[], object] | None = None
+    flushed: list[str] = field(default_factory=list)
+    together: int = 0
+    _now: int = 0
+
+    async def flush(self, paths: list[str]) -> None:
+        self._now += 1
+        self.together = max(self.together, self._now)
+        for _ in range(3):
+            await anyio.lowlevel.checkpoint()
+        self._now -= 1
+        if self.error is not None:
+            raise self.error
+        if self.meanwhile is not None:
+            self.meanwhile()
+        self.flushed += paths

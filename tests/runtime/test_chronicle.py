@@ -1,0 +1,151 @@
+"""What is written down, on real files; a full disk is /dev/full or a flush that says so."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.clock import SystemClock
+from ackd.adapters.journal import End, Journal, LetGo
+from ackd.adapters.session_log import iter_logs
+from ackd.runtime.chronicle import Chronicle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+GONE = LetGo("leader", "m@x", "m.mime", End.COMPLETED, "digest", 0.0)
+
+
+class Desk:
+    """A chronicle, what it showed, and how often it woke the pump."""
+
+    def __init__(self, place: Path) -> None:
+        self.logs = place / "logs"
+        self.journal_path = place / "journal.ndjson"
+        self.shown: list[tuple[str, dict[str, object]]] = []
+        self.woken = 0
+        self.chronicle = Chronicle(Journal.open(self.journal_path), SystemClock(), self.show, self.wake)
+
+    def show(self, type_: str, data: dict[str, object], _at: float) -> None:
+        self.shown.append((type_, data))
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def logged(self) -> list[str]:
+        return [line.type for line in iter_logs(self.logs)]
+
+    def troubles(self) -> list[object]:
+        return [data["what"] for type_, data in self.shown if type_ == "io_error"]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    desk.chronicle.open(desk.logs)
+    yield desk
+    desk.chronicle.close()
+
+
+@contextlib.contextmanager
+def full_log(desk: Desk) -> Iterator[None]:
+    file = desk.chronicle.log._file
+    kept, file.fd = file.fd, os.open("/dev/full", os.O_WRONLY)
+    try:
+        yield
+    finally:
+        os.close(file.fd)
+        file.fd = kept
+
+
+def refuse(error: int = errno.ENOSPC) -> None:
+    raise OSError(error, os.strerror(error))
+
+
+def test_no_log_is_begun_before_it_is_opened(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    assert not desk.logs.exists()
+    desk.chronicle.journal.close()
+
+
+def test_a_fact_is_shown_at_once_and_in_the_log_by_the_end_of_the_turn(desk: Desk) -> None:
+    desk.chronicle.record("stray_file", {"agent": "x"})
+    assert desk.shown == [("stray_file", {"agent": "x"})]
+    assert desk.woken == 1, "outside a turn there would be no end of one"
+    assert desk.logged() == []
+    desk.chronicle.commit()
+    assert desk.logged() == ["stray_file"]
+
+
+def test_the_line_is_there_before_the_journal_lets_go(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    log, write = desk.chronicle.log, os.write
+
+    def watched(fd: int, data: bytes) -> int:
+        order.append("log" if fd == log._file.fd else "journal")
+        return write(fd, data)
+
+    monkeypatch.setattr(os, "write", watched)
+    for flush in (desk.chronicle.commit, desk.chronicle.journal.flush):
+        desk.chronicle.record("message_completed", {})
+        desk.chronicle.journal.let_go(GONE)
+        flush()
+    assert order == ["log", "journal"] * 2
+
+
+def test_a_disk_that_refuses_the_journal_is_heard_of_once_and_again_when_it_comes_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for times in (3, 2):
+        with monkeypatch.context() as patch:
+            patch.setattr(desk.chronicle.journal, "flush", refuse)
+            for _ in range(times):
+                desk.chronicle.commit()
+        desk.chronicle.commit()
+    assert desk.troubles() == ["journal", "journal"]
+    assert desk.logged() == ["io_error", "io_error"]
+
+
+def test_a_log_that_cannot_be_written_is_at_least_shown_and_keeps_its_lines(desk: Desk) -> None:
+    desk.chronicle.record("stray_file", {"agent": "x"})
+    for _ in range(2):
+        with full_log(desk):
+            for _ in range(3):
+                desk.chronicle.record("stray_file", {"agent": "x"})
+                desk.chronicle.commit()
+        desk.chronicle.commit()
+    assert desk.troubles() == ["session log", "session log"]
+    assert desk.logged() == ["stray_file"] * 7
+
+
+def test_trouble_is_told_apart_by_what_and_by_why(desk: Desk) -> None:
+    for what, error in [("scan", errno.EIO), ("scan", errno.EIO), ("scan", errno.ENOSPC), ("sweep", errno.ENOSPC)]:
+        with desk.chronicle.reporting(what):
+            refuse(error)
+    assert desk.troubles() == ["scan", "scan", "sweep"]
+
+
+def test_a_bug_is_not_trouble_with_the_disk(desk: Desk) -> None:
+    with pytest.raises(ZeroDivisionError), desk.chronicle.reporting("scan"):
+        raise ZeroDivisionError
+    assert desk.troubles() == []
+
+
+def test_its_last_words_tell_a_stop_from_a_crash(desk: Desk) -> None:
+    desk.chronicle.record("session_end", {})
+    desk.chronicle.close()
+    assert desk.journal_path.read_bytes().endswith(b'{"op":"stop"}\n')
+    assert desk.logged() == ["session_end"]
+
+
+def test_on_a_full_disk_it_is_closed_all_the_same(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(desk.chronicle.journal, "stop", refuse)
+    desk.chronicle.close()
+    assert desk.troubles() == ["last words"]
+    assert desk.logged() == ["io_error"]
+    assert b"stop" not in desk.journal_path.read_bytes()

@@ -1,0 +1,111 @@
+"""Which watcher is in use: real ones, over a real spool, and an intake that hears them."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import anyio
+
+from ackd.config import Watch
+from ackd.core.events import Arrived
+from ackd.ports import Hint, WatchFailed
+from ackd.runtime import lookout as module
+from ackd.runtime.lookout import Lookout
+from ackd.site import find_site
+from tests.runtime.desks import Desk, desk_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    import pytest
+
+NEVER_BY_ITSELF_S = 3600.0
+
+
+@dataclass
+class Watching:
+    desk: Desk
+    lookout: Lookout
+    failures: list[str] = field(default_factory=list)
+
+    async def hears_of(self, name: str) -> None:
+        place = self.desk.put(name)
+        await self.desk.until(lambda: any(event.place == place for event in self.desk.of(Arrived)))
+
+    def degraded(self) -> list[dict[str, object]]:
+        return self.desk.said("watch_degraded")
+
+
+@contextlib.asynccontextmanager
+async def watching(
+    place: Path, mode: Literal["auto", "inotify", "polling"] = "auto", poll_interval_s: float = 0.05
+) -> AsyncIterator[Watching]:
+    site = find_site(root=place)
+    config = Watch(mode=mode, poll_interval_s=poll_interval_s)
+    async with desk_in(place) as desk, anyio.create_task_group() as tasks:
+        failures: list[str] = []
+        lookout = Lookout(site, config, desk.intake, tasks, desk.record, failures.append)
+        yield Watching(desk, lookout, failures)
+        tasks.cancel_scope.cancel()
+
+
+class Refused:
+    """A watcher that the kernel gives no watches, before it was ever ready."""
+
+    beats = 0
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
+        post(WatchFailed("no watches left"))
+
+
+async def test_inotify_is_used_where_it_can_be_had(tmp_path: Path) -> None:
+    async with watching(tmp_path, poll_interval_s=NEVER_BY_ITSELF_S) as it:
+        await it.lookout.begin()
+        assert it.lookout.mode == "inotify"
+        await it.hears_of("m.mime")
+        assert it.degraded() == []
+
+
+async def test_polling_is_used_where_it_is_asked_for(tmp_path: Path) -> None:
+    async with watching(tmp_path, "polling") as it:
+        await it.lookout.begin()
+        assert it.lookout.mode == "polling"
+        await it.hears_of("m.mime")
+        before = it.lookout.beats
+        await it.desk.until(lambda: it.lookout.beats > before)
+        assert it.degraded() == []
+
+
+async def test_a_watcher_that_fails_is_replaced_by_polling_said_once(tmp_path: Path) -> None:
+    async with watching(tmp_path) as it:
+        await it.lookout.begin()
+        it.lookout.hear(WatchFailed("no watches left"), anyio.Event())
+        await it.desk.until(lambda: it.lookout.mode == "polling")
+        await it.hears_of("m.mime")
+        assert it.degraded() == [{"reason": "no watches left", "mode": "polling"}]
+        assert it.failures == []
+
+
+async def test_what_came_between_two_watchers_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "InotifyWatcher", Refused)
+    async with watching(tmp_path, poll_interval_s=NEVER_BY_ITSELF_S) as it:
+        place = it.desk.put()  # there before polling begins: no difference ever tells of it
+        await it.lookout.begin()
+        await it.desk.until(lambda: any(event.place == place for event in it.desk.of(Arrived)))
+
+
+async def test_inotify_that_was_insisted_on_and_cannot_be_had_is_an_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "InotifyWatcher", Refused)
+    async with watching(tmp_path, "inotify") as it:
+        with anyio.fail_after(10):
+            await it.lookout.begin()  # returns, though nobody is ready: whoever waits for it must hear of the end
+        assert it.failures == ["[watch] mode is inotify, and it cannot be had: no watches left"]
+        assert it.lookout.mode == "inotify"

@@ -1,0 +1,258 @@
+"""What is done now and then. Time passes here only by sleeping, so that an hour takes no time."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from ackd.adapters import root_lock
+from ackd.adapters.clock import SystemClock
+from ackd.adapters.journal import End, Journal, LetGo
+from ackd.adapters.systemd import ServiceManager
+from ackd.config import Config, Watch
+from ackd.core.events import Arrived, Now
+from ackd.core.message import Folder
+from ackd.runtime import upkeep as module
+from ackd.runtime.chronicle import Chronicle
+from ackd.runtime.upkeep import SWEEP_EVERY_S, TEMP_AGE_S, WATCHER_PATIENCE_S, Upkeep
+from tests.acceptance.teams import mime
+from tests.runtime.desks import Desk, desk_in
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from pathlib import Path
+
+
+class OverError(Exception):
+    """The last sleep of the test."""
+
+
+@dataclass
+class Hours:
+    """The module's own time: each sleep takes the next act of the script, and after the last one it is over."""
+
+    script: Sequence[Callable[[], object]]
+    slept: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if len(self.slept) > len(self.script):
+            raise OverError
+        self.script[len(self.slept) - 1]()
+
+    def current_time(self) -> float:
+        return sum(self.slept)
+
+
+@dataclass
+class Care:
+    desk: Desk
+    chronicle: Chronicle
+    lock: root_lock.RootLock
+    upkeep: Upkeep
+    monkeypatch: pytest.MonkeyPatch
+    failures: list[str]
+    shown: list[tuple[str, dict[str, object]]]
+
+    async def through(
+        self, task: Callable[..., Awaitable[None]], *args: Any, script: Sequence[Callable[[], object]]
+    ) -> list[float]:
+        hours = Hours(script)
+        stand_in = SimpleNamespace(sleep=hours.sleep, current_time=hours.current_time, to_thread=anyio.to_thread)
+        self.monkeypatch.setattr(module, "anyio", stand_in)
+        with pytest.raises(OverError):
+            await task(*args)
+        return hours.slept
+
+    def troubles(self) -> list[object]:
+        return [data["what"] for type_, data in self.shown if type_ == "io_error"]
+
+
+@pytest.fixture
+def caring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    @contextlib.asynccontextmanager
+    async def care(**config: Any) -> AsyncIterator[Care]:
+        shown: list[tuple[str, dict[str, object]]] = []
+        failures: list[str] = []
+        async with desk_in(tmp_path) as desk:
+            journal = Journal.open(tmp_path / "state/journal.ndjson")
+            show = lambda type_, data, _at: shown.append((type_, data))  # noqa: E731
+            chronicle = Chronicle(journal, desk.clock, show, lambda: None)
+            chronicle.open(tmp_path / "logs")
+            lock = root_lock.hold(tmp_path / "run")
+            settings = Config(root=str(tmp_path), **config)
+            upkeep = Upkeep(settings, desk.spool, lock, desk.clock, chronicle, desk.intake, failures.append)
+            yield Care(desk, chronicle, lock, upkeep, monkeypatch, failures, shown)
+            lock.release()
+            chronicle.close()
+
+    return care
+
+
+# --- reconciling --------------------------------------------------------------------------------------------------------
+async def test_the_scan_finds_what_no_hint_told_of(caring: Callable[..., Any]) -> None:
+    async with caring(watch=Watch(reconcile_interval_s=30)) as care:
+        slept = await care.through(care.upkeep.reconcile, script=[lambda: None, care.desk.put])
+        assert slept == [30, 30, 30]
+        await care.desk.until(lambda: [event.place.name for event in care.desk.of(Arrived)] == ["m.mime"])
+
+
+async def test_a_scan_that_the_disk_refuses_is_a_line_and_the_next_one_comes(
+    caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with caring() as care:
+        scans: list[int] = []
+
+        async def refused() -> None:
+            scans.append(1)
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(care.desk.intake, "scan", refused)
+        await care.through(care.upkeep.reconcile, script=[lambda: None] * 3)
+        assert len(scans) == 3
+        assert care.troubles() == ["scan"]
+
+
+# --- the lock -------------------------------------------------------------------------------------------------------------
+async def test_a_lock_that_was_removed_is_taken_anew(caring: Callable[..., Any]) -> None:
+    async with caring() as care:
+        care.lock.path.unlink()
+        await care.through(care.upkeep.reconcile, script=[lambda: None])
+        assert care.lock.still_ours()
+        assert root_lock.holder(care.lock.path.parent) == os.getpid()
+        assert care.failures == []
+
+
+async def test_a_root_that_another_has_taken_is_an_end(caring: Callable[..., Any]) -> None:
+    async with caring() as care:
+        care.lock.path.unlink()
+        theirs = root_lock.hold(care.lock.path.parent)
+        care.upkeep.keep_lock()
+        (why,) = care.failures
+        assert why.startswith("run/ackd.lock was removed or replaced")
+        assert theirs.still_ours()
+        theirs.release()
+
+
+# --- sweeping ---------------------------------------------------------------------------------------------------------------
+class Later(SystemClock):
+    def now(self) -> Now:
+        now = super().now()
+        return Now(now.mono + TEMP_AGE_S, now.wall + TEMP_AGE_S)
+
+
+async def test_what_the_archive_kept_too_long_and_what_writers_left_behind_is_swept(
+    tmp_path: Path, caring: Callable[..., Any]
+) -> None:
+    def archived() -> list[str]:
+        return [path.parts[-3] for path in tmp_path.glob("archive/*/*/*")]
+
+    def left_behind() -> int:
+        return len(list(tmp_path.rglob(".ackd-*")))
+
+    async with caring(archive_days=30) as care:
+        for day in ("20200101", "29990101"):
+            care.desk.spool.move(care.desk.put(), Folder.ARCHIVE, date=day)
+        care.desk.spool.prepare_drop("leader", "m.mime", mime())
+        assert await care.through(care.upkeep.sweep, script=[]) == [SWEEP_EVERY_S]
+        assert (archived(), left_behind()) == (["29990101"], 1)
+        care.upkeep.clock = Later()
+        await care.through(care.upkeep.sweep, script=[])
+        assert left_behind() == 0
+
+
+async def test_a_journal_that_grew_too_large_is_written_anew_and_loses_nothing(
+    caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with caring() as care:
+        journal, now = care.chronicle.journal, care.desk.clock.now().wall
+        for n in range(200):
+            journal.let_go(LetGo("leader", "same@x", f"{n}.mime", End.WITHDRAWN, "digest", now))
+        journal.let_go(LetGo("leader", "kept@x", "kept.mime", End.COMPLETED, "digest", now))
+        journal.flush()
+        size = journal._path.stat().st_size
+        monkeypatch.setattr(journal, "_compact_above", size - 1)
+        assert journal.too_large
+        await care.through(care.upkeep.sweep, script=[])
+        assert journal._path.stat().st_size < size / 10
+        assert [done.message_id for done in journal.load(now, 3600).completed] == ["kept@x"]
+
+
+async def test_a_sweep_that_the_disk_refuses_is_a_line_and_the_next_one_comes(
+    caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    async with caring() as care:
+        monkeypatch.setattr(care.desk.spool, "archive_sweep", refuse)
+        assert len(await care.through(care.upkeep.sweep, script=[lambda: None] * 2)) == 3
+        assert care.troubles() == ["sweep"]
+
+
+# --- the watchdog -----------------------------------------------------------------------------------------------------------
+class Manager(ServiceManager):
+    """Wants to hear from us every three seconds."""
+
+    def __init__(self) -> None:
+        super().__init__({"WATCHDOG_USEC": "3000000"})
+        self.fed = 0
+
+    def alive(self) -> None:
+        self.fed += 1
+
+
+@dataclass
+class Hearts:
+    """The pump and the watcher, as far as the watchdog looks at them."""
+
+    turns: int = 0
+    beats: int = 0
+    woken: int = 0
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def turn(self) -> None:
+        self.turns += 1
+
+    def both(self) -> None:
+        self.turns += 1
+        self.beats += 1
+
+
+async def fed(care: Care, hearts: Hearts, script: Sequence[Callable[[], object]]) -> int:
+    manager = Manager()
+    await care.through(care.upkeep.watchdog, manager, hearts, hearts, script=script)
+    return manager.fed
+
+
+async def test_the_manager_hears_of_us_three_times_in_its_own_time(caring: Callable[..., Any]) -> None:
+    async with caring() as care:
+        hearts = Hearts()
+        assert await fed(care, hearts, [hearts.both] * 9) == 9
+        assert hearts.woken == 10, "an idle pump is asked to come round"
+
+
+async def test_a_pump_that_is_stuck_lets_the_manager_starve(caring: Callable[..., Any]) -> None:
+    async with caring() as care:
+        hearts = Hearts()
+        assert await fed(care, hearts, [hearts.both] * 3 + [lambda: None] * 9) == 3
+
+
+@pytest.mark.parametrize(("poll_interval_s", "patience_s"), [(2, WATCHER_PATIENCE_S), (30, 90)])
+async def test_a_watcher_is_given_its_time_then_taken_for_dead_until_it_comes_round(
+    caring: Callable[..., Any], poll_interval_s: float, patience_s: float
+) -> None:
+    async with caring(watch=Watch(poll_interval_s=poll_interval_s)) as care:
+        hearts = Hearts()
+        alone: list[Callable[[], object]] = [hearts.turn] * (int(patience_s) * 2)
+        assert await fed(care, hearts, [hearts.both, *alone]) == patience_s
+        assert await fed(care, hearts, [hearts.both, *alone, hearts.both]) == patience_s + 1
