@@ -96,7 +96,7 @@ def test_on_a_terminal_facts_are_coloured_lines(tmp_path: Path) -> None:
     assert "\x1b[32m" in shown
     assert "\x1b[1;31m" in shown
     plain = re.sub(r"\x1b\[[0-9;]*m", "", terminal.shown)
-    assert re.search(r"^\d\d:\d\d:\d\d  ✓ completed +1770263544\.1\.abcdef  worker ", plain, re.MULTILINE)
+    assert re.search(r"^\d\d:\d\d:\d\d ✓ completed +abcdef +worker by ", plain, re.MULTILINE)
     assert "{" not in plain
     assert plain.rstrip().splitlines()[-1].startswith(time.strftime("%H:"))
     assert max(map(len, plain.splitlines())) <= 80  # a line is a line

@@ -93,13 +93,14 @@ class Watched(World):
 
     def _check_window(self, before: dict[int, State], event: Event) -> None:
         for agent in self.engine.desk.book.agents.values():
+            entered = {key for key in agent.window if before.get(key) not in IN_WINDOW}
+            acked_in_queue = {  # claimed at once, or, if the disk refused that, when the clock says so
+                key for key in entered if (d := self.engine.desk.book.get(key)) is not None and d.wish is not None
+            }
+            self.uncounted |= acked_in_queue
             if not isinstance(event, ev.Claimed | ev.Ticked):
-                entered = {key for key in agent.window if before.get(key) not in IN_WINDOW}
                 by_itself = {key for key in entered if self.engine.desk.book.get(key).state is S.ACKED}  # type: ignore[union-attr]
-                acked_in_queue = {
-                    key for key in entered if (d := self.engine.desk.book.get(key)) is not None and d.wish is not None
-                }
-                self.uncounted |= by_itself | acked_in_queue
+                self.uncounted |= by_itself
                 if isinstance(event, ev.Arrived) and event.recovered:
                     self.uncounted |= entered
             offered = agent.window - self.uncounted

@@ -259,3 +259,10 @@ def test_what_hinders_the_agent_is_said() -> None:
 def test_without_a_daemon_that_is_said_where_something_is_to_come() -> None:
     assert step("queued", daemon_runs=False).endswith("; no daemon is running: start it with `ackd run`")
     assert step("completed", daemon_runs=False) == ""
+
+
+def test_a_message_read_by_its_agent_is_proven_by_the_command_that_there_is() -> None:
+    known = story(lines(QUEUED, TOLD, ("message_seen", {"evidence": "ackd seen"})), ID)
+    proven = known.courses[0].proof_of("seen")
+    assert proven is not None
+    assert proven.proof == "read through `ackd read`"

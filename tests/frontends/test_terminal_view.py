@@ -91,6 +91,25 @@ def test_on_a_terminal_it_is_coloured_unless_told_otherwise(monkeypatch: pytest.
     os.close(ours)
 
 
+@pytest.mark.parametrize("no_colour", ["", "1"])
+def test_on_eighty_columns_lines_fit_and_the_agents_stand_in_one_column(
+    monkeypatch: pytest.MonkeyPatch, no_colour: str
+) -> None:
+    monkeypatch.setenv("NO_COLOR", no_colour)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    main, terminal = pty.openpty()
+    with os.fdopen(terminal, "w") as stream:
+        view = TerminalView(stream, ["leader", "coordinator"])
+        for agent in ("leader", "coordinator"):
+            data: dict[str, object] = {"message_id": "1794794802.29247.7c1f00d00001@x", "agent": agent}
+            view.show("message_dead", {**data, "reason": "exit 3: " + "no connection " * 9}, 0.0)
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", os.read(main, 65536).decode()).splitlines()
+    os.close(main)
+    assert [len(line) for line in shown] == [80, 80]
+    assert len({line.index("exit 3") for line in shown}) == 1
+
+
 def test_progress_is_held_back_and_the_final_one_shown(pipe: Pipe) -> None:
     view = TerminalView(pipe.stream)
     for percent in range(10):

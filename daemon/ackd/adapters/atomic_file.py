@@ -98,7 +98,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
 @contextlib.contextmanager
 def _staged(target: Path, data: bytes, like: os.stat_result | None, *, keep_mtime: bool = False) -> Iterator[Path]:
     """The bytes, flushed, under a name nobody looks at; whatever bears that name in the end is removed."""
-    hidden = target.parent / f".ackd-{os.getpid()}-{os.urandom(6).hex()}.tmp"
+    hidden = target.parent / f".ackd-{os.getpid()}-{os.urandom(8).hex()}.tmp"
     fd = os.open(hidden, _CREATE, 0o600)
     try:
         try:

@@ -256,3 +256,25 @@ def test_a_file_that_takes_a_moment_to_come_back_is_waited_for(team: Team) -> No
     thread.join()
     assert result.exit_code == 1
     assert "requeued, and back again: kept.mime" in result.stdout
+
+
+@pytest.mark.usefixtures("held")
+def test_a_dead_letter_that_is_rewritten_before_it_leaves_did_not_come_back(team: Team) -> None:
+    message_id, fresh = bury(team)
+    (path,) = team.files("queue/dead_letter")
+
+    def obey_in_two_steps() -> None:
+        deadline = time.monotonic() + 10
+        while not team.files("receipts"):
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        path.with_name(".new").write_bytes(fresh)
+        path.with_name(".new").replace(path)
+        time.sleep(0.1)  # so that the command sees it changed, and still there
+        path.rename(team.root / "queue" / "worker_1" / "processed" / path.name)
+
+    thread = threading.Thread(target=obey_in_two_steps)
+    thread.start()
+    result = team.ackd("dead", "requeue", message_id)
+    thread.join()
+    assert (result.exit_code, result.stdout) == (0, f"requeued {message_id}\n")

@@ -92,6 +92,12 @@ def test_messages_are_found_by_beginning_or_with_brackets(root: Path, log: Sessi
     assert warnings(ran(root, "--message", "176")) == [1, 2]
 
 
+def test_messages_are_found_by_the_hash_that_narrow_lines_show(root: Path, log: SessionLog) -> None:
+    warn(log, 1, message_id="1794794802.29247.7c1f00d00001@x")
+    warn(log, 2, message_id="1794794802.29247.beef00000002@x")
+    assert warnings(ran(root, "--message", "7c1f00d0")) == [1]
+
+
 @pytest.mark.parametrize(
     ("type_", "wanted", "fits"),
     [
