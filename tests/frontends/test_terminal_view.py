@@ -104,7 +104,10 @@ def test_on_eighty_columns_lines_fit_and_the_agents_stand_in_one_column(
         for agent in ("leader", "coordinator"):
             data: dict[str, object] = {"message_id": "1794794802.29247.7c1f00d00001@x", "agent": agent}
             view.show("message_dead", {**data, "reason": "exit 3: " + "no connection " * 9}, 0.0)
-        shown = re.sub(r"\x1b\[[0-9;]*m", "", os.read(main, 65536).decode()).splitlines()
+        printed = b""
+        while printed.count(b"\n") < 2:  # a terminal hands over what it has
+            printed += os.read(main, 65536)
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", printed.decode()).splitlines()
     os.close(main)
     assert [len(line) for line in shown] == [80, 80]
     assert len({line.index("exit 3") for line in shown}) == 1
