@@ -78,16 +78,24 @@ def test_for_people_it_is_a_line_of_words_and_colour_only_where_it_shows(pipe: P
     assert re.fullmatch(r"\d\d:\d\d:\d\d  completed   1\.2\.ab  worker .*exit 0.*\n", pipe.read())
 
 
+def lines_from(terminal: int, count: int) -> bytes:
+    """A terminal hands over what it has: read until the lines are there."""
+    printed = b""
+    while printed.count(b"\n") < count:
+        printed += os.read(terminal, 65536)
+    return printed
+
+
 def test_on_a_terminal_it_is_coloured_unless_told_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as stream:
         TerminalView(stream).show("message_completed", {"message_id": "1@x", "agent": "worker"}, AT)
-        assert b"\x1b[32m" in os.read(ours, 4096)
+        assert b"\x1b[32m" in lines_from(ours, 1)
         monkeypatch.setenv("NO_COLOR", "1")
         TerminalView(stream).show("message_completed", {"message_id": "1@x", "agent": "worker"}, AT)
-        assert b"\x1b" not in os.read(ours, 4096)
+        assert b"\x1b" not in lines_from(ours, 1)
     os.close(ours)
 
 
@@ -104,9 +112,7 @@ def test_on_eighty_columns_lines_fit_and_the_agents_stand_in_one_column(
         for agent in ("leader", "coordinator"):
             data: dict[str, object] = {"message_id": "1794794802.29247.7c1f00d00001@x", "agent": agent}
             view.show("message_dead", {**data, "reason": "exit 3: " + "no connection " * 9}, 0.0)
-        printed = b""
-        while printed.count(b"\n") < 2:  # a terminal hands over what it has
-            printed += os.read(main, 65536)
+        printed = lines_from(main, 2)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", printed.decode()).splitlines()
     os.close(main)
     assert [len(line) for line in shown] == [80, 80]
