@@ -488,7 +488,8 @@ def test_a_strange_file_name_is_no_reason(team: Team, name: str) -> None:
     for command in (("dead", "list"), ("status",), ("inbox", "target"), ("tail", "-n", "20"), ("explain", dies)):
         asked(team, *command)
     requeued = team.ackd("dead", "requeue", dies)
-    assert requeued.returncode in (0, 1), requeued.stderr  # 1: it came straight back, which it does here
+    came_back = "straight back" in requeued.stderr  # its agent fails at once: seen within the second, or not
+    assert requeued.returncode == (1 if came_back else 0), requeued.stderr
     team.until(lambda: len(team.facts("message_dead", message=dies)) == 2)
     assert not (team.place / "hacked").exists()
     good_message_completed(team)

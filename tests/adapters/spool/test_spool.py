@@ -196,7 +196,7 @@ def test_a_move_may_change_the_box(spool: Spool) -> None:
 def test_a_rewrite_keeps_mtime_and_mode_and_leaves_nothing_else(spool: Spool) -> None:
     place = put(spool, folder=Folder.PROCESSED)
     spool.path(place).chmod(0o640)
-    spool.rewrite(place, b"new content")
+    spool.commit_rewrite(spool.prepare_rewrite(place, b"new content"))
     status = spool.path(place).stat()
     assert (spool.read(place).data, status.st_mtime, status.st_mode & 0o777) == (b"new content", 7, 0o640)
     assert names(spool, Folder.PROCESSED) == ["task_1.mime"]
@@ -231,34 +231,6 @@ def test_a_rewrite_of_what_was_read_refuses_what_came_since(spool: Spool) -> Non
         spool.prepare_rewrite(place, b"ours", of=read)
 
 
-def test_a_rewrite_is_flushed_before_it_takes_the_place(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    place, real_fsync, at_flush = put(spool), os.fsync, []
-
-    def fsync(fd: int) -> None:
-        at_flush.append((os.readlink(f"/proc/self/fd/{fd}"), spool.read(place).data))  # noqa: PTH115
-        real_fsync(fd)
-
-    monkeypatch.setattr(os, "fsync", fsync)
-    spool.rewrite(place, b"new")
-    ((path, before),) = at_flush
-    assert path.endswith(".tmp")
-    assert before == b"x"
-
-
-def test_a_rewrite_that_cannot_be_flushed_changes_nothing(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = put(spool)
-
-    def broken(fd: int) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "fsync", broken)
-    for change in (lambda: spool.rewrite(place, b"new"), lambda: spool.drop("leader", "n.mime", b"new")):
-        with pytest.raises(OSError, match="Input/output"):
-            change()
-    assert spool.read(place).data == b"x"
-    assert names(spool, Folder.QUEUE) == ["task_1.mime"]
-
-
 def test_abandoning_leaves_no_trace(spool: Spool) -> None:
     prepared = spool.prepare_rewrite(put(spool), b"new")
     spool.abandon(prepared)
@@ -277,7 +249,7 @@ def test_a_drop_is_invisible_until_it_is_committed(spool: Spool) -> None:
 
 
 def test_two_drops_of_one_name_are_two_files(spool: Spool) -> None:
-    places = [spool.drop("user", "escalation_1.mime", data) for data in (b"a", b"b")]
+    places = [spool.commit_drop(spool.prepare_drop("user", "escalation_1.mime", data)) for data in (b"a", b"b")]
     assert [spool.read(place).data for place in places] == [b"a", b"b"]
 
 
@@ -289,18 +261,11 @@ def test_a_drop_into_a_box_that_vanished_meanwhile_still_arrives_or_says_so(tmp_
 
 
 # --- burying and digging up -------------------------------------------------------------------------------------------
-def test_a_buried_message_has_its_new_headers_and_is_nowhere_else(spool: Spool) -> None:
-    buried = spool.bury(put(spool, folder=Folder.PROCESSED), b"with reason", "leader")
-    assert buried == Place("leader", Folder.DEAD, "task_1.mime")
-    assert list(spool.dead_letters()) == [("task_1.mime", b"with reason")]
-    assert names(spool, Folder.PROCESSED) == []
-
-
 def test_two_agents_letters_of_one_name_are_both_kept(spool: Spool) -> None:
     spool.ensure_box("worker")
-    spool.bury(put(spool), b"leader's")
-    worker = spool.move(put(spool), Folder.QUEUE, box="worker")
-    assert spool.bury(worker, b"worker's").name == "task_1-1.mime"
+    spool.move(put(spool, data=b"leader's"), Folder.DEAD)
+    worker = spool.move(put(spool, data=b"worker's"), Folder.QUEUE, box="worker")
+    assert spool.move(worker, Folder.DEAD).name == "task_1-1.mime"
     assert sorted(data for _, data in spool.dead_letters()) == [b"leader's", b"worker's"]
 
 

@@ -198,17 +198,6 @@ class Spool:
         with contextlib.suppress(FileNotFoundError):
             os.unlink(prepared.temp)
 
-    def rewrite(self, place: Place, data: bytes, of: FileBytes | None = None) -> None:
-        """All steps at once. Blocks for the flush."""
-        prepared = self.prepare_rewrite(place, data, of)
-        self._flush(prepared)
-        self.commit_rewrite(prepared)
-
-    def bury(self, place: Place, data: bytes, agent: str | None = None) -> Place:
-        """Rewritten where it lies, then moved: at no moment is the only copy one that is not durable."""
-        self.rewrite(place, data)
-        return self.move(place, Folder.DEAD, box=agent)
-
     # --- new messages -------------------------------------------------------------------------------------------------
     def prepare_drop(self, box: str, name: str, data: bytes) -> PreparedDrop:
         """A message of our own for ``queue/<box>/``, which is made if it is missing."""
@@ -225,14 +214,6 @@ class Spool:
             self.abandon(prepared)
             raise
         return Place(box, Folder.QUEUE, name)
-
-    def drop(self, box: str, name: str, data: bytes) -> Place:
-        """All steps at once, durable on return. Blocks for the flushes."""
-        prepared = self.prepare_drop(box, name, data)
-        self._flush(prepared)
-        place = self.commit_drop(prepared)
-        self._disk.flush(f"{self._queue}/{box}")
-        return place
 
     def touch(self, place: Place) -> None:
         """A new arrival time: what is dug up begins a new life, and its second death is not taken for its first."""
@@ -302,13 +283,6 @@ class Spool:
         except BadName:
             return False
         return entry.is_dir(follow_symlinks=False)
-
-    def _flush(self, prepared: PreparedRewrite | PreparedDrop) -> None:
-        try:
-            self._disk.flush(prepared.temp)
-        except OSError:
-            self.abandon(prepared)
-            raise
 
 
 def _visible(directory: str) -> Iterator[os.DirEntry[str]]:

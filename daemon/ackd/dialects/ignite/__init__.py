@@ -27,7 +27,6 @@ from ackd.dialects.ignite.form import (
 from ackd.dialects.ignite.reading import decode, headers, progress, standing, task_id
 from ackd.dialects.ignite.writing import (
     build,
-    day,
     encode_draft,
     file_name,
     header_line,
@@ -54,7 +53,6 @@ __all__ = [
     "Rejection",
     "bare_id",
     "build",
-    "day",
     "decode",
     "encode_draft",
     "faults",

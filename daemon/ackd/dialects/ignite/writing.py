@@ -156,11 +156,6 @@ def new_message_id(now: float, pid: int, entropy: bytes) -> str:
     return f"<{int(now)}.{pid}.{entropy[:6].hex()}@{DOMAIN}>"
 
 
-def day(wall: float) -> str:
-    """YYYYMMDD, local: the name of a day's archive."""
-    return time.strftime("%Y%m%d", time.localtime(wall))
-
-
 def file_name(type: str, micros: int) -> str:  # noqa: A002
     return f"{type}_{micros:016d}.mime"
 
