@@ -81,7 +81,7 @@ class Agent:
     parks: int = 0  # in a row
     absence_told: bool = False  # someone knows that it is away
     window: set[int] = field(default_factory=set)
-    line: Lineup = field(default_factory=lambda: Lineup(0))
+    line: Lineup = field(init=False)
     ladder: Ladder | None = None
     last_life: float | None = None  # monotonic
     reminded: bool = False
