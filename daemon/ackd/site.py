@@ -12,12 +12,12 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ackd.core.errors import BadConfig, BadName, Problem, UnknownAgent
-from ackd.core.message import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
+from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -32,13 +32,12 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_576
 _Value = TypeVar("_Value")
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(NamedTuple):
     """One team's place on disk. ``agents`` holds the raw tables of the config, by their spelling there."""
 
     config_path: Path | None
     root: Path
-    agents: dict[str, dict[str, object]] = field(default_factory=dict, hash=False)
+    agents: Mapping[str, dict[str, object]] = MappingProxyType({})
     escalate_to: str = USER
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     extra_types: tuple[str, ...] = ()

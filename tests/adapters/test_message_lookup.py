@@ -26,14 +26,14 @@ def test_every_recipients_copy_is_found(tmp_path: Path) -> None:
     paths = [put(tmp_path, f"queue/{box}/x.mime", "1.2.a@x") for box in ("a", "b")]
     found = find(tmp_path, "1.2.a@x")
     assert [one.path for one in found] == paths
-    assert [one.place.box for one in found] == ["a", "b"]
+    assert [one.box for one in found] == ["a", "b"]
     assert find(tmp_path, "<1.2.a@x>", agent="b")[0].path == paths[1]
 
 
 def test_agents_are_found_in_either_spelling(tmp_path: Path) -> None:
     put(tmp_path, "queue/ignitian-1/processed/x.mime", "1@x")
     (one,) = find(tmp_path, "1@x", agent="ignitian_1")
-    assert (one.place.box, one.place.folder) == ("ignitian-1", Folder.PROCESSED)
+    assert (one.box, one.folder) == ("ignitian-1", Folder.PROCESSED)
 
 
 def test_a_beginning_must_be_unique_unless_it_is_whole_up_to_the_at(tmp_path: Path) -> None:
@@ -50,12 +50,12 @@ def test_what_is_on_its_way_beats_what_is_over(tmp_path: Path) -> None:
     put(tmp_path, "archive/20261115/a/x.mime", "1.2.old@x")
     put(tmp_path, "queue/a/x.mime", "1.2.new@x")
     assert find(tmp_path, "1.2")[0].message_id == "1.2.new@x"
-    assert find(tmp_path, "1.2.old")[0].place.folder is Folder.ARCHIVE
+    assert find(tmp_path, "1.2.old")[0].folder is Folder.ARCHIVE
 
 
 def test_a_dead_letter_is_its_recipients(tmp_path: Path) -> None:
     put(tmp_path, "queue/dead_letter/x.mime", "1@x", "X-IGNITE-Recipient: worker_1\n")
-    assert find(tmp_path, "1@x", agent="worker-1")[0].place.folder is Folder.DEAD
+    assert find(tmp_path, "1@x", agent="worker-1")[0].folder is Folder.DEAD
     with pytest.raises(UnknownMessage):
         find(tmp_path, "1@x", agent="leader")
 
@@ -68,7 +68,7 @@ def test_a_path_means_the_message_in_it(tmp_path: Path) -> None:
 
 def test_ids_with_slashes_are_ids(tmp_path: Path) -> None:
     put(tmp_path, "queue/a/x.mime", "owner/repo/issues/1@github.com")
-    assert find(tmp_path, "owner/repo/issues/1")[0].place.box == "a"
+    assert find(tmp_path, "owner/repo/issues/1")[0].box == "a"
 
 
 @pytest.mark.parametrize("wanted", ["", "2", "in.the.body", "1@x.mime", "/etc/passwd"])

@@ -16,12 +16,15 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadName, BadReceipt
-from ackd.core.message import Receipt, ReceiptKind, agent_name
+from ackd.core.names import agent_name
+from ackd.core.words import ReceiptKind
 from ackd.syscalls import rename_noreplace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from ackd.core.message import Receipt
 
 MAX_RECEIPT_BYTES: Final = 16_384
 MAX_REASON_CHARS: Final = 4_096
@@ -147,7 +150,7 @@ def drop_receipt(
     if file is not None:
         content["file"] = file
     name = f"{kind.value}_{now_us:016d}-{os.urandom(3).hex()}.json"
-    _parse(name, dict(content))
+    _checked(name, content)
     # ASCII: the name of a quarantined file may be no UTF-8, and comes back from its escapes.
     return drop(receipts_dir, name, json.dumps(content).encode() + b"\n", fsync=fsync)
 
@@ -165,10 +168,14 @@ def read_receipt(path: Path) -> Receipt:
         raise BadReceipt(name, "not a JSON object")
     if unknown := sorted(content.keys() - _RECEIPT_KEYS):
         raise BadReceipt(name, f"unknown key {unknown[0]!r}")
-    return _parse(name, content)
+    from ackd.core.message import Receipt  # noqa: PLC0415 - only the daemon reads them
+
+    kind, message_id, agent, reason, file = _checked(name, content)
+    return Receipt(kind, message_id, agent, name, reason, file)
 
 
-def _parse(name: str, content: dict[str, object]) -> Receipt:
+def _checked(name: str, content: Mapping[str, object]) -> tuple[ReceiptKind, str, str | None, str | None, str | None]:
+    """Kind, bare id, agent, reason and file, proven to make sense together."""
     kind = _kind(name, content.get("kind"))
     message_id = _text(name, content, "message_id", 998)
     file = _text(name, content, "file", 255)
@@ -185,7 +192,7 @@ def _parse(name: str, content: dict[str, object]) -> Receipt:
         except BadName as error:
             raise BadReceipt(name, str(error)) from None
     bare = message_id.removeprefix("<").removesuffix(">") if message_id is not None else ""
-    return Receipt(kind, bare, agent, name, _text(name, content, "reason", MAX_REASON_CHARS), file)
+    return kind, bare, agent, _text(name, content, "reason", MAX_REASON_CHARS), file
 
 
 def _kind(name: str, value: object) -> ReceiptKind:
@@ -195,7 +202,7 @@ def _kind(name: str, value: object) -> ReceiptKind:
         raise BadReceipt(name, f"unknown kind {value!r}") from None
 
 
-def _text(name: str, content: dict[str, object], key: str, limit: int) -> str | None:
+def _text(name: str, content: Mapping[str, object], key: str, limit: int) -> str | None:
     value = content.get(key)
     if value is None:
         return None

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core import message_ids
 from ackd.core.errors import UnknownMessage
-from ackd.core.message import RESERVED_NAMES, Folder, Place, identity
+from ackd.core.names import RESERVED_NAMES, identity
+from ackd.core.words import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -30,10 +31,11 @@ _RECIPIENT: Final = re.compile(rb"(?mi)^x-ignite-recipient:[ \t]*([^\s]+)")
 
 
 class Found(NamedTuple):
-    """One file of a message. ``place.box`` is the recipient's directory; of a dead letter, whom it was for."""
+    """One file of a message. ``box`` is the recipient's directory; of a dead letter, whom it was for."""
 
     message_id: str
-    place: Place
+    box: str
+    folder: Folder
     path: Path
 
 
@@ -61,7 +63,7 @@ def in_folders(root: Path, folders: tuple[Folder, ...], agent: str | None) -> It
             if wanted is not None and box is not None and identity(box) != wanted:
                 continue
             for one in _messages(directory, folder, box):
-                if wanted is None or identity(one.place.box) == wanted:
+                if wanted is None or identity(one.box) == wanted:
                     yield one
 
 
@@ -136,7 +138,7 @@ def _found(path: Path, folder: Folder, box: str | None, head: bytes) -> Found | 
     if box is None:
         recipient = _RECIPIENT.search(block)
         box = _text(recipient[1]) if recipient else ""
-    return Found(_text(match[1]), Place(box, folder, path.name), path)
+    return Found(_text(match[1]), box, folder, path)
 
 
 def _text(raw: bytes) -> str:

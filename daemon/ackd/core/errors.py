@@ -15,12 +15,13 @@
     └── OurFault                  a bug: crash loudly, the service manager restarts us, recovery copes
         └── ImpossibleEvent       a machine was told something that cannot happen in its state
 
-The first root is caught where the input came in; the last is never caught.
+The first root is caught where the input came in; the last is never caught. Plain classes: every command imports this
+module, and a dataclass takes longer to make than `ackd send` takes to check its arguments.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 
 class AckdError(Exception):
@@ -39,30 +40,31 @@ class Busy(AckdError):  # noqa: N818
     """Held by someone else; trying again later may work."""
 
 
-@dataclass
 class BadName(TheirFault):
-    name: str
-    why: str
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name, why)
+        self.name = name
+        self.why = why
 
     def __str__(self) -> str:
         return f"{self.name!r} cannot be an agent's name: {self.why}"
 
 
-@dataclass
 class BadMessage(TheirFault):
-    """``code`` is one word for machines (see ``Rejection`` in core/message.py), ``detail`` is for people."""
+    """``code`` is one word for machines (see ``Rejection`` in core/words.py), ``detail`` is for people."""
 
-    code: str
-    detail: str
-    line: int | None = None
+    def __init__(self, code: str, detail: str, line: int | None = None) -> None:
+        super().__init__(code, detail, line)
+        self.code = code
+        self.detail = detail
+        self.line = line
 
     def __str__(self) -> str:
         where = f" (line {self.line})" if self.line is not None else ""
         return f"{self.detail}{where}"
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing wrong, where it is, and what would be right."""
 
     where: str
@@ -74,73 +76,81 @@ class Problem:
         return f"{at}{self.where}: {self.what}" if self.where else f"{at}{self.what}"
 
 
-@dataclass
 class BadBody(TheirFault):
-    problems: tuple[Problem, ...]
+    def __init__(self, problems: tuple[Problem, ...]) -> None:
+        super().__init__(problems)
+        self.problems = problems
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.problems))
 
 
-@dataclass
 class BadReceipt(TheirFault):
-    name: str
-    why: str
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(name, why)
+        self.name = name
+        self.why = why
 
     def __str__(self) -> str:
         return f"receipt {self.name}: {self.why}"
 
 
-@dataclass
 class BadConfig(TheirFault):
-    path: str
-    problems: tuple[Problem, ...]
+    def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
+        super().__init__(path, problems)
+        self.path = path
+        self.problems = problems
 
     def __str__(self) -> str:
         return f"{self.path}: " + "; ".join(map(str, self.problems))
 
 
-@dataclass
 class UnknownAgent(TheirFault):
-    name: str
-    known: tuple[str, ...] = ()
+    def __init__(self, name: str, known: tuple[str, ...] = ()) -> None:
+        super().__init__(name, known)
+        self.name = name
+        self.known = known
 
     def __str__(self) -> str:
         return f"no agent {self.name!r}"
 
 
-@dataclass
 class UnknownMessage(TheirFault):
-    message_id: str
+    def __init__(self, message_id: str) -> None:
+        super().__init__(message_id)
+        self.message_id = message_id
 
     def __str__(self) -> str:
         return f"no message {self.message_id!r}"
 
 
-@dataclass
 class AmbiguousMessage(TheirFault):
-    prefix: str
-    candidates: tuple[str, ...] = field(default=())
+    def __init__(self, prefix: str, candidates: tuple[str, ...] = ()) -> None:
+        super().__init__(prefix, candidates)
+        self.prefix = prefix
+        self.candidates = candidates
 
     def __str__(self) -> str:
         return f"{self.prefix!r} fits {len(self.candidates)} messages: {', '.join(self.candidates[:5])}"
 
 
-@dataclass
 class RootHeld(Busy):
-    root: str
-    pid: int | None
+    def __init__(self, root: str, pid: int | None) -> None:
+        super().__init__(root, pid)
+        self.root = root
+        self.pid = pid
 
     def __str__(self) -> str:
         who = f"pid {self.pid}" if self.pid else "another process"
         return f"{self.root} is already served by {who}"
 
 
-@dataclass
 class ImpossibleEvent(OurFault):
-    machine: str
-    state: str
-    event: str
+    def __init__(self, machine: str, state: str, event: str) -> None:
+        super().__init__(machine, state, event)
+        self.machine = machine
+        self.state = state
+        self.event = event
 
     def __str__(self) -> str:
         return f"{self.machine}: {self.event} cannot happen in state {self.state}"

@@ -3,9 +3,16 @@
 Pure: bytes in, values out. form: bytes ↔ lines · fields: what the lines mean · reading: to the engine's values ·
 writing: new messages and changed headers. The YAML parts beside this package (yaml_body, bodies, body_shapes) belong to
 the same dialect.
+
+``reading`` is loaded by whoever first asks for one of its functions: `ackd send` writes only, and the engine's values
+cost it more than the writing.
 """
 
-from ackd.core.message import Rejection
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ackd.core.words import Rejection
 from ackd.dialects.ignite.fields import bare_id, faults, names
 from ackd.dialects.ignite.form import (
     CONTENT_TYPE,
@@ -21,10 +28,10 @@ from ackd.dialects.ignite.form import (
     STATUS,
     THREAD_ID,
     RawMessage,
+    headers,
     split,
     split_head,
 )
-from ackd.dialects.ignite.reading import decode, headers, progress, standing, task_id
 from ackd.dialects.ignite.writing import (
     build,
     encode_draft,
@@ -35,6 +42,11 @@ from ackd.dialects.ignite.writing import (
     rewrite,
     rfc2822_date,
 )
+
+if TYPE_CHECKING:
+    from ackd.dialects.ignite.reading import decode, progress, standing, task_id
+
+_READING: Final = frozenset({"decode", "progress", "standing", "task_id"})
 
 __all__ = [
     "CONTENT_TYPE",
@@ -70,3 +82,12 @@ __all__ = [
     "standing",
     "task_id",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _READING:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from ackd.dialects.ignite import reading  # noqa: PLC0415 - see above
+
+    globals().update({one: getattr(reading, one) for one in _READING})
+    return globals()[name]

@@ -11,7 +11,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.message import KNOWN_TYPES, Priority, Rejection, agent_name, is_agent_name
+from ackd.core.names import agent_name, is_agent_name
+from ackd.core.words import KNOWN_TYPES, Priority, Rejection
 from ackd.dialects.ignite.form import (
     CONTENT_TYPE,
     ERROR_AT,

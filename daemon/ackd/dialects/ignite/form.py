@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadMessage
-from ackd.core.message import Rejection
+from ackd.core.words import Rejection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,6 +111,12 @@ def split_head(data: bytes) -> RawMessage:
     if not text.replace("\n", "").isprintable():
         _refuse_control_characters(lines)
     return RawMessage(data, lines, _read_fields(lines), line_end, end + 2 * len(line_end))
+
+
+def headers(data: bytes) -> list[tuple[str, str]]:
+    """Names as spelled and values, in order. Needs the header block only."""
+    raw = split_head(data)
+    return [(line.partition(":")[0], value) for line, value in zip(raw.lines, raw.fields.values(), strict=True)]
 
 
 def _find_blank_line(data: bytes) -> tuple[int, str]:

@@ -50,12 +50,6 @@ def _thread(value: str) -> str | None:
     return value.replace("\t", " ")[:MAX_THREAD_ID] or None
 
 
-def headers(data: bytes) -> list[tuple[str, str]]:
-    """Names as spelled and values, in order. Needs the header block only."""
-    raw = split_head(data)
-    return [(line.partition(":")[0], value) for line, value in zip(raw.lines, raw.fields.values(), strict=True)]
-
-
 def standing(data: bytes) -> Standing:
     """What the file says of its own delivery. Others write these headers too: what makes no sense counts as absent."""
     fields = split_head(data).fields

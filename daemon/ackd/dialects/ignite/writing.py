@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage
-from ackd.core.message import Rejection
+from ackd.core.words import Rejection
 from ackd.dialects.ignite.fields import bare_id, faults
 from ackd.dialects.ignite.form import (
     CONTENT_TYPE,

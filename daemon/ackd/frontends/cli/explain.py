@@ -20,7 +20,7 @@ import click
 from ackd.adapters import message_lookup, root_lock, session_log
 from ackd.core import message_ids
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
-from ackd.core.message import Folder, Place
+from ackd.core.message import Folder
 from ackd.frontends import facts
 from ackd.frontends.agent_states import last_agent_state
 from ackd.frontends.cli.errors import USAGE, Failure
@@ -124,7 +124,7 @@ def gather(site: Site, message_id: str, now: float) -> tuple[Story, tuple[Told, 
     told = []
     for course in known.courses:
         found = whereabouts(site.root, message_id, course)
-        course_now = corrected(course, found.place.folder if found else None)
+        course_now = corrected(course, found.folder if found else None)
         step = next_step(
             course_now,
             message_id,
@@ -142,7 +142,7 @@ def _from_disk(site: Site, known: Story) -> Story:
     except UnknownMessage:
         return known
     head = message_lookup.read_head(files[0].path) or b""
-    courses = tuple(from_disk_alone(one.place.box, one.place.folder) for one in files)
+    courses = tuple(from_disk_alone(one.box, one.folder) for one in files)
     return replace(known, courses=courses, header=_headers(head))
 
 
@@ -176,7 +176,7 @@ def _archived_by_name(root: Path, message_id: str, course: Course) -> Found | No
         return None
     for path in (day / box / name for day in _days(root) for box in {course.agent, course.agent.replace("-", "_")}):
         if message_id.encode() in (message_lookup.read_head(path) or b""):
-            return message_lookup.Found(message_id, Place(course.agent, Folder.ARCHIVE, name), path)
+            return message_lookup.Found(message_id, course.agent, Folder.ARCHIVE, path)
     return None
 
 

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.core.errors import BadMessage
-from ackd.core.message import Folder, ReceiptKind, identity
+from ackd.core.names import identity
+from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NOT_FOUND, Failure, creating
 from ackd.frontends.cli.options import print_json, site_options
 from ackd.frontends.cli.receipts import agent_option
@@ -71,7 +72,7 @@ def _mail(site: Site, name: str, everything: bool) -> Iterator[dict[str, Any]]:
         from ackd.adapters import message_lookup
 
         for one in message_lookup.in_folders(site.root, (Folder.DEAD, Folder.ARCHIVE), name):
-            if (row := _row(one.path, one.place.folder)) is not None:
+            if (row := _row(one.path, one.folder)) is not None:
                 yield row
 
 
@@ -166,7 +167,7 @@ def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
     name = agent or os.environ.get("ACKD_AGENT")
     name = site.resolve_agent(name) if name else None
     found = message_lookup.find(site.root, message_id)
-    one = next((one for one in found if name is not None and identity(one.place.box) == identity(name)), found[0])
+    one = next((one for one in found if name is not None and identity(one.box) == identity(name)), found[0])
     data = message_lookup.read_head(one.path, site.max_message_bytes + 1)
     if data is None:
         raise Failure(NOT_FOUND, f"{one.path}: has just gone")
@@ -183,7 +184,7 @@ def _print(one: Found, data: bytes, *, as_json: bool) -> None:
     text = data.decode(errors="replace")
     if as_json:
         raw = ignite.split_head(data)
-        row = {"message_id": one.message_id, "agent": one.place.box or None, "state": _state(one.place.folder, data)}
+        row = {"message_id": one.message_id, "agent": one.box or None, "state": _state(one.folder, data)}
         headers = dict(ignite.headers(data))
         print_json({**row, "file": str(one.path), "headers": headers, "body": raw.body.decode(errors="replace")})
     else:
@@ -192,8 +193,8 @@ def _print(one: Found, data: bytes, *, as_json: bool) -> None:
 
 def _say_seen(site: Site, one: Found, name: str | None) -> None:
     """Only the recipient's own reading proves anything, and only while the message is on its way."""
-    on_its_way = one.place.folder in (Folder.QUEUE, Folder.PROCESSED)
-    if name is None or not on_its_way or identity(one.place.box) != identity(name):
+    on_its_way = one.folder in (Folder.QUEUE, Folder.PROCESSED)
+    if name is None or not on_its_way or identity(one.box) != identity(name):
         return
     from ackd.adapters import maildrop
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ackd.core.message import Folder, ReceiptKind
+from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NO, Failure, accepted, creating
 from ackd.frontends.cli.options import print_json, site_options
 
@@ -111,7 +111,7 @@ def _drop(
 
 
 def _is_open(kind: ReceiptKind, one: Found) -> bool:
-    match one.place.folder:
+    match one.folder:
         case Folder.ARCHIVE:
             if kind in _LATE:
                 return False

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from ackd.core.errors import BadBody, BadMessage, UnknownAgent
-from ackd.core.message import KNOWN_TYPES, USER, agent_name, identity
+from ackd.core.names import USER, agent_name, identity
+from ackd.core.words import KNOWN_TYPES
 from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, accepted, creating
 from ackd.frontends.cli.options import print_json, read_stdin, site_options
 
@@ -123,7 +124,7 @@ def reply(
     check_type(site, kind)
     found = message_lookup.find(site.root, message_id)
     original = found[0]
-    own_box = original.place.box if len(found) == 1 else None
+    own_box = original.box if len(found) == 1 else None
     head = message_lookup.read_head(original.path)
     if head is None:
         raise Failure(NOT_FOUND, f"{original.path}: has just gone")

@@ -1,0 +1,80 @@
+"""The words that stand in files and on command lines: types, priorities, folders, statuses, rejections, receipts.
+
+Owns the closed sets, one enum each. Apart from the values that are made of them (message.py), because `ackd send` and
+`ackd ack` need the words only and pay for every class that they import.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+#: The seed's 18 types (ignite-mime, "Message Types").
+SEED_TYPES: Final = frozenset(
+    "user_goal strategy_request strategy_response task_list architecture_request architecture_response "
+    "task_assignment task_completed evaluation_request evaluation_result improvement_request improvement_suggestion "
+    "improvement_completed progress_update github_event github_task escalation dead_letter".split()
+)
+#: Ours, for what the other protocols need.
+OWN_TYPES: Final = frozenset({"message", "shutdown_request", "status_check", "board_request"})
+KNOWN_TYPES: Final = SEED_TYPES | OWN_TYPES
+
+
+class Priority(enum.Enum):
+    CRITICAL = "critical"
+    HIGH = "high"
+    NORMAL = "normal"
+    LOW = "low"
+
+
+class Folder(enum.Enum):
+    """Where in the spool a file lies."""
+
+    QUEUE = "queue"  # queue/<box>/
+    PROCESSED = "processed"  # queue/<box>/processed/
+    DEAD = "dead_letter"  # queue/dead_letter/   (box is the recipient's)
+    CORRUPT = "corrupt"  # queue/corrupt/       (box is where it came from)
+    ARCHIVE = "archive"  # archive/YYYYMMDD/<box>/
+
+
+class Status(enum.Enum):
+    """X-IGNITE-Status as it is believed in ``processed/``; everywhere else the header is ignored."""
+
+    PROCESSING = "processing"
+    DELIVERED = "delivered"
+    ACKED = "acked"
+    RETRYING = "retrying"
+
+
+class Rejection(enum.StrEnum):
+    """Why a file is no message: the ``code`` of ``BadMessage``. One word each, for logs and ``.reason`` files."""
+
+    EMPTY = "empty"  # no bytes at all: a writer died, or a power cut
+    TOO_LARGE = "too_large"  # the file is above max_message_bytes
+    NOT_REGULAR = "not_regular"  # symlink, FIFO, device, directory
+    NOT_UTF8 = "not_utf8"
+    HEADER_TOO_LARGE = "header_too_large"
+    NO_BLANK_LINE = "no_blank_line"  # half-written, or no message
+    BARE_CR = "bare_cr"
+    MIXED_LINE_ENDS = "mixed_line_ends"  # a CRLF among LF lines would smuggle a CR into a value
+    CONTROL_CHARACTER = "control_character"
+    FOLDED_HEADER = "folded_header"
+    DUPLICATE_HEADER = "duplicate_header"
+    BAD_HEADER = "bad_header"  # no "Name: value", or a value its header does not allow
+    MISSING_HEADER = "missing_header"
+    BAD_CONTENT_TYPE = "bad_content_type"  # MIME-Version, Content-Type or CTE other than the format's
+    UNKNOWN_TYPE = "unknown_type"
+    UNKNOWN_PRIORITY = "unknown_priority"
+    BAD_NAME = "bad_name"
+    BAD_ID = "bad_id"
+    BAD_RECEIPT = "bad_receipt"  # a file in receipts/ that is none
+
+
+class ReceiptKind(enum.Enum):
+    SEEN = "seen"  # opened through one of ackd's doors
+    ACK = "ack"
+    DONE = "done"
+    REFUSE = "refuse"  # for good
+    DEFER = "defer"  # try again
+    REQUEUE = "requeue"  # an operator digs a dead letter (or quarantined file) up
+    PURGE = "purge"  # an operator removes one for good
