@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner
 
-from ackd.frontends.cli.main import cli
+from ackd.frontends.cli.group import cli
 from tests.acceptance.teams import Team, mime, running
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ async def test_the_handler_of_the_readme_runs() -> None:
 def test_every_command_of_the_readme_exists() -> None:
     from click.testing import CliRunner
 
-    from ackd.frontends.cli.main import cli
+    from ackd.frontends.cli.group import cli
 
     text = README.read_text(encoding="utf-8")
     commands = set(re.findall(r"^ackd ([a-z]+)", text, flags=re.MULTILINE)) | set(re.findall(r"`ackd ([a-z]+)", text))

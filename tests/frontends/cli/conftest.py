@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from click.testing import CliRunner, Result
 
-from ackd.frontends.cli.main import cli
+from ackd.frontends.cli.group import cli
 
 if TYPE_CHECKING:
     from pathlib import Path

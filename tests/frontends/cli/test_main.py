@@ -15,8 +15,10 @@ import pytest
 
 from ackd import __version__
 from ackd.core.errors import AckdError, ImpossibleEvent, RootHeld
-from ackd.frontends.cli.errors import EXIT_CODES, Failure, reported
-from ackd.frontends.cli.main import COMMANDS, cli
+from ackd.frontends.cli.commands import COMMANDS
+from ackd.frontends.cli.errors import EXIT_CODES, Failure
+from ackd.frontends.cli.group import cli
+from ackd.frontends.cli.options import Refused, reported
 
 Team = Any  # conftest.py's: test files do not import each other
 
@@ -31,7 +33,7 @@ def ackd(*args: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_help_lists_commands_and_exit_codes_and_imports_none_of_them(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom ackd.frontends.cli.main import cli\n"
+        "import sys\nfrom ackd.frontends.cli.group import cli\n"
         "try: cli.main(['--help'])\n"
         "except SystemExit: print(sorted(m for m in sys.modules if m.startswith('ackd.')))"
     )
@@ -57,7 +59,8 @@ def test_a_command_that_was_mistyped(tmp_path: Path) -> None:
 
 def test_a_command_whose_module_is_missing_breaks_nothing_else(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "ackd.frontends.cli.main.COMMANDS", {**COMMANDS, "later": ("ackd.frontends.cli.later:later", "Comes later.")}
+        "ackd.frontends.cli.commands.COMMANDS",
+        {**COMMANDS, "later": ("ackd.frontends.cli.later:later", "Comes later.")},
     )
     assert "Comes later." in team.ackd("--help").stdout
     result = team.ackd("later")
@@ -171,7 +174,7 @@ def test_a_reader_that_goes_away_is_no_error_message(team: Team) -> None:
     ],
 )
 def test_conditions_become_exit_codes(error: Exception, code: int) -> None:
-    with pytest.raises(Failure) as caught, reported():
+    with pytest.raises(Refused) as caught, reported():
         raise error
     assert caught.value.exit_code == code
 
@@ -180,7 +183,7 @@ def test_a_bug_is_one_line_and_says_how_to_see_more(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.delenv("ACKD_DEBUG", raising=False)
-    with pytest.raises(Failure) as caught, reported():
+    with pytest.raises(Refused) as caught, reported():
         raise KeyError("the\nmatter")
     caught.value.show()
     shown = capsys.readouterr().err
@@ -188,7 +191,7 @@ def test_a_bug_is_one_line_and_says_how_to_see_more(
     assert "ACKD_DEBUG=1" in shown
     assert len(shown.splitlines()) == 1
     monkeypatch.setenv("ACKD_DEBUG", "1")
-    with pytest.raises(Failure), reported():
+    with pytest.raises(Refused), reported():
         raise KeyError("x")
     assert "Traceback" in capsys.readouterr().err
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from ackd.core.errors import ImpossibleEvent, RootHeld
 from ackd.frontends.cli import run as run_module
-from ackd.frontends.cli.main import cli
+from ackd.frontends.cli.group import cli
 from ackd.frontends.cli.run import ROUTINE
 
 if TYPE_CHECKING:

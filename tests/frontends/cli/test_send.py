@@ -305,7 +305,7 @@ def test_a_queue_that_refuses_is_named(team: Team, monkeypatch: pytest.MonkeyPat
 # --- quickness ----------------------------------------------------------------------------------------------------------
 def test_sending_and_acking_import_nothing_heavy(team: Team) -> None:
     code = (
-        "import sys\nfrom ackd.frontends.cli.main import cli\n"
+        "import sys\nfrom ackd.frontends.cli.group import cli\n"
         "cli.main(sys.argv[1:], standalone_mode=False)\n"
         "print(sorted({'asyncio', 'anyio', 'pydantic', 'structlog', 'rich', 'orjson', 'email'} & sys.modules.keys()))"
     )

@@ -6,12 +6,12 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
-import click
 import pytest
 
 from ackd.adapters import root_lock
 from ackd.adapters.session_log import SessionLog
 from ackd.core.escalations import stamp
+from ackd.frontends.cli.errors import Ended
 from ackd.frontends.cli.waiting import Waiter
 from ackd.site import find_site
 
@@ -53,7 +53,7 @@ def wait(
     log.flush()
     try:
         waiter.wait(ID, ["slow"], [], 0.1, as_json=as_json)
-    except click.exceptions.Exit as ended:
+    except Ended as ended:
         return ended.exit_code
     return 0
 
@@ -140,7 +140,7 @@ def test_a_daemon_that_comes_within_the_grace_is_waited_for(root: Path, log: Ses
 def test_without_a_daemon_the_answer_is_69_after_the_grace_or_the_timeout(
     root: Path, grace_s: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(click.exceptions.Exit) as ended:
+    with pytest.raises(Ended) as ended:
         Waiter(find_site(root), "acked", grace_s).wait(ID, ["slow"], [], 0.1, as_json=False)
     assert ended.value.exit_code == 69
     assert "no daemon is running: the message stays queued" in capsys.readouterr().err

@@ -15,7 +15,8 @@ import click
 
 from ackd.core.errors import BadConfig
 from ackd.frontends.cli.errors import BAD_CONFIG, NO
-from ackd.frontends.cli.options import place_options, print_json
+from ackd.frontends.cli.options import place_options
+from ackd.frontends.cli.output import print_json
 from ackd.frontends.cli.surroundings import FAIL, OK, WARN, Finding, surroundings
 
 if TYPE_CHECKING:

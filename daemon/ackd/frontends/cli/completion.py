@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import click
 
-from ackd.frontends.cli.errors import reported
-from ackd.frontends.cli.options import json_option
+from ackd.frontends.cli.options import json_option, reported
 
 
 @click.command()
@@ -17,7 +16,7 @@ def completion(shell: str, as_json: bool, root: str | None, config: str | None) 
     """Print the completion script of a shell. For bash: eval "$(ackd completion bash)" in ~/.bashrc."""
     from click.shell_completion import get_completion_class
 
-    from ackd.frontends.cli.main import cli
+    from ackd.frontends.cli.group import cli
 
     with reported():
         kind = get_completion_class(shell)

@@ -15,7 +15,8 @@ import click
 from ackd.core.errors import RootHeld, TheirFault
 from ackd.core.message import ReceiptKind
 from ackd.frontends.cli.errors import NO, TRY_AGAIN, Failure, creating
-from ackd.frontends.cli.options import print_json, site_options
+from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.output import print_json
 
 if TYPE_CHECKING:
     from ackd.frontends.cli.graveyard import Grave

@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ackd.frontends.cli.errors import NO, reported
-from ackd.frontends.cli.options import json_option, print_json
+from ackd.frontends.cli.errors import NO
+from ackd.frontends.cli.options import json_option, reported
+from ackd.frontends.cli.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

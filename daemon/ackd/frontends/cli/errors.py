@@ -1,7 +1,8 @@
 """From named conditions to one line on stderr and an exit code.
 
 Owns the table of exit codes and the rule that no traceback reaches a user: what nobody named is reported as our bug,
-in one line, exit 70; ACKD_DEBUG=1 shows the traceback. Knows nothing of what the commands do.
+in one line, exit 70; ACKD_DEBUG=1 shows the traceback. Knows nothing of what the commands do, nor of click: a command
+ends with ``Failure``, ``WrongUsage`` or ``Ended``, and whoever started it (quick.py, options.py) acts on that.
 """
 
 from __future__ import annotations
@@ -10,9 +11,7 @@ import contextlib
 import errno
 import os
 import sys
-from typing import IO, TYPE_CHECKING, Any, Final
-
-import click
+from typing import TYPE_CHECKING, Final
 
 from ackd.core import errors
 
@@ -59,26 +58,48 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
 )
 
 
-class Failure(click.ClickException):
+class Failure(Exception):  # noqa: N818 - an end of a command, not an error of ours
     """A command's own refusal: the line to print and the exit code."""
 
     def __init__(self, exit_code: int, message: str) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code  # type: ignore[misc]  # click reads it from the instance
+        super().__init__(exit_code, message)
+        self.exit_code = exit_code
+        self.message = message
 
-    def show(self, file: IO[Any] | None = None) -> None:
-        click.echo(f"ackd: {self.message}", file=file, err=file is None)
+    def __str__(self) -> str:
+        return self.message
+
+    def show(self) -> None:
+        from ackd.frontends.cli.output import echo
+
+        echo(f"ackd: {self.message}", err=True)
 
 
-def failure_of(error: errors.AckdError) -> Failure | None:
-    """The refusal that a named condition amounts to; None for our own faults."""
+class WrongUsage(Exception):  # noqa: N818
+    """What was typed makes no sense; said with the usage of the command, exit 2."""
+
+
+class Ended(Exception):  # noqa: N818
+    """All is said, only the exit code is left."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
+
+
+def failure_of(error: Exception) -> Failure:
+    """The refusal that an exception amounts to. What nobody named is our bug."""
+    if isinstance(error, Failure):
+        return error
+    if isinstance(error, OSError):
+        return _os_failure(error)
     for kind, code in _CODES:
         if isinstance(error, kind):
             return Failure(code, _words(error))
-    return None
+    return _bug(error)
 
 
-def _words(error: errors.AckdError) -> str:
+def _words(error: Exception) -> str:
     match error:
         case errors.UnknownAgent(name=name, known=known):
             return f"{error}{_nearest(name, known)}"
@@ -147,44 +168,20 @@ def accepted(what: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        _give_up_stdout()
+        give_up_stdout()
         if not isinstance(error, BrokenPipeError):
+            from ackd.frontends.cli.output import echo
+
             with contextlib.suppress(OSError):
-                click.echo(f"ackd: {what}; saying so failed: {_os_words(error)}", err=True)
+                echo(f"ackd: {what}; saying so failed: {_os_words(error)}", err=True)
 
 
-def _give_up_stdout() -> None:
+def give_up_stdout() -> None:
     """What could not be written would be tried again when Python ends, and change the exit code."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
-
-
-@contextlib.contextmanager
-def reported() -> Iterator[None]:
-    """Whatever leaves this block is a click outcome: a Failure, an exit, or nothing."""
-    try:
-        yield
-    except (click.ClickException, click.exceptions.Exit, click.Abort):
-        raise
-    except KeyboardInterrupt:
-        raise click.exceptions.Exit(INTERRUPTED) from None
-    except BrokenPipeError:  # click ends quietly when the reader of a pipe has gone
-        raise
-    except Exception as error:
-        failure = _outcome(error)
-        if failure is None:
-            raise _bug(error) from error
-        raise failure from None
-
-
-def _outcome(error: Exception) -> Failure | None:
-    if isinstance(error, errors.AckdError):
-        return failure_of(error)
-    if isinstance(error, OSError):
-        return _os_failure(error)
-    return None
 
 
 def _bug(error: Exception) -> Failure:

@@ -18,8 +18,8 @@ from ackd.core.errors import BadMessage
 from ackd.core.names import identity
 from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NOT_FOUND, Failure, creating
-from ackd.frontends.cli.options import print_json, site_options
-from ackd.frontends.cli.receipts import agent_option
+from ackd.frontends.cli.options import agent_option, site_options
+from ackd.frontends.cli.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

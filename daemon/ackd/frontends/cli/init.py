@@ -14,7 +14,8 @@ from typing import Final
 import click
 
 from ackd.frontends.cli.errors import creating
-from ackd.frontends.cli.options import place_options, print_json
+from ackd.frontends.cli.options import place_options
+from ackd.frontends.cli.output import print_json
 from ackd.site import CONFIG_NAME, Site, read_site
 
 _TEMPLATE: Final = """\

@@ -1,53 +1,85 @@
-"""The options that every command has: which site, and for whom the output is.
+"""Commands as click knows them: the options that every command has, and described commands whole (shape.py).
 
 ``site_options`` adds ``--root``, ``--config`` and ``--json``; the command receives ``site: Site`` and
-``as_json: bool``. Errors that the command raises by name become exit codes here (errors.py), so that a command does not
-know whether it was started by `ackd` or by a test.
+``as_json: bool``. What the command raises by name becomes a click outcome here, so that a command does
+not know whether it was started by `ackd` or by a test.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import sys
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from ackd.frontends.cli.errors import reported
+from ackd.frontends.cli import errors, shape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
-_root = click.option(
-    "--root", metavar="DIR", help="The team's directory (default: of ackd.toml, or .ackd/ or .ignite/ here or above)."
-)
-_config = click.option("--config", metavar="FILE", help="The config file (default: ackd.toml here or above).")
+
+# --- described commands -----------------------------------------------------------------------------------------------
+def click_command(command: shape.Command) -> click.Command:
+    """The click command of a description."""
+
+    def run(**values: Any) -> None:
+        with reported():
+            shape.perform(command, values)
+
+    parameters = [_click_operand(command.operand), *map(_click_option, command.options)]
+    return click.Command(command.name, callback=run, params=parameters, help=command.help)
 
 
-def json_option(command: _Command) -> _Command:
-    """``--json``, as ``as_json: bool``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON, for programs.")(command)
+def _click_operand(operand: shape.Operand) -> click.Argument:
+    nargs = -1 if operand.several else 1
+    return click.Argument([operand.name], nargs=nargs, required=True, metavar=operand.metavar)
 
 
-def read_stdin(limit_bytes: int) -> bytes:
-    """At most so much of stdin. Python has None for one that was closed when it started."""
-    if sys.stdin is None:
-        raise click.UsageError("stdin is closed: nothing can be read from it")
-    return sys.stdin.buffer.read(limit_bytes)
+def _click_option(option: shape.Option) -> click.Option:
+    return click.Option([option.flag, option.name], **_settings(option))
 
 
-def print_json(value: object) -> None:
-    """One JSON document on stdout, Unicode as it is; a file name that is not, escaped, so that it can be read back."""
-    import json
+def _settings(option: shape.Option) -> dict[str, Any]:
+    kind: click.ParamType[Any] | None = None
+    if option.choices:
+        kind = click.Choice(option.choices)
+    elif option.least is not None:
+        kind = click.FloatRange(min=option.least)
+    # A default that is passed counts as given, even None.
+    given: dict[str, Any] = {"default": option.default} if option.default is not None else {}
+    return {
+        "type": kind,
+        "help": option.help,
+        "metavar": option.metavar,
+        "show_default": option.show_default or None,
+        "required": option.required,
+        "multiple": option.several,
+        "is_flag": option.switch or None,
+        **given,
+    }
 
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(value, default=str)
-    click.echo(text)
+
+def show_wrong_usage(command: shape.Command, words: str) -> int:
+    """What click prints of a usage error, for a command that ran without it."""
+    from ackd.frontends.cli.group import cli
+
+    team = click.Context(cli, info_name="ackd", **cli.context_settings)
+    error = click.UsageError(words, click.Context(click_command(command), parent=team, info_name=command.name))
+    error.show()
+    return error.exit_code
+
+
+# --- decorators -------------------------------------------------------------------------------------------------------
+def described(option: shape.Option) -> Callable[[_Command], _Command]:
+    """One option of a description, for a command that is written for click."""
+    return click.option(option.flag, option.name, **_settings(option))
+
+
+json_option = described(shape.JSON)
+agent_option = described(shape.AGENT)
 
 
 def site_options(command: Callable[..., Any]) -> Callable[..., None]:
@@ -60,7 +92,7 @@ def site_options(command: Callable[..., Any]) -> Callable[..., None]:
 
             command(*args, site=find_site(root, config), **kwargs)
 
-    return _root(_config(json_option(run)))
+    return _with_site_options(run)
 
 
 def place_options(command: Callable[..., Any]) -> Callable[..., None]:
@@ -71,4 +103,42 @@ def place_options(command: Callable[..., Any]) -> Callable[..., None]:
         with reported():
             command(*args, **kwargs)
 
-    return _root(_config(json_option(run)))
+    return _with_site_options(run)
+
+
+def _with_site_options(command: _Command) -> _Command:
+    for option in reversed(shape.SITE_OPTIONS):
+        command = described(option)(command)
+    return command
+
+
+# --- ends -------------------------------------------------------------------------------------------------------------
+class Refused(click.ClickException):
+    """A ``Failure``, as click knows one."""
+
+    def __init__(self, failure: errors.Failure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+        self.exit_code = failure.exit_code  # type: ignore[misc]  # click reads it from the instance
+
+    def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's signature
+        self.failure.show()
+
+
+@contextlib.contextmanager
+def reported() -> Iterator[None]:
+    """Whatever leaves this block is a click outcome: a refusal, wrong usage, an exit; or nothing."""
+    try:
+        yield
+    except (click.ClickException, click.exceptions.Exit, click.Abort):
+        raise
+    except errors.WrongUsage as error:
+        raise click.UsageError(str(error)) from None
+    except errors.Ended as end:
+        raise click.exceptions.Exit(end.exit_code) from None
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(errors.INTERRUPTED) from None
+    except BrokenPipeError:  # click ends quietly when the reader of a pipe has gone
+        raise
+    except Exception as error:
+        raise Refused(errors.failure_of(error)) from error

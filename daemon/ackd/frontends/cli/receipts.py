@@ -8,17 +8,14 @@ first receipt is written.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
-
-import click
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.words import Folder, ReceiptKind
-from ackd.frontends.cli.errors import NO, Failure, accepted, creating
-from ackd.frontends.cli.options import print_json, site_options
+from ackd.frontends.cli.errors import NO, Failure, WrongUsage, accepted, creating
+from ackd.frontends.cli.output import echo, print_json
+from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ackd.adapters.message_lookup import Found
     from ackd.site import Site
 
@@ -26,56 +23,40 @@ if TYPE_CHECKING:
 _LATE: Final = frozenset({ReceiptKind.ACK, ReceiptKind.DONE})
 
 
-def agent_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    return click.option("--agent", metavar="NAME", help="Whose mail it is (default: ACKD_AGENT).")(command)
-
-
 def acting_agent(site: Site, given: str | None) -> str:
     name = given or os.environ.get("ACKD_AGENT")
     if not name:
-        raise click.UsageError("whose mail? Say --agent NAME, or set ACKD_AGENT")
+        raise WrongUsage("whose mail? Say --agent NAME, or set ACKD_AGENT")
     return site.resolve_agent(name)
 
 
-_ids = click.argument("message_ids", nargs=-1, required=True, metavar="ID...")
+def _command(kind: ReceiptKind, words: str, why: str | None = None) -> Command:
+    """A command that drops receipts of one kind; ``why``: what the reason, which it then needs, is for."""
+
+    def run(
+        site: Site, message_ids: tuple[str, ...], agent: str | None, as_json: bool, reason: str | None = None
+    ) -> None:
+        _drop(site, kind, message_ids, agent, reason, as_json=as_json)
+
+    reason = () if why is None else (Option("--reason", "reason", required=True, metavar="TEXT", help=why),)
+    return Command(kind.value, words, Operand("message_ids", "ID...", several=True), (*reason, AGENT), run)
 
 
-@click.command()
-@_ids
-@agent_option
-@site_options
-def ack(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None) -> None:
-    """Say that messages have arrived and are being worked on. An ID is whole, a unique beginning, or a path."""
-    _drop(site, ReceiptKind.ACK, message_ids, agent, None, as_json=as_json)
-
-
-@click.command()
-@_ids
-@agent_option
-@site_options
-def done(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None) -> None:
-    """Say that messages are dealt with. An ID is whole, a unique beginning, or a path."""
-    _drop(site, ReceiptKind.DONE, message_ids, agent, None, as_json=as_json)
-
-
-@click.command()
-@_ids
-@click.option("--reason", required=True, metavar="TEXT", help="Why; it goes to the sender.")
-@agent_option
-@site_options
-def refuse(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None, reason: str) -> None:
-    """Give messages back for good: they become dead letters, and their senders are told."""
-    _drop(site, ReceiptKind.REFUSE, message_ids, agent, reason, as_json=as_json)
-
-
-@click.command()
-@_ids
-@click.option("--reason", required=True, metavar="TEXT", help="Why not now.")
-@agent_option
-@site_options
-def defer(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None, reason: str) -> None:
-    """Give messages back to be offered again later. Each time counts as a retry."""
-    _drop(site, ReceiptKind.DEFER, message_ids, agent, reason, as_json=as_json)
+ACK: Final = _command(
+    ReceiptKind.ACK,
+    "Say that messages have arrived and are being worked on. An ID is whole, a unique beginning, or a path.",
+)
+DONE: Final = _command(
+    ReceiptKind.DONE, "Say that messages are dealt with. An ID is whole, a unique beginning, or a path."
+)
+REFUSE: Final = _command(
+    ReceiptKind.REFUSE,
+    "Give messages back for good: they become dead letters, and their senders are told.",
+    "Why; it goes to the sender.",
+)
+DEFER: Final = _command(
+    ReceiptKind.DEFER, "Give messages back to be offered again later. Each time counts as a retry.", "Why not now."
+)
 
 
 def _drop(
@@ -105,9 +86,9 @@ def _drop(
         waits = "" if root_lock.holder(site.run) is not None else " (waits: no daemon is running)"
         for one in found:
             if one.message_id in pending:
-                click.echo(f"{kind.value}: receipt written for {one.message_id}{waits}")
+                echo(f"{kind.value}: receipt written for {one.message_id}{waits}")
             else:
-                click.echo(f"{one.message_id} is completed already: nothing to say")
+                echo(f"{one.message_id} is completed already: nothing to say")
 
 
 def _is_open(kind: ReceiptKind, one: Found) -> bool:

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-import click
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadBody, BadMessage, UnknownAgent
 from ackd.core.names import USER, agent_name, identity
 from ackd.core.words import KNOWN_TYPES
-from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, accepted, creating
-from ackd.frontends.cli.options import print_json, read_stdin, site_options
+from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, WrongUsage, accepted, creating
+from ackd.frontends.cli.output import echo, print_json, read_stdin
+from ackd.frontends.cli.shape import Command, Operand, Option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from ackd.site import Site
@@ -55,43 +54,16 @@ class Queued(NamedTuple):
     files: tuple[Path, ...]
 
 
-def _body_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    for option in (
-        click.option("--body", metavar="TEXT", help="The body: YAML, or plain text for type message. - reads stdin."),
-        click.option("--body-file", metavar="FILE", help="Read the body from a file, or from stdin (-)."),
-        click.option("--priority", type=click.Choice(["critical", "high", "normal", "low"]), default="normal"),
-        click.option("--from", "sender", metavar="AGENT", help="The sender (default: ACKD_AGENT, else user)."),
-        click.option("--wait", type=click.Choice(["acked", "completed"]), help="Wait until every recipient has."),
-        click.option(
-            "--timeout", type=click.FloatRange(min=0), default=DEFAULT_WAIT_S, metavar="S", show_default=True,
-            help="How many seconds to --wait; then exit 75.",
-        ),
-    ):  # fmt: skip
-        command = option(command)
-    return command
-
-
-@click.command()
-@click.argument("to", nargs=-1, required=True, metavar="TO... [-]")
-@click.option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The message's type.")
-@click.option("--cc", multiple=True, metavar="AGENT", help="Someone who gets it too. May be given again.")
-@click.option("--thread-id", metavar="ID")
-@click.option("--in-reply-to", metavar="ID", help="The message that this one answers.")
-@click.option("--repo", "repository", metavar="OWNER/NAME")
-@click.option("--issue", metavar="N")
-@_body_options
-@site_options
 def send(
     site: Site, as_json: bool, to: tuple[str, ...], kind: str, cc: tuple[str, ...], body: str | None,
     body_file: str | None, sender: str | None, wait: str | None, timeout: float, **headers: str | None,
 ) -> None:  # fmt: skip
-    """Queue a message for one or more agents. A lone - among them reads the body from stdin."""
     names = tuple(name for name in to if name != "-")
     if not names:
-        raise click.UsageError("name at least one recipient")
+        raise WrongUsage("name at least one recipient")
     if len(names) < len(to):
         if body is not None or body_file is not None:
-            raise click.UsageError("- already means stdin: give no --body or --body-file with it")
+            raise WrongUsage("- already means stdin: give no --body or --body-file with it")
         body_file = "-"
     check_type(site, kind)
     with creating():  # a root that cannot be read cannot be written to
@@ -108,16 +80,10 @@ def send(
     post(site, outgoing, wait, timeout, as_json=as_json)
 
 
-@click.command()
-@click.argument("message_id", metavar="ID")
-@click.option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The answer's type.")
-@_body_options
-@site_options
 def reply(
     site: Site, as_json: bool, message_id: str, kind: str, body: str | None, body_file: str | None,
     priority: str, sender: str | None, wait: str | None, timeout: float,
 ) -> None:  # fmt: skip
-    """Answer a message: to whoever sent it, in its thread. ID is whole, a unique beginning, or a path."""
     from ackd.adapters import message_lookup
     from ackd.dialects import ignite
 
@@ -142,6 +108,49 @@ def reply(
         issue=fields.get("x-ignite-issue") or None,
     )
     post(site, outgoing, wait, timeout, as_json=as_json)
+
+
+# --- the command lines ------------------------------------------------------------------------------------------------
+_BODY_OPTIONS: Final = (
+    Option(
+        "--timeout", "timeout", default=DEFAULT_WAIT_S, least=0, metavar="S", show_default=True,
+        help="How many seconds to --wait; then exit 75.",
+    ),
+    Option("--wait", "wait", choices=("acked", "completed"), help="Wait until every recipient has."),
+    Option("--from", "sender", metavar="AGENT", help="The sender (default: ACKD_AGENT, else user)."),
+    Option("--priority", "priority", choices=("critical", "high", "normal", "low"), default="normal"),
+    Option("--body-file", "body_file", metavar="FILE", help="Read the body from a file, or from stdin (-)."),
+    Option(
+        "--body", "body", metavar="TEXT", help="The body: YAML, or plain text for type message. - reads stdin."
+    ),
+)  # fmt: skip
+
+SEND: Final = Command(
+    "send",
+    "Queue a message for one or more agents. A lone - among them reads the body from stdin.",
+    Operand("to", "TO... [-]", several=True),
+    (
+        Option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The message's type."),
+        Option("--cc", "cc", several=True, metavar="AGENT", help="Someone who gets it too. May be given again."),
+        Option("--thread-id", "thread_id", metavar="ID"),
+        Option("--in-reply-to", "in_reply_to", metavar="ID", help="The message that this one answers."),
+        Option("--repo", "repository", metavar="OWNER/NAME"),
+        Option("--issue", "issue", metavar="N"),
+        *_BODY_OPTIONS,
+    ),
+    send,
+)
+
+REPLY: Final = Command(
+    "reply",
+    "Answer a message: to whoever sent it, in its thread. ID is whole, a unique beginning, or a path.",
+    Operand("message_id", "ID"),
+    (
+        Option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The answer's type."),
+        *_BODY_OPTIONS,
+    ),
+    reply,
+)
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
@@ -171,13 +180,13 @@ def check_type(site: Site, kind: str) -> None:
 def read_body(site: Site, body: str | None, body_file: str | None) -> str:
     """The text, from wherever it was said to be. Never from stdin unasked: an agent's may stay open for ever."""
     if body is not None and body_file is not None:
-        raise click.UsageError("give --body or --body-file, not both")
+        raise WrongUsage("give --body or --body-file, not both")
     if body == "-":
         body, body_file = None, "-"
     if body is not None:
         return body
     if body_file is None:
-        raise click.UsageError("a message needs a body: --body TEXT, --body-file FILE, or - for stdin")
+        raise WrongUsage("a message needs a body: --body TEXT, --body-file FILE, or - for stdin")
     limit = site.max_message_bytes + 1
     if body_file == "-":
         data = read_stdin(limit)
@@ -290,7 +299,7 @@ def _report(queued: Queued, *, running: bool, as_json: bool) -> None:
         print_json({"message_id": queued.message_id, "files": _paths(queued.files), "daemon_running": running})
         return
     note = "" if running else " (not yet delivered: no daemon is running)"
-    click.echo(f"queued {queued.message_id} for {', '.join(queued.recipients)}{note}")
+    echo(f"queued {queued.message_id} for {', '.join(queued.recipients)}{note}")
 
 
 def _paths(files: Sequence[Path]) -> list[str]:

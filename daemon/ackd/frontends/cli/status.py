@@ -15,7 +15,8 @@ import click
 
 from ackd.core.message import USER, identity
 from ackd.frontends.cli import graveyard
-from ackd.frontends.cli.options import print_json, site_options
+from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.output import print_json
 from ackd.site import ALWAYS
 
 if TYPE_CHECKING:

@@ -13,13 +13,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import click
-
 from ackd.adapters import root_lock, session_log
 from ackd.core.message import identity
 from ackd.frontends.agent_states import last_agent_state
-from ackd.frontends.cli.errors import NO, NO_DAEMON, TRY_AGAIN, accepted
-from ackd.frontends.cli.options import print_json
+from ackd.frontends.cli.errors import NO, NO_DAEMON, TRY_AGAIN, Ended, accepted
+from ackd.frontends.cli.output import echo, print_json
 from ackd.frontends.facts import duration, visible
 from ackd.frontends.story_of_message import Course, advanced, hindrance
 
@@ -65,7 +63,7 @@ class Waiter:
         try:
             exit_code = self._follow(message_id, names, time.monotonic() + timeout_s, as_json)
         except OSError as error:  # the message is queued all the same: no code that says otherwise
-            click.echo(f"{message_id} is queued; cannot wait: {error}", err=True)
+            echo(f"{message_id} is queued; cannot wait: {error}", err=True)
             exit_code = TRY_AGAIN
         with accepted(f"{message_id} is queued"):
             if as_json:
@@ -81,9 +79,9 @@ class Waiter:
                     }
                 )
             elif exit_code in (TRY_AGAIN, NO_DAEMON):
-                click.echo(self._words(exit_code, timeout_s), err=True)
+                echo(self._words(exit_code, timeout_s), err=True)
         if exit_code:
-            raise click.exceptions.Exit(exit_code)
+            raise Ended(exit_code)
 
     # --- following ----------------------------------------------------------------------------------------------------
     def _follow(self, message_id: str, names: set[str], deadline: float, as_json: bool) -> int:
@@ -123,7 +121,7 @@ class Waiter:
             if not as_json:
                 why = f" ({visible(course.reason)})" if course.reason and course.state in _BAD else ""
                 with accepted(f"{message_id} is queued"):
-                    click.echo(f"{course.state}: {course.agent}{why}")
+                    echo(f"{course.state}: {course.agent}{why}")
 
     # --- saying -------------------------------------------------------------------------------------------------------
     def _as_data(self, who: str) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from ackd.frontends.cli.errors import NO
 from ackd.frontends.cli.message.files import MAX_BYTES, named, read, read_body, rewrite, write_output
 from ackd.frontends.cli.message.judging import faults, known_type, problems
 from ackd.frontends.cli.message.several_values import SeveralValues
-from ackd.frontends.cli.options import place_options, print_json
+from ackd.frontends.cli.options import place_options
+from ackd.frontends.cli.output import print_json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,0 +1,94 @@
+"""A described command run without click, if its command line is a plain one.
+
+Owns reading the plain forms: known flags in full, their values, operands. Refuses to judge: whatever it does not
+understand, right or wrong, is left to click (None), before anything was done. So there is nothing about usage that it
+could say differently.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+from ackd.frontends.cli import commands, errors
+from ackd.frontends.cli.shape import perform
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ackd.frontends.cli.shape import Command, Operand, Option
+
+#: Set by the shell that asks for completions.
+_COMPLETE: Final = "_ACKD_COMPLETE"
+
+
+def attempt(words: Sequence[str]) -> int | None:
+    """The exit code of what these arguments of `ackd` mean; None, and nothing done, if click is needed to tell."""
+    if not words or words[0] not in commands.DESCRIBED or _COMPLETE in os.environ:
+        return None
+    command: Command = commands.load(words[0])
+    values = read(command, words[1:])
+    return None if values is None else _exit_code(command, values)
+
+
+def read(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
+    """The command's parameters; None for anything unusual or wrong."""
+    known = {option.flag: option for option in command.options}
+    given: dict[str, Any] = {}
+    operands: list[str] = []
+    rest = iter(words)
+    for word in rest:
+        if not word.startswith("-") or word == "-":
+            operands.append(word)
+            continue
+        flag, attached, text = word.partition("=")
+        option = known.get(flag)
+        if option is None or (option.switch and attached):
+            return None
+        value = True if option.switch else _value(option, text if attached else next(rest, None))
+        if value is None:
+            return None
+        given[option.name] = (*given.get(option.name, ()), value) if option.several else value
+    if any(option.required and option.name not in given for option in command.options):
+        return None
+    return _with_operand(command.operand, operands, {option.name: option.unset for option in command.options} | given)
+
+
+def _value(option: Option, text: str | None) -> str | float | None:
+    if text is None or (option.choices and text not in option.choices):
+        return None
+    if option.least is None:
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return None if number < option.least else number
+
+
+def _with_operand(operand: Operand, found: list[str], values: dict[str, Any]) -> dict[str, Any] | None:
+    if not found or (len(found) > 1 and not operand.several):
+        return None
+    return {**values, operand.name: tuple(found) if operand.several else found[0]}
+
+
+def _exit_code(command: Command, values: dict[str, Any]) -> int:
+    """Ends as the click command would (options.py)."""
+    try:
+        perform(command, values)
+    except errors.WrongUsage as error:
+        from ackd.frontends.cli.options import show_wrong_usage
+
+        return show_wrong_usage(command, str(error))
+    except errors.Ended as end:
+        return end.exit_code
+    except KeyboardInterrupt:
+        return errors.INTERRUPTED
+    except BrokenPipeError:
+        errors.give_up_stdout()
+        return errors.NO
+    except Exception as error:  # noqa: BLE001 - failure_of names it, or calls it our bug
+        failure = errors.failure_of(error)
+        failure.show()
+        return failure.exit_code
+    return 0
