@@ -5,13 +5,14 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKERS ?= 4
 
-.PHONY: help demo test check bench diagrams picture clean
+.PHONY: help demo test check faults bench diagrams picture clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   see ackd at work, in an empty temporary directory"
 	@echo "make test   check and all tests"
 	@echo "make check  ruff, mypy, the layers"
+	@echo "make faults every crash and fault, in full: takes hours, as root mounts file systems of its own"
 	@echo "make bench  speed, as ratios to the limits measured beside it"
 
 $(READY): pyproject.toml
@@ -31,6 +32,9 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy daemon/ackd tests
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+faults: $(READY)
+	ACKD_FAULTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 0 tests/faults $(PYTEST_ARGS)
 
 bench: $(READY)
 	$(BIN)/python -m tests.bench
