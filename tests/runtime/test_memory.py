@@ -25,9 +25,9 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begin(place: Path) -> tuple[Memory, Engine]:
+def begin(place: Path, *, lies: bool = True) -> tuple[Memory, Engine]:
     engine = Engine(EnginePolicy(), random.Random(1))
-    memory = Memory(place / "state", engine, place / "logs")
+    memory = Memory(place / "state", engine, place / "logs", lambda _: lies)
     memory.load()
     return memory, engine
 
@@ -81,6 +81,15 @@ def test_open_escalations_are_kept_as_they_change(place: Path) -> None:
     engine.desk.escalations.close("e@ignite.local")
     memory.note_changes()
     assert begin(place)[1].desk.escalations.all() == []
+
+
+def test_an_escalation_whose_message_is_not_there_is_not_open(place: Path) -> None:
+    """We died between deciding and writing it, or its reader removed it while we were away."""
+    memory, engine = begin(place)
+    engine.desk.escalations.open(OpenEscalation("1.0.a@ignite.local", "worker", "dead", "leader", AT))
+    memory.note_changes()
+    assert len(begin(place)[1].desk.escalations.all()) == 1
+    assert begin(place, lies=False)[1].desk.escalations.all() == []
 
 
 def test_nothing_is_written_when_nothing_changed(place: Path) -> None:

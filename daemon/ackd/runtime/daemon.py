@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
     from ackd.config import Config
     from ackd.core.effects import Effect
+    from ackd.core.escalations import OpenEscalation
     from ackd.core.message import Draft, Receipt
     from ackd.ports import Clock
     from ackd.site import Site
@@ -111,7 +112,7 @@ class Daemon:
         journal = Journal.open(site.state / "journal.ndjson")
         self._chronicle = Chronicle(journal, self.clock, self.display, self._pump.wake)
         self._flusher: GroupFlusher | NoFlusher = GroupFlusher() if durable else NoFlusher()
-        self._memory = Memory(site.state, self._engine, site.logs)
+        self._memory = Memory(site.state, self._engine, site.logs, self._still_lies)
         self._stop_asked, self._reason, self._failure = anyio.Event(), "", ""
         self._make_team(tasks)
         self._make_doors(tasks)
@@ -258,6 +259,9 @@ class Daemon:
         if self._team.called(draft.recipient) is None:
             raise UnknownAgent(draft.recipient)
         await self._runner.send(draft)
+
+    def _still_lies(self, escalation: OpenEscalation) -> bool:
+        return self._spool.holds(self._team.box(escalation.to), "escalation_", escalation.escalation_id)
 
     def _keep_lock(self) -> None:
         self._upkeep.keep_lock()

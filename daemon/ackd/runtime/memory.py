@@ -16,9 +16,11 @@ from typing import TYPE_CHECKING, Final
 import orjson
 
 from ackd.adapters import session_log
+from ackd.core.errors import BadName
 from ackd.core.escalations import OpenEscalation
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ackd.core.engine import Engine
@@ -34,21 +36,29 @@ _COUNTED: Final = {
 
 
 class Memory:
-    def __init__(self, state_dir: Path, engine: Engine, logs_dir: Path) -> None:
+    def __init__(
+        self, state_dir: Path, engine: Engine, logs_dir: Path, still_lies: Callable[[OpenEscalation], bool]
+    ) -> None:
+        """``still_lies``: whether an escalation's message is with whom it was sent to."""
         self._totals = state_dir / "totals.json"
         self._escalations = state_dir / "escalations.json"
         self._boxes = state_dir / "boxes.json"
         self._engine = engine
         self._logs = logs_dir
+        self._still_lies = still_lies
         self._written: list[tuple[str, int]] = []
         self._boxes_written: dict[str, Births] = {}
 
     def load(self) -> None:
+        """An escalation is noted when it is decided and written a moment later: one whose message is not there was
+        never sent, or dealt with while we were away. Either way the next case is news."""
         self._load_totals()
         found = _read(self._escalations).get("open")
         for item in found if isinstance(found, list) else ():
-            with contextlib.suppress(TypeError):  # another version's, or someone's edit
-                self._engine.desk.escalations.open(OpenEscalation(**item))
+            with contextlib.suppress(TypeError, BadName):  # another version's, or someone's edit
+                escalation = OpenEscalation(**item)
+                if self._still_lies(escalation):
+                    self._engine.desk.escalations.open(escalation)
         self._written = self._picture()
 
     def _load_totals(self) -> None:

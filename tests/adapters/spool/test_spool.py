@@ -146,6 +146,14 @@ def test_a_file_mentions_an_id_in_its_header_block_only(spool: Spool) -> None:
     assert not spool.mentions(Place("leader", Folder.QUEUE, "gone.mime"), "1.1.a@x")
 
 
+def test_a_box_holds_a_message_under_a_kind_of_name(spool: Spool) -> None:
+    place = put(spool, data=b"Message-ID: <1.1.a@x>\n\nbody\n")
+    assert spool.holds(place.box, place.name[:3], "1.1.a@x")
+    assert not spool.holds(place.box, "other_", "1.1.a@x")
+    assert not spool.holds(place.box, place.name[:3], "2.2.b@x")
+    assert not spool.holds("nobody", place.name[:3], "1.1.a@x")
+
+
 def test_a_file_settles(spool: Spool) -> None:
     place = put(spool)
     assert spool.settled(place, 100, 1)

@@ -124,6 +124,14 @@ class Spool:
             return False
         return f"<{message_id}>".encode() in head
 
+    def holds(self, box: str, name_begins: str, message_id: str) -> bool:
+        """Whether a message of this id lies in the box, under a name that begins so. A box that is not there: no."""
+        try:
+            places = [place for place, _ in self.scan(box) if place.name.startswith(name_begins)]
+        except OSError:
+            return False
+        return any(self.mentions(place, message_id) for place in places)
+
     def settled(self, place: Place, now_wall: float, settle_s: float) -> bool:
         """Whether a file that a scan met may be read: quiet for ``settle_s``, and open for writing nowhere."""
         return has_settled(self._path(place), now_wall, settle_s)
