@@ -1,50 +1,88 @@
-"""``make bench``: speed as ratios to a limit measured in the same run, medians of several repetitions.
+"""``make bench``: speed as ratios to a limit measured in the same run, medians of repetitions taken in turns.
 
-Numbers of two runs are not comparable on a shared machine; ratios within one run are. Prints a Markdown table and the
-machine and file system that it was measured on.
+Numbers of two runs are not comparable on a shared machine; ratios within one run are.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
-import platform
-import statistics
-import subprocess
+import shutil
 import sys
-import tempfile
 import time
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.bench import handling, starting
+from tests.bench import backlog, idle, latency, starting, throughput
+from tests.bench.figures import Figure, Results
+from tests.bench.ground import ground, machine
+from tests.bench.scale import FULL, QUICK, Scale
+from tests.bench.table import markdown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
-REPETITIONS = 5
+    Bench = Callable[[Path, Scale, Callable[[str], None]], list[Figure]]
+
+BENCHES: dict[str, Bench] = {
+    "latency": latency.measure,
+    "throughput": partial(throughput.measure, throughput.DURABLE),
+    "crash-safe": partial(throughput.measure, throughput.CRASH_SAFE),
+    "start-up": starting.measure,
+    "backlog": backlog.measure,
+    "idle": idle.measure,
+}
 
 
-def median_s(action: Callable[[], float]) -> float:
-    return statistics.median(action() for _ in range(REPETITIONS))
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which benches (default: all)")
+    parser.add_argument("--list", action="store_true", help="name the benches, and measure nothing")
+    parser.add_argument("--quick", action="store_true", help="less of everything: under two minutes, rougher")
+    parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
+    given = parser.parse_args()
+    if unknown := set(given.names) - BENCHES.keys():
+        parser.error(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    return given
 
 
-def file_system(path: Path) -> str:
-    found = subprocess.run(["stat", "-f", "-c", "%T", str(path)], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
-
-
-def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="ackd-bench-") as name:
-        place = Path(name)
-        rows = [*starting.rows(place / "starting", median_s), *handling.rows(place / "handling")]
-        print(
-            f"\n{platform.machine()}, {os.cpu_count()} cores, Linux {platform.release()}, "
-            f"Python {platform.python_version()}, {file_system(place)}, {time.strftime('%Y-%m-%d')}\n"
+def measured(names: Sequence[str], scale: Scale) -> Results:
+    with ground() as here:
+        warnings = [*here.warnings, *_busy()]
+        print(f"{machine()}, {here.file_system}", *warnings, sep="\n", file=sys.stderr)
+        figures: list[Figure] = []
+        for name in names:
+            place = here.place / name
+            figures += BENCHES[name](place, scale, partial(_tell, name))
+            shutil.rmtree(place, ignore_errors=True)
+        return Results(
+            machine=machine(),
+            file_system=here.file_system,
+            date=time.strftime("%Y-%m-%d"),
+            figures=tuple(figures),
+            warnings=tuple(warnings),
         )
-        print("| what | ackd | limit | ratio |\n|---|---|---|---|")
-        for row in rows:
-            print(f"| {row.what} | {row.ours} | {row.limit} | {row.ratio:.1f} |")
-    sys.exit(0)
 
 
-main()
+def _busy() -> list[str]:
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    return [f"the machine was busy: load {load:.1f} on {cores} cores"] if load > cores / 2 else []
+
+
+def _tell(bench: str, what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {bench}: {what}", file=sys.stderr, flush=True)
+
+
+def main() -> int:
+    given = arguments()
+    if given.list:
+        print("\n".join(BENCHES))
+        return 0
+    results = measured(given.names or list(BENCHES), QUICK if given.quick else FULL)
+    print(markdown(results))
+    missed = [figure for figure in results.figures if figure.met is False]
+    return 1 if missed and given.strict else 0
+
+
+sys.exit(main())

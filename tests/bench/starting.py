@@ -1,4 +1,4 @@
-"""How long a command takes, against an interpreter that does nothing."""
+"""How long a command takes, against an interpreter that does nothing. The same interpreter: the console script's."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.bench.row import Row
+from tests.bench.figures import Figure, at_most
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-RUNS = 10
+    from tests.bench.scale import Scale
 
 
-def _timed(command: list[str], cwd: Path) -> float:
-    started = time.perf_counter()
-    for _ in range(RUNS):
-        subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
-    return (time.perf_counter() - started) / RUNS
-
-
-def rows(place: Path, median_s: Callable[[Callable[[], float]], float]) -> list[Row]:
+def measure(place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figure]:
     place.mkdir()
     ackd = str(Path(sys.executable).with_name("ackd"))
     subprocess.run([ackd, "init"], cwd=place, check=True, stdout=subprocess.DEVNULL)
-    nothing = median_s(lambda: _timed([sys.executable, "-c", "pass"], place))
-    found = []
-    for what, words in (
-        ("`ackd send`, start to flushed", ["send", "user", "--body", "hello"]),
-        ("`ackd --help`", ["--help"]),
-    ):
-        ours = median_s(lambda words=words: _timed([ackd, *words], place))  # type: ignore[misc]
-        found.append(Row(what, f"{ours * 1000:.0f} ms", f"{nothing * 1000:.0f} ms `python -c pass`", ours / nothing))
-    return found
+    commands = {
+        "python": [sys.executable, "-c", "pass"],
+        "`ackd send`, start to flushed": [ackd, "send", "user", "--body", "hello"],
+        "`ackd --help`": [ackd, "--help"],
+    }
+    took: dict[str, list[float]] = {name: [] for name in commands}
+    for _ in range(scale.starts):
+        for name, command in commands.items():
+            took[name].append(_timed_ms(command, place))
+    nothing = tuple(took.pop("python"))
+    tell(", ".join(f"{name} {sorted(values)[len(values) // 2]:.0f} ms" for name, values in took.items()))
+    return [
+        Figure("start-up", name, "ms", tuple(values), "`python -c pass`", nothing, at_most(factor))
+        for (name, values), factor in zip(took.items(), (4, 6), strict=True)
+    ]
+
+
+def _timed_ms(command: list[str], cwd: Path) -> float:
+    started = time.perf_counter()
+    subprocess.run(command, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
+    return (time.perf_counter() - started) * 1000

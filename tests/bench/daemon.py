@@ -1,0 +1,117 @@
+"""The daemon as a bench runs it: a real process, as the service unit starts it, with handler agents from a distribution.
+
+Two handlers: ``nothing`` returns at once; ``note`` first writes down when it was called. Waiting looks at the new bytes
+of the session log only, so that it costs the daemon's cores next to nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.acceptance.teams import Team
+from tests.bench.race import BenchFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+HANDLERS = """\
+import os
+import time
+
+_notes = os.open(os.environ["BENCH_NOTES"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+
+async def nothing(mail, ctx):
+    pass
+
+
+async def note(mail, ctx):
+    at = time.monotonic_ns()
+    os.write(_notes, b"%s %d\\n" % (mail.message_id.encode(), at))
+"""
+_COMPLETED = b'"type":"message_completed"'
+_LOOK_EVERY_S = 0.005
+
+
+def make_team(place: Path, agents: Sequence[str], *, handler: str = "nothing", durability: str = "power") -> Team:
+    """A team of handler agents with the default settings."""
+    tables = "".join(f'[agents.{name}]\nendpoint = "handler"\nhandler = "{handler}"\n' for name in agents)
+    team = Team(place, tables, delivery=f'durability = "{durability}"\n', quick="")
+    site = place / "handlers"
+    info = site / "bench_handlers-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: bench-handlers\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(
+        "[ackd.handlers]\nnothing = bench_handlers:nothing\nnote = bench_handlers:note\n"
+    )
+    (site / "bench_handlers.py").write_text(HANDLERS)
+    team.extra_env = {"PYTHONPATH": str(site), "BENCH_NOTES": str(notes_of(team))}
+    return team
+
+
+def notes_of(team: Team) -> Path:
+    return team.place / "notes"
+
+
+def read_notes(team: Team) -> dict[str, int]:
+    """When the handler was called for each message, in nanoseconds of the monotonic clock."""
+    lines = (line.split() for line in notes_of(team).read_text().splitlines())
+    return {message_id: int(at) for message_id, at in lines}
+
+
+@contextlib.contextmanager
+def serving(team: Team, *, ready: bool = True) -> Iterator[Team]:
+    """The daemon runs inside. Its end is not waited for politely: the team's directory goes with the bench."""
+    team.start("--quiet", ready=ready)
+    try:
+        yield team
+    finally:
+        if team.process is not None:
+            team.kill()
+
+
+class Completions:
+    """Counts the completions in the session logs of a team, from bytes that are read once."""
+
+    def __init__(self, team: Team) -> None:
+        self._team = team
+        self._offsets: dict[Path, int] = {}
+        self.count = 0
+
+    def wait(self, count: int, patience_s: float) -> float:
+        """Until ``count`` are there; when that was seen, on the monotonic clock."""
+        give_up_at = time.monotonic() + patience_s
+        while self.look() < count:
+            if time.monotonic() > give_up_at:
+                raise BenchFailed(f"{self.count} of {count} messages completed within {patience_s:.0f} s")
+            time.sleep(_LOOK_EVERY_S)
+        return time.monotonic()
+
+    def look(self) -> int:
+        for path in (self._team.root / "logs").glob("session-*.ndjson"):
+            offset = self._offsets.get(path, 0)
+            with path.open("rb") as log:
+                log.seek(offset)
+                new = log.read()
+            whole = new.rfind(b"\n") + 1
+            self.count += new.count(_COMPLETED, 0, whole)
+            self._offsets[path] = offset + whole
+        return self.count
+
+
+def memory_bytes(pid: int, what: str) -> int:
+    """``VmRSS`` (now) or ``VmHWM`` (the most so far)."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith(f"{what}:"):
+            return int(line.split()[1]) * 1024
+    raise BenchFailed(f"/proc/{pid}/status has no {what}")
+
+
+def cpu_s(pid: int) -> float:
+    """Time on a processor, all threads, those that have ended included. In ticks of 10 ms."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
