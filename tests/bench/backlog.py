@@ -30,9 +30,9 @@ def measure(place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figu
     peak: list[float] = []
     rates: dict[int, list[float]] = {scale.short_backlog: [], scale.backlog: []}
     for turn in range(scale.backlog_repetitions):
-        for count in rates:
+        for count, drained in rates.items():
             run = _Run(place / f"{count}-{turn}", scale.backlog_agents, count)
-            rates[count].append(run.drained_per_s)
+            drained.append(run.drained_per_s)
             tell(f"{count}: first after {run.first_s:.2f} s, bare {run.bare_s:.2f} s; {run.drained_per_s:.0f}/s")
             if count == scale.backlog:
                 bare_s.append(run.bare_s)
@@ -63,19 +63,19 @@ class _Run:
         self.bare_s = _timed_reading(team.root / "queue", count)
         started_at = time.monotonic()
         with daemon.serving(team, ready=False):
-            self._drain(team, count, started_at)
+            self._drain(team, count)
             self.peak_bytes = daemon.memory_bytes(team.pid, "VmHWM")
         called = daemon.read_notes(team).values()
         self.first_s = min(called) / 1e9 - started_at
         shutil.rmtree(place)
 
-    def _drain(self, team: Team, count: int, started_at: float) -> None:
-        """The rate is that of completions after the first, so that reading the backlog at start does not count twice."""
+    def _drain(self, team: Team, count: int) -> None:
+        """From the log's first line, which stands there before recovery begins, to the last completion. Starting an
+        interpreter costs the same with every backlog and is left out.
+        """
         completions = daemon.Completions(team)
-        first_at = completions.wait(1, PATIENCE_S)
-        before = completions.count
-        last_at = completions.wait(count, PATIENCE_S)
-        self.drained_per_s = (count - before) / (last_at - first_at)
+        began_at = completions.wait_for_start(PATIENCE_S)
+        self.drained_per_s = count / (completions.wait(count, PATIENCE_S) - began_at)
 
 
 def _fill(team: Team, names: list[str], count: int) -> None:

@@ -16,7 +16,7 @@ from tests.acceptance.teams import Team
 from tests.bench.race import BenchFailed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 HANDLERS = """\
 import os
@@ -34,7 +34,7 @@ async def note(mail, ctx):
     os.write(_notes, b"%s %d\\n" % (mail.message_id.encode(), at))
 """
 _COMPLETED = b'"type":"message_completed"'
-_LOOK_EVERY_S = 0.005
+_LOOK_EVERY_S = 0.01
 
 
 def make_team(place: Path, agents: Sequence[str], *, handler: str = "nothing", durability: str = "power") -> Team:
@@ -84,10 +84,24 @@ class Completions:
 
     def wait(self, count: int, patience_s: float) -> float:
         """Until ``count`` are there; when that was seen, on the monotonic clock."""
+        return self._until(lambda: self.look() >= count, f"{count} messages completed", patience_s)
+
+    def wait_for_start(self, patience_s: float) -> float:
+        """Until the session has its first line, which is written before recovery begins."""
+
+        def started() -> bool:
+            self.look()
+            return any(self._offsets.values())
+
+        return self._until(started, "a line in the log", patience_s)
+
+    def _until(self, holds: Callable[[], bool], what: str, patience_s: float) -> float:
         give_up_at = time.monotonic() + patience_s
-        while self.look() < count:
+        while not holds():
+            if self._team.process is not None and self._team.process.poll() is not None:
+                raise BenchFailed(f"the daemon ended: {self._team.output()[-2000:]}")
             if time.monotonic() > give_up_at:
-                raise BenchFailed(f"{self.count} of {count} messages completed within {patience_s:.0f} s")
+                raise BenchFailed(f"not within {patience_s:.0f} s: {what} ({self.count} completed)")
             time.sleep(_LOOK_EVERY_S)
         return time.monotonic()
 

@@ -48,7 +48,7 @@ def seconds(senders: Sequence[Work], consumer: Work) -> float:
         give_up_at = started_at + PATIENCE_S
         for process in crew:
             _join(process, crew, give_up_at)
-    return ended_at.value - started_at
+    return float(ended_at.value) - started_at
 
 
 def share(count: int, senders: int, number: int) -> range:

@@ -31,7 +31,7 @@ def target(figure: Figure) -> str:
     if figure.target is None:
         return ""
     sign = "≤" if figure.target.at_most else "≥"
-    unit = "×" if figure.ratio is not None else figure.unit
+    unit = "\N{MULTIPLICATION SIGN}" if figure.ratio is not None else figure.unit
     return f"{sign} {figure.target.bound:g} {unit}"
 
 

@@ -34,7 +34,7 @@ def measure(kind: tuple[str, str, str], place: Path, scale: Scale, tell: Callabl
         ours.append(ackd(place / f"ackd{turn}", scale, durability))
         tell(f"{ours[-1]:.0f}/s, bare {limits[-1]:.0f}/s")
     name = f"bare spool loop, {'the same' if durability == 'power' else 'no'} flushes"
-    what = f"{word}, {scale.messages} × 1 KB from {scale.senders} senders"
+    what = f"{word}, {scale.messages} messages of 1 KB from {scale.senders} senders"
     return [Figure(bench, what, "/s", tuple(ours), name, tuple(limits), at_least(0.5))]
 
 
