@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tests.bench import backlog, idle, latency, starting, throughput
-from tests.bench.figures import Figure, Results
+from tests.bench.figures import Figure, Peer, Results
 from tests.bench.ground import ground, machine
 from tests.bench.scale import FULL, QUICK, Scale
 from tests.bench.table import markdown
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    Bench = Callable[[Path, Scale, Callable[[str], None]], list[Figure]]
+    Bench = Callable[[Path, Scale, Callable[[str], None]], Sequence[Figure | Peer]]
 
 BENCHES: dict[str, Bench] = {
     "latency": latency.measure,
@@ -51,16 +51,17 @@ def measured(names: Sequence[str], scale: Scale) -> Results:
     with ground() as here:
         warnings = [*here.warnings, *_busy()]
         print(f"{machine()}, {here.file_system}", *warnings, sep="\n", file=sys.stderr)
-        figures: list[Figure] = []
+        rows: list[Figure | Peer] = []
         for name in names:
             place = here.place / name
-            figures += BENCHES[name](place, scale, partial(_tell, name))
+            rows += BENCHES[name](place, scale, partial(_tell, name))
             shutil.rmtree(place, ignore_errors=True)
         return Results(
             machine=machine(),
             file_system=here.file_system,
             date=time.strftime("%Y-%m-%d"),
-            figures=tuple(figures),
+            figures=tuple(row for row in rows if isinstance(row, Figure)),
+            peers=tuple(row for row in rows if isinstance(row, Peer)),
             warnings=tuple(warnings),
         )
 

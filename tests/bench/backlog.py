@@ -9,7 +9,7 @@ import shutil
 import time
 from typing import TYPE_CHECKING
 
-from tests.bench import bare, daemon, letters
+from tests.bench import bare, daemon, letters, pace
 from tests.bench.figures import Figure, at_least, at_most
 from tests.bench.race import BenchFailed
 
@@ -65,7 +65,7 @@ class _Run:
         with daemon.serving(team, ready=False):
             self._drain(team, count)
             self.peak_bytes = daemon.memory_bytes(team.pid, "VmHWM")
-        called = daemon.read_notes(team).values()
+        called = pace.read(daemon.notes_of(team)).values()
         self.first_s = min(called) / 1e9 - started_at
         shutil.rmtree(place)
 

@@ -54,13 +54,8 @@ def make_team(place: Path, agents: Sequence[str], *, handler: str = "nothing", d
 
 
 def notes_of(team: Team) -> Path:
+    """Message ids, and when the handler ``note`` was called with them."""
     return team.place / "notes"
-
-
-def read_notes(team: Team) -> dict[str, int]:
-    """When the handler was called for each message, in nanoseconds of the monotonic clock."""
-    lines = (line.split() for line in notes_of(team).read_text().splitlines())
-    return {message_id: int(at) for message_id, at in lines}
 
 
 @contextlib.contextmanager
@@ -79,6 +74,7 @@ class Completions:
 
     def __init__(self, team: Team) -> None:
         self._team = team
+        self._pid = team.pid
         self._offsets: dict[Path, int] = {}
         self.count = 0
 
@@ -98,7 +94,7 @@ class Completions:
     def _until(self, holds: Callable[[], bool], what: str, patience_s: float) -> float:
         give_up_at = time.monotonic() + patience_s
         while not holds():
-            if self._team.process is not None and self._team.process.poll() is not None:
+            if not _lives(self._pid):
                 raise BenchFailed(f"the daemon ended: {self._team.output()[-2000:]}")
             if time.monotonic() > give_up_at:
                 raise BenchFailed(f"not within {patience_s:.0f} s: {what} ({self.count} completed)")
@@ -115,6 +111,14 @@ class Completions:
             self.count += new.count(_COMPLETED, 0, whole)
             self._offsets[path] = offset + whole
         return self.count
+
+
+def _lives(pid: int) -> bool:
+    """Asked of the kernel: in a forked process the daemon is not our child."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def memory_bytes(pid: int, what: str) -> int:

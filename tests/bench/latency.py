@@ -1,13 +1,21 @@
-"""From the rename that makes a file visible to the call of its handler agent, at 50 messages a second."""
+"""How long until a handler agent is called, at 50 messages a second.
+
+From the rename that makes a file visible, against a bare loop: that is ackd's own part. And from the beginning of the
+sending, flushes included, beside other queues that do the same.
+"""
 
 from __future__ import annotations
 
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.bench import bare, daemon, letters, race
-from tests.bench.figures import Figure, at_most, percentile
+from ackd.frontends.cli.send import Outgoing, queue
+from ackd.site import find_site
+from tests.bench import bare, daemon, letters, pace, race
+from tests.bench.contenders import durable
+from tests.bench.figures import Figure, Peer, at_most, percentile
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,26 +23,28 @@ if TYPE_CHECKING:
 
     from tests.bench.scale import Scale
 
-PER_SECOND = 50
-#: Messages sent first and not counted: the first of anything pays for imports and cold caches.
-WARM_UP = 20
-LIMIT = "asyncio + inotify + open + read"
+PATIENCE_S = 60.0
 
 
-def measure(place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figure]:
+def measure(place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figure | Peer]:
+    return [*_against_the_limit(place, scale, tell), *_beside_peers(place, scale, tell)]
+
+
+# --- from the rename --------------------------------------------------------------------------------------------------
+def _against_the_limit(place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figure]:
     ours: list[list[float]] = []
     limits: list[list[float]] = []
     for turn in range(scale.repetitions):
         limits.append(_bare(place / f"bare{turn}", scale.latency_messages))
-        ours.append(_ackd(place / f"ackd{turn}", scale.latency_messages))
+        ours.append(_renamed_in(place / f"ackd{turn}", scale.latency_messages))
         tell(f"p50 {percentile(ours[-1], 50):.3f} ms, bare {percentile(limits[-1], 50):.3f} ms")
     return [
         Figure(
             "latency",
-            f"renamed in → handler called, {PER_SECOND}/s, p{percent}",
+            f"renamed in → handler called, {pace.PER_S}/s, p{percent}",
             "ms",
             tuple(percentile(one, percent) for one in ours),
-            LIMIT,
+            "asyncio + inotify + open + read",
             tuple(percentile(one, percent) for one in limits),
             at_most(factor),
         )
@@ -42,59 +52,77 @@ def measure(place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figu
     ]
 
 
-def _ackd(place: Path, count: int) -> list[float]:
+def _renamed_in(place: Path, count: int) -> list[float]:
     team = daemon.make_team(place, [letters.AGENT], handler="note")
-    queue = team.root / "queue" / letters.AGENT
     with daemon.serving(team):
-        sent = _send(queue, place / "sent", count)
-        daemon.Completions(team).wait(count + WARM_UP, 60)
-        called = daemon.read_notes(team)
-    return _waits(sent, {number: called[letters.message_id(number)] for number in sent})
+        sent = _rename_in(team.root / "queue" / letters.AGENT, place, count)
+        daemon.Completions(team).wait(count + pace.WARM_UP, PATIENCE_S)
+    return pace.waits_ms(sent, _by_number(daemon.notes_of(team)))
 
 
 def _bare(place: Path, count: int) -> list[float]:
-    queue, notes = place / "queue", place / "notes"
-    queue.mkdir(parents=True)
-
-    def called(name: str, data: bytes) -> None:
-        at = time.monotonic_ns()
-        with notes.open("ab") as file:
-            file.write(b"%s %d\n" % (name.encode(), at))
-
-    with race.background(bare.listener(queue, called)):
-        sent = _send(queue, place / "sent", count)
-        give_up_at = time.monotonic() + 60
-        while len(lines := notes.read_text().splitlines()) < len(sent):
+    box, notes = place / "queue", place / "notes"
+    box.mkdir(parents=True)
+    with race.background(bare.listener(box, lambda name, _: pace.note(notes, name))):
+        sent = _rename_in(box, place, count)
+        give_up_at = time.monotonic() + PATIENCE_S
+        while len(pace.read(notes)) < len(sent):
             if time.monotonic() > give_up_at:
-                raise race.BenchFailed(f"the bare loop saw {len(lines)} of {len(sent)} files")
+                raise race.BenchFailed(f"the bare loop was told of {len(pace.read(notes))} of {len(sent)} files")
             time.sleep(0.05)
-    by_name = {name: int(at) for name, at in (line.split() for line in lines)}
-    return _waits(sent, {number: by_name[letters.name(number)] for number in sent})
+    return pace.waits_ms(sent, _by_number(notes))
 
 
-def _waits(sent: dict[int, int], called: dict[int, int]) -> list[float]:
-    """Milliseconds, without the warm-up."""
-    return [(called[number] - at) / 1e6 for number, at in sent.items() if number >= WARM_UP]
+def _rename_in(box: Path, place: Path, count: int) -> dict[str, int]:
+    """By a process of its own. The files are written beforehand: the time of each is that of its rename."""
+    stage, notes = place / "stage", place / "sent"
 
-
-def _send(queue: Path, notes: Path, count: int) -> dict[int, int]:
-    """In a process of its own, one every 20 ms; when each was renamed, by the monotonic clock."""
-    total = count + WARM_UP
-
-    def work(ready: Callable[[], object]) -> None:
-        stage = queue.parent / f".stage-{queue.name}"
+    def opened() -> Callable[[int], None]:
         stage.mkdir()
-        data = [letters.letter(number) for number in range(total)]
-        renamed = []
-        ready()
-        start = time.monotonic()
-        for number in range(total):
-            temp = stage / letters.name(number)
-            temp.write_bytes(data[number])
-            time.sleep(max(0.0, start + number / PER_SECOND - time.monotonic()))
-            renamed.append(time.monotonic_ns())
-            os.rename(temp, queue / temp.name)  # noqa: PTH104 - the quickest way from the clock to the call
-        notes.write_text("".join(f"{number} {at}\n" for number, at in enumerate(renamed)))
+        names = [letters.name(number) for number in range(count + pace.WARM_UP)]
+        for number, name in enumerate(names):
+            (stage / name).write_bytes(letters.letter(number))
+        return lambda number: os.rename(f"{stage}/{names[number]}", f"{box}/{names[number]}")  # noqa: PTH104
 
-    race.seconds([], work)
-    return {int(number): int(at) for number, at in (line.split() for line in notes.read_text().splitlines())}
+    race.seconds([], partial(pace.paced, notes, count, opened))
+    return pace.read(notes)
+
+
+def _by_number(notes: Path) -> dict[str, int]:
+    return {letters.number_in(key): at for key, at in pace.read(notes).items()}
+
+
+# --- from the beginning of the sending --------------------------------------------------------------------------------
+def _beside_peers(place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figure | Peer]:
+    count = scale.peer_latency_messages
+    peers = durable(one_by_one=True)
+    ours: list[float] = []
+    found: dict[str, list[float]] = {peer.name: [] for peer in peers}
+    for turn in range(scale.peer_repetitions):
+        ours.append(percentile(_sent(place / f"sent{turn}", count), 50))
+        for peer in peers:
+            if not peer.why_not():
+                found[peer.name].append(percentile(peer.latency(place / f"{peer.module}{turn}", count), 50))
+                tell(f"{peer.name} {found[peer.name][-1]:.2f} ms, ackd {ours[-1]:.2f} ms, sending included")
+    figure = Figure("latency", f"sent and flushed → handler called, {pace.PER_S}/s, p50", "ms", tuple(ours))
+    rows = [Peer("latency", peer.name, peer.setting, "ms", tuple(found[peer.name]), peer.why_not()) for peer in peers]
+    return [figure, *rows]
+
+
+def _sent(place: Path, count: int) -> list[float]:
+    team = daemon.make_team(place, [letters.AGENT], handler="note")
+    ids = place / "ids"
+    with daemon.serving(team):
+        site = find_site(config=place / "ackd.toml", env={})
+        outgoing = Outgoing("user", (letters.AGENT,), (), "message", "normal", letters.BODY)
+
+        def send(number: int) -> None:
+            message_id = queue(site, outgoing).message_id
+            with ids.open("a") as file:
+                file.write(f"{message_id} {number}\n")
+
+        race.seconds([], partial(pace.paced, place / "sent", count, lambda: send))
+        daemon.Completions(team).wait(count + pace.WARM_UP, PATIENCE_S)
+    called = pace.read(daemon.notes_of(team))
+    by_number = {str(number): called[message_id] for message_id, number in pace.read(ids).items()}
+    return pace.waits_ms(pace.read(place / "sent"), by_number)

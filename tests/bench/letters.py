@@ -20,6 +20,13 @@ def name(number: int) -> str:
     return ignite.file_name("message", _EPOCH_US + number)
 
 
+def number_in(message_id_or_name: str) -> str:
+    """Of a message that was named here."""
+    if message_id_or_name.endswith(".mime"):
+        return str(int(message_id_or_name.removesuffix(".mime").rpartition("_")[2]) - _EPOCH_US)
+    return message_id_or_name.split(".")[1]
+
+
 def letter(number: int, to: str = AGENT) -> bytes:
     return ignite.build(
         message_id=message_id(number),

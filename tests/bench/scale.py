@@ -12,6 +12,9 @@ class Scale:
     senders: int = 16
     #: Per repetition, at 50 a second.
     latency_messages: int = 400
+    #: Somebody else's queues, which are no limits: fewer repetitions, and shorter ones.
+    peer_repetitions: int = 3
+    peer_latency_messages: int = 150
     backlog: int = 100_000
     short_backlog: int = 10_000
     backlog_agents: int = 100
@@ -27,6 +30,8 @@ QUICK = Scale(
     repetitions=3,
     messages=1_000,
     latency_messages=100,
+    peer_repetitions=1,
+    peer_latency_messages=50,
     backlog=10_000,
     short_backlog=1_000,
     backlog_repetitions=1,

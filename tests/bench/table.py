@@ -14,7 +14,7 @@ def markdown(results: Results) -> str:
     lines += ["| what | ackd | measured beside it | ratio | target | met |", "|---|---|---|---|---|---|"]
     lines += [_row(figure) for figure in results.figures]
     if results.peers:
-        lines += ["", "| the same work by | setting | messages/s |", "|---|---|---|"]
+        lines += ["", "| beside it | setting | measured |", "|---|---|---|"]
         lines += [_peer_row(peer) for peer in results.peers]
     return "\n".join(lines) + "\n"
 

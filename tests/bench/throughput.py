@@ -6,39 +6,92 @@ it, rename it, flush the directory, and only then go on to the next. Completed: 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ackd.frontends.cli.send import Outgoing, queue
 from ackd.site import Site, find_site
-from tests.bench import bare, daemon, letters, race
-from tests.bench.figures import Figure, at_least
+from tests.bench import bare, contenders, daemon, letters, race
+from tests.bench.figures import Figure, Peer, Target, at_least
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.bench.contender import Contender
     from tests.bench.scale import Scale
 
-#: The bench's name, what ackd.toml says, and what the table calls it.
-DURABLE = ("throughput", "power", "durable")
-CRASH_SAFE = ("crash-safe", "process", "crash-safe")
+
+@dataclass(frozen=True)
+class Kind:
+    """``name`` of the bench, what ackd.toml says, what Redis is told, and by how much it must be beaten."""
+
+    name: str
+    durability: str
+    appendfsync: str
+    redis_target: Target
+    peers: tuple[Contender, ...] = ()
+
+    @property
+    def flush(self) -> bool:
+        return self.durability == "power"
 
 
-def measure(kind: tuple[str, str, str], place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figure]:
-    bench, durability, word = kind
-    ours: list[float] = []
-    limits: list[float] = []
+DURABLE = Kind("throughput", "power", "always", at_least(2), tuple(contenders.durable(one_by_one=True)))
+CRASH_SAFE = Kind("crash-safe", "process", "everysec", at_least(1))
+
+
+@dataclass
+class _Rates:
+    ours: list[float] = field(default_factory=list)
+    bare: list[float] = field(default_factory=list)
+    redis: list[float] = field(default_factory=list)
+    peers: dict[str, list[float]] = field(default_factory=dict)
+
+
+def measure(kind: Kind, place: Path, scale: Scale, tell: Callable[[str], None]) -> list[Figure | Peer]:
+    rates, redis = _Rates(), contenders.redis(kind.appendfsync)
     for turn in range(scale.repetitions):
-        limits.append(bare_spool(place / f"bare{turn}", scale, flush=durability == "power"))
-        ours.append(ackd(place / f"ackd{turn}", scale, durability))
-        tell(f"{ours[-1]:.0f}/s, bare {limits[-1]:.0f}/s")
-    name = f"bare spool loop, {'the same' if durability == 'power' else 'no'} flushes"
-    what = f"{word}, {scale.messages} messages of 1 KB from {scale.senders} senders"
-    return [Figure(bench, what, "/s", tuple(ours), name, tuple(limits), at_least(0.5))]
+        rates.bare.append(_bare(place / f"bare{turn}", scale, flush=kind.flush))
+        rates.ours.append(_ackd(place / f"ackd{turn}", scale, kind.durability))
+        if not redis.why_not():
+            rates.redis.append(redis.throughput(place / f"redis{turn}", scale))
+        tell(f"{rates.ours[-1]:.0f}/s, bare {rates.bare[-1]:.0f}/s, Redis {rates.redis[-1:]}")
+        if turn < scale.peer_repetitions:
+            _peers(kind.peers, rates.peers, place / f"peers{turn}", scale, tell)
+    return _rows(kind, rates, redis, scale)
 
 
-def bare_spool(place: Path, scale: Scale, *, flush: bool) -> float:
+def _peers(
+    peers: tuple[Contender, ...], rates: dict[str, list[float]], place: Path, scale: Scale, tell: Callable[[str], None]
+) -> None:
+    for peer in peers:
+        if not peer.why_not():
+            rate = peer.throughput(place / peer.name, scale)
+            rates.setdefault(peer.name, []).append(rate)
+            tell(f"{peer.name} {rate:.0f}/s")
+
+
+def _rows(kind: Kind, rates: _Rates, redis: Contender, scale: Scale) -> list[Figure | Peer]:
+    word = "durable" if kind.flush else "crash-safe"
+    what = f"{word}, {scale.messages:,} messages of 1 KB from {scale.senders} senders"
+    flushes = "the same flushes" if kind.flush else "no flushes"
+    ours = tuple(rates.ours)
+    rows: list[Figure | Peer] = [
+        Figure(kind.name, what, "/s", ours, f"bare spool loop, {flushes}", tuple(rates.bare), at_least(0.5))
+    ]
+    if rates.redis:
+        name = f"{redis.name}, {kind.appendfsync}"
+        rows.append(Figure(kind.name, what, "/s", ours, name, tuple(rates.redis), kind.redis_target))
+    rows.append(Peer(kind.name, redis.name, redis.setting, "/s", tuple(rates.redis), redis.why_not()))
+    for peer in kind.peers:
+        rates_of = tuple(rates.peers.get(peer.name, ()))
+        rows.append(Peer(kind.name, peer.name, peer.setting, "/s", rates_of, peer.why_not()))
+    return rows
+
+
+def _bare(place: Path, scale: Scale, *, flush: bool) -> float:
     (place / "queue").mkdir(parents=True)
     senders = [
         bare.spool_sender(place, race.share(scale.messages, scale.senders, number), flush=flush)
@@ -47,7 +100,7 @@ def bare_spool(place: Path, scale: Scale, *, flush: bool) -> float:
     return scale.messages / race.seconds(senders, bare.spool_consumer(place, scale.messages, flush=flush))
 
 
-def ackd(place: Path, scale: Scale, durability: str) -> float:
+def _ackd(place: Path, scale: Scale, durability: str) -> float:
     team = daemon.make_team(place, [letters.AGENT], durability=durability)
     with daemon.serving(team):
         site = find_site(config=place / "ackd.toml", env={})
