@@ -6,13 +6,13 @@ PARKED ends by itself (``until``), PAUSED by a person, DOWN by a sign of life or
 
 from __future__ import annotations
 
-import enum
 from typing import Final
 
 from ackd.core.errors import ImpossibleEvent
+from ackd.core.words import Word
 
 
-class AgentState(enum.Enum):
+class AgentState(Word):
     AVAILABLE = "available"
     BUSY = "busy"  # its window is full
     PARKED = "parked"  # nobody there to tell, or the disk refuses: tried again by itself
@@ -20,7 +20,7 @@ class AgentState(enum.Enum):
     DOWN = "down"  # silent to the end of its ladder
 
 
-class AgentHappening(enum.Enum):
+class AgentHappening(Word):
     FILLED = "window full"
     DRAINED = "window has room"
     WENT_AWAY = "went away"

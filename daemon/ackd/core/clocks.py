@@ -84,7 +84,7 @@ def _silence(desk: Desk, delivery: Delivery) -> None:
     )
     match decision:
         case WaitDecision(until):
-            desk.alarms.arm(("ack", delivery.key), until)
+            desk.alarm_at("ack", delivery.key, until)
             _tell_of_busy(desk, agent, delivery)
         case ClimbDecision(ladder):
             _climb(desk, agent, delivery, ladder)

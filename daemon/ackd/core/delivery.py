@@ -11,13 +11,13 @@ does nothing.
 
 from __future__ import annotations
 
-import enum
 from typing import Final
 
 from ackd.core.errors import ImpossibleEvent
+from ackd.core.words import Word
 
 
-class State(enum.Enum):
+class State(Word):
     """Where a message stands. Those in ``MOVING`` wait for a move on disk, which is the commit."""
 
     QUEUED = "queued"  # in queue/<agent>/, waiting for its turn
@@ -34,7 +34,7 @@ class State(enum.Enum):
     WITHDRAWN = "withdrawn"  # removed from queue/ before anyone was told
 
 
-class Happening(enum.Enum):
+class Happening(Word):
     """What can happen to a message, in the machine's own words."""
 
     OFFERED = "offered"  # its turn came: the agent is available and its window has room
@@ -59,7 +59,7 @@ class Happening(enum.Enum):
     REQUEUED = "requeued"  # by an operator
 
 
-class Act(enum.Enum):
+class Act(Word):
     """What the engine does on entering a cell."""
 
     NOTHING = "nothing"

@@ -6,7 +6,7 @@ Owns nothing but the emptying of its tray; no decisions are made here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from ackd.core.book import Book
 from ackd.core.deadlines import Deadlines
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ackd.core.effects import Effect
     from ackd.core.policy import EnginePolicy
 
-#: A message's clocks. All of them stop when its state changes.
-CLOCKS: Final = ("ack", "processing", "task", "retry", "status", "remind", "disk")
 #: What falls due: the kind, and the message's key or the agent's name.
 Alarm: TypeAlias = tuple[str, int | str]
 
@@ -80,6 +78,8 @@ class Desk:
         self.completed = Completed(self.policy.dedup_window_s)
         self.loops = Loops(self.policy.loop_limit)
         self._names: dict[str, str] = {}
+        #: Which clocks run for whom. One that has rung may still stand here.
+        self._running: dict[int | str, set[str]] = {}
 
     def name_agent(self, name: str) -> None:
         self._names[identity(name)] = name
@@ -98,11 +98,17 @@ class Desk:
         self.touched[agent] = None
 
     def alarm(self, kind: str, of: int | str, in_s: float) -> None:
-        self.alarms.arm((kind, of), self.now.mono + in_s)
+        self.alarm_at(kind, of, self.now.mono + in_s)
+
+    def alarm_at(self, kind: str, of: int | str, at_mono: float) -> None:
+        self.alarms.arm((kind, of), at_mono)
+        self._running.setdefault(of, set()).add(kind)
 
     def hush(self, of: int | str, *kinds: str) -> None:
         for kind in kinds:
             self.alarms.disarm((kind, of))
 
     def hush_all(self, key: int) -> None:
-        self.hush(key, *CLOCKS)
+        """All clocks of a message stop when its state changes."""
+        for kind in self._running.pop(key, ()):
+            self.alarms.disarm((kind, key))

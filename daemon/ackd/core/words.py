@@ -20,14 +20,21 @@ OWN_TYPES: Final = frozenset({"message", "shutdown_request", "status_check", "bo
 KNOWN_TYPES: Final = SEED_TYPES | OWN_TYPES
 
 
-class Priority(enum.Enum):
+class Word(enum.Enum):
+    """Hashed as the object it is. ``enum`` hashes a member by its name, in Python, and every event looks members up in
+    several tables; there is one object per member, so this says the same."""
+
+    __hash__ = object.__hash__
+
+
+class Priority(Word):
     CRITICAL = "critical"
     HIGH = "high"
     NORMAL = "normal"
     LOW = "low"
 
 
-class Folder(enum.Enum):
+class Folder(Word):
     """Where in the spool a file lies."""
 
     QUEUE = "queue"  # queue/<box>/
@@ -37,7 +44,7 @@ class Folder(enum.Enum):
     ARCHIVE = "archive"  # archive/YYYYMMDD/<box>/
 
 
-class Status(enum.Enum):
+class Status(Word):
     """X-IGNITE-Status as it is believed in ``processed/``; everywhere else the header is ignored."""
 
     PROCESSING = "processing"
@@ -70,7 +77,7 @@ class Rejection(enum.StrEnum):
     BAD_RECEIPT = "bad_receipt"  # a file in receipts/ that is none
 
 
-class ReceiptKind(enum.Enum):
+class ReceiptKind(Word):
     SEEN = "seen"  # opened through one of ackd's doors
     ACK = "ack"
     DONE = "done"
