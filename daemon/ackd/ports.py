@@ -19,6 +19,14 @@ class Clock(Protocol):
     def now(self) -> Now: ...
 
 
+class View(Protocol):
+    """Who looks on. Never raises and never waits; ``flush`` comes at the end of every turn."""
+
+    def show(self, type_: str, data: dict[str, object], at: float) -> None: ...
+
+    def flush(self) -> None: ...
+
+
 # --- watching: a notification is a hint, a scan is the truth ----------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class FileReady:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import pytest
 
-from ackd.frontends.terminal_view import LOUD, Outlet, TerminalView, structured
+from ackd.frontends.terminal_view import LOUD, Outlet, StructuredView, TerminalView
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,10 +50,17 @@ def pipe() -> Iterator[Pipe]:
     made.close()
 
 
+def show(view: StructuredView | TerminalView, type_: str, data: dict[str, object]) -> None:
+    view.show(type_, data, AT)
+    view.flush()
+
+
 def test_for_programs_each_fact_is_one_object_with_its_level(pipe: Pipe) -> None:
-    show = structured(pipe.stream)
-    show("message_queued", {"message_id": "1@x", "n": 1}, AT)
-    show("message_dead", {"reason": "exit 1"}, AT)
+    view = StructuredView(pipe.stream)
+    view.show("message_queued", {"message_id": "1@x", "n": 1}, AT)
+    view.show("message_dead", {"reason": "exit 1"}, AT)
+    assert not pipe.read(), "what belongs to one turn is one write"
+    view.flush()
     first, second = map(json.loads, pipe.read().splitlines())
     assert first == {
         "event": "message_queued",
@@ -66,15 +73,15 @@ def test_for_programs_each_fact_is_one_object_with_its_level(pipe: Pipe) -> None
 
 
 def test_a_name_that_is_not_utf8_is_shown_all_the_same(pipe: Pipe) -> None:
-    structured(pipe.stream)("message_rejected", {"file": "x\udcff.mime"}, AT)
+    show(StructuredView(pipe.stream), "message_rejected", {"file": "x\udcff.mime"})
     assert "\\udcff" in json.loads(pipe.read())["data"]
-    TerminalView(pipe.stream).show("message_rejected", {"file": "x\udcff.mime"}, AT)
+    show(TerminalView(pipe.stream), "message_rejected", {"file": "x\udcff.mime"})
     assert "udcff" in pipe.read()
 
 
 def test_for_people_it_is_a_line_of_words_and_colour_only_where_it_shows(pipe: Pipe) -> None:
     data: dict[str, object] = {"message_id": "1.2.ab@ignite.local", "agent": "worker", "by": "exit 0"}
-    TerminalView(pipe.stream).show("message_completed", data, AT)
+    show(TerminalView(pipe.stream), "message_completed", data)
     assert re.fullmatch(r"\d\d:\d\d:\d\d  completed   1\.2\.ab  worker .*exit 0.*\n", pipe.read())
 
 
@@ -91,10 +98,10 @@ def test_on_a_terminal_it_is_coloured_unless_told_otherwise(monkeypatch: pytest.
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
     with os.fdopen(theirs, "w") as stream:
-        TerminalView(stream).show("message_completed", {"message_id": "1@x", "agent": "worker"}, AT)
+        show(TerminalView(stream), "message_completed", {"message_id": "1@x", "agent": "worker"})
         assert b"\x1b[32m" in lines_from(ours, 1)
         monkeypatch.setenv("NO_COLOR", "1")
-        TerminalView(stream).show("message_completed", {"message_id": "1@x", "agent": "worker"}, AT)
+        show(TerminalView(stream), "message_completed", {"message_id": "1@x", "agent": "worker"})
         assert b"\x1b" not in lines_from(ours, 1)
     os.close(ours)
 
@@ -112,6 +119,7 @@ def test_on_eighty_columns_lines_fit_and_the_agents_stand_in_one_column(
         for agent in ("leader", "coordinator"):
             data: dict[str, object] = {"message_id": "1794794802.29247.7c1f00d00001@x", "agent": agent}
             view.show("message_dead", {**data, "reason": "exit 3: " + "no connection " * 9}, 0.0)
+        view.flush()
         printed = lines_from(main, 2)
     shown = re.sub(r"\x1b\[[0-9;]*m", "", printed.decode()).splitlines()
     os.close(main)
@@ -124,13 +132,14 @@ def test_progress_is_held_back_and_the_final_one_shown(pipe: Pipe) -> None:
     for percent in range(10):
         view.show("progress", {"agent": "leader", "from": "w", "percent": percent, "final": False}, AT)
     view.show("progress", {"agent": "leader", "from": "w", "percent": 100, "final": True}, AT)
+    view.flush()
     assert len(pipe.read().splitlines()) == 2
 
 
 def test_an_encoding_that_lacks_a_character_ends_nothing() -> None:
     ours, theirs = os.pipe()
     with io.TextIOWrapper(os.fdopen(theirs, "wb"), encoding="ascii") as stream:
-        TerminalView(stream).show("message_warning", {"warning": "naïve"}, AT)
+        show(TerminalView(stream), "message_warning", {"warning": "naïve"})
     assert b"na?ve" in os.read(ours, 4096)
     os.close(ours)
 
@@ -140,14 +149,34 @@ def gap(missed: int) -> bytes:
     return b"(%d missed)\n" % missed
 
 
+def send(outlet: Outlet, line: bytes) -> None:
+    outlet.write(line)
+    outlet.send()
+
+
+def test_lines_sent_together_are_missed_one_by_one(pipe: Pipe) -> None:
+    fcntl.fcntl(pipe.stream.fileno(), fcntl.F_SETPIPE_SZ, 4096)
+    outlet = Outlet(pipe.stream.fileno(), gap)
+    lines = [b"%03d %s\n" % (number, b"x" * 900) for number in range(12)]
+    for line in lines:
+        outlet.write(line)
+    outlet.send()
+    whole = [line for line in pipe.read().encode().splitlines(keepends=True) if line in lines]
+    assert whole == lines[: len(whole)]
+    assert 1 <= len(whole) < 12
+    send(outlet, b"after\n")
+    assert pipe.read().endswith(f"({12 - len(whole)} missed)\nafter\n")
+
+
 def test_a_reader_who_does_not_read_is_not_waited_for_and_told_what_was_missed(pipe: Pipe) -> None:
     fcntl.fcntl(pipe.stream.fileno(), fcntl.F_SETPIPE_SZ, 4096)
     outlet = Outlet(pipe.stream.fileno(), gap)
     lines = [b"%03d %s\n" % (number, b"x" * 900) for number in range(12)]
     for line in lines:
         outlet.write(line)
+        outlet.send()
     seen = pipe.read().encode()
-    outlet.write(b"after\n")
+    send(outlet, b"after\n")
     after = pipe.read().encode()
     whole = [line for line in seen.splitlines(keepends=True) if line in lines]
     assert 1 <= len(whole) < 12
@@ -157,10 +186,10 @@ def test_a_reader_who_does_not_read_is_not_waited_for_and_told_what_was_missed(p
 
 def test_a_line_larger_than_the_pipe_goes_out_while_it_is_read_or_is_torn_and_said_so(pipe: Pipe) -> None:
     outlet = Outlet(pipe.stream.fileno(), gap)
-    outlet.write(b"y" * 200_000 + b"\n")
+    send(outlet, b"y" * 200_000 + b"\n")
     torn = pipe.read()
     assert 0 < len(torn) < 200_000
-    outlet.write(b"after\n")
+    send(outlet, b"after\n")
     assert pipe.read() == "\n(1 missed)\nafter\n"
 
 
@@ -173,21 +202,21 @@ def test_a_reader_who_left_ends_the_view_and_nothing_else() -> None:
     ours, theirs = os.pipe()
     outlet = Outlet(theirs, gap)
     os.close(ours)
-    outlet.write(b"one\n")
-    outlet.write(b"two\n")
+    send(outlet, b"one\n")
+    send(outlet, b"two\n")
     os.close(theirs)
 
 
 def test_a_full_disk_is_survived() -> None:
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        show = structured(full)
-        show("message_queued", {}, AT)
-        show("message_queued", {}, AT)
+        view = StructuredView(full)
+        show(view, "message_queued", {})
+        show(view, "message_queued", {})
 
 
 def test_a_file_keeps_its_place(tmp_path: Path) -> None:
     with (tmp_path / "out").open("w") as file:
         file.write("before\n")
         file.flush()
-        Outlet(file.fileno(), gap).write(b"after\n")
+        send(Outlet(file.fileno(), gap), b"after\n")
     assert (tmp_path / "out").read_text() == "before\nafter\n"

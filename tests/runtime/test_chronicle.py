@@ -13,6 +13,7 @@ from ackd.adapters.clock import SystemClock
 from ackd.adapters.journal import End, Journal, LetGo
 from ackd.adapters.session_log import iter_logs
 from ackd.runtime.chronicle import Chronicle
+from tests.runtime.onlooker import Onlooker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,12 +28,10 @@ class Desk:
     def __init__(self, place: Path) -> None:
         self.logs = place / "logs"
         self.journal_path = place / "journal.ndjson"
-        self.shown: list[tuple[str, dict[str, object]]] = []
+        self.onlooker = Onlooker()
+        self.shown = self.onlooker.shown
         self.woken = 0
-        self.chronicle = Chronicle(Journal.open(self.journal_path), SystemClock(), self.show, self.wake)
-
-    def show(self, type_: str, data: dict[str, object], _at: float) -> None:
-        self.shown.append((type_, data))
+        self.chronicle = Chronicle(Journal.open(self.journal_path), SystemClock(), self.onlooker, self.wake)
 
     def wake(self) -> None:
         self.woken += 1

@@ -20,6 +20,7 @@ from ackd.core.events import Claimed
 from ackd.ports import WatchFailed
 from ackd.runtime.daemon import CannotGoOn, Daemon
 from ackd.site import find_site
+from tests.runtime.onlooker import Onlooker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -69,10 +70,10 @@ class Run:
 def make(place: Path, config: str = "", watchdog_s: float | None = None) -> Run:
     (place / "ackd.toml").write_text(config + "\n[watch]\nsettle_s = 0\n" if "[watch]" not in config else config)
     site = find_site(cwd=place)
-    shown: list[tuple[str, dict[str, object]]] = []
+    onlooker = Onlooker()
     service = Words(watchdog_s=watchdog_s)
-    daemon = Daemon(load_site(site), site, lambda type_, data, _at: shown.append((type_, data)), service=service)
-    return Run(daemon, site, service, shown)
+    daemon = Daemon(load_site(site), site, onlooker, service=service)
+    return Run(daemon, site, service, onlooker.shown)
 
 
 @asynccontextmanager

@@ -24,6 +24,7 @@ from ackd.runtime.chronicle import Chronicle
 from ackd.runtime.upkeep import SWEEP_EVERY_S, TEMP_AGE_S, WATCHER_PATIENCE_S, Upkeep
 from tests.acceptance.teams import mime
 from tests.runtime.desks import Desk, desk_in
+from tests.runtime.onlooker import Onlooker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -79,17 +80,16 @@ class Care:
 def caring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     @contextlib.asynccontextmanager
     async def care(**config: Any) -> AsyncIterator[Care]:
-        shown: list[tuple[str, dict[str, object]]] = []
+        onlooker = Onlooker()
         failures: list[str] = []
         async with desk_in(tmp_path) as desk:
             journal = Journal.open(tmp_path / "state/journal.ndjson")
-            show = lambda type_, data, _at: shown.append((type_, data))  # noqa: E731
-            chronicle = Chronicle(journal, desk.clock, show, lambda: None)
+            chronicle = Chronicle(journal, desk.clock, onlooker, lambda: None)
             chronicle.open(tmp_path / "logs")
             lock = root_lock.hold(tmp_path / "run")
             settings = Config(root=str(tmp_path), **config)
             upkeep = Upkeep(settings, desk.spool, lock, desk.clock, chronicle, desk.intake, failures.append)
-            yield Care(desk, chronicle, lock, upkeep, monkeypatch, failures, shown)
+            yield Care(desk, chronicle, lock, upkeep, monkeypatch, failures, onlooker.shown)
             lock.release()
             chronicle.close()
 

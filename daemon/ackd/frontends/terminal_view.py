@@ -26,8 +26,6 @@ from ackd.frontends import facts
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping
 
-    Show = Callable[[str, dict[str, object], float], None]
-
 #: What an operator should look into.
 LOUD: Final = frozenset(
     "message_dead message_rejected escalation loop_detected io_error spool_lost watch_degraded watch_overflow "
@@ -47,8 +45,8 @@ class TerminalView:
         self._agents = facts.agent_width(agents)
         self._encoding = stream.encoding or "utf-8"
         self._held: ProgressDisplay[Line] = ProgressDisplay()
-        outlet = Outlet(stream.fileno(), lambda missed: f"… {missed} lines were not shown: nobody read them\n".encode())
-        self._logger = _logger(outlet, self._draw)
+        self._outlet = Outlet(stream.fileno(), lambda n: f"… {n} lines were not shown: nobody read them\n".encode())
+        self._logger = _logger(self._outlet, self._draw)
 
     def show(self, type_: str, data: dict[str, object], at: float) -> None:
         line = Line(stamp(at), "", 0, "daemon", type_, data, b"")
@@ -60,6 +58,9 @@ class TerminalView:
         for held in self._held.due(time.monotonic()):
             self._say(held)
 
+    def flush(self) -> None:
+        self._outlet.send()
+
     def _say(self, line: Line | None) -> None:
         if line is not None:
             self._logger.info(line.type, line=line)
@@ -70,16 +71,23 @@ class TerminalView:
         return text.encode(self._encoding, "replace")
 
 
-def structured(stream: TextIO) -> Show:
+class StructuredView:
     """For programs: one JSON object per fact."""
-    gap = lambda missed: orjson.dumps({"event": "output_gap", "level": "warning", "lost": missed}) + b"\n"  # noqa: E731
-    logger = _logger(Outlet(stream.fileno(), gap), structlog.processors.add_log_level, _encode)
 
-    def show(type_: str, data: dict[str, object], at: float) -> None:
-        say = logger.warning if type_ in LOUD else logger.info
+    def __init__(self, stream: TextIO) -> None:
+        self._outlet = Outlet(stream.fileno(), _output_gap)
+        self._logger = _logger(self._outlet, structlog.processors.add_log_level, _encode)
+
+    def show(self, type_: str, data: dict[str, object], at: float) -> None:
+        say = self._logger.warning if type_ in LOUD else self._logger.info
         say(type_, timestamp=stamp(at), data=data)
 
-    return show
+    def flush(self) -> None:
+        self._outlet.send()
+
+
+def _output_gap(missed: int) -> bytes:
+    return orjson.dumps({"event": "output_gap", "level": "warning", "lost": missed}) + b"\n"
 
 
 def _logger(outlet: Outlet, *processors: Any) -> Any:
@@ -99,36 +107,72 @@ def _encode(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> byte
 
 
 class Outlet:
-    """Where lines go: a descriptor that is written to only while it has room. ``gap`` words how many were missed."""
+    """Where lines go: a descriptor that is written to only while it has room. ``gap`` words how many were missed.
+
+    Lines are kept until ``send``: those of one turn are one write.
+    """
 
     def __init__(self, fd: int, gap: Callable[[int], bytes]) -> None:
         self._fd = _without_waiting(fd)
         self._gap = gap
         self._poll = select.poll()
         self._poll.register(self._fd, select.POLLOUT)
+        self._lines: list[bytes] = []
         self._missed = 0
         self._torn = False
         self._left = False
 
     def write(self, line: bytes) -> None:
-        if self._left:
-            return
+        self._lines.append(line)
+
+    def flush(self) -> None:
+        """For structlog, which flushes every line."""
+
+    def send(self) -> None:
+        lines, self._lines = self._lines, []
+        for chunk in _chunks(lines):
+            if not self._left:
+                self._send(chunk)
+
+    def _send(self, lines: list[bytes]) -> None:
         before = (b"\n" if self._torn else b"") + (self._gap(self._missed) if self._missed else b"")
-        rest = memoryview(before + line)
+        rest = memoryview(before + b"".join(lines))
         total = len(rest)
         try:
             while rest and self._has_room():
                 rest = rest[os.write(self._fd, rest[:_AT_ONCE_BYTES]) :]
         except OSError as error:  # no room after all, or a full disk, which is the same to us
             self._left = error.errno in _READER_LEFT
-        self._torn = bool(rest) and (self._torn or len(rest) < total)
-        self._missed = self._missed + 1 if rest else 0
-
-    def flush(self) -> None:
-        """Nothing is kept back."""
+        unsent = len(rest)
+        self._torn = unsent > 0 and (self._torn or unsent < total)
+        self._missed = (self._missed if unsent > total - len(before) else 0) + _unsent_lines(lines, unsent)
 
     def _has_room(self) -> bool:
         return any(events & (select.POLLOUT | select.POLLERR) for _, events in self._poll.poll(0))
+
+
+def _chunks(lines: list[bytes]) -> Iterable[list[bytes]]:
+    """Rows of lines that a pipe with room takes whole; a longer line goes by itself."""
+    chunk: list[bytes] = []
+    size = 0
+    for line in lines:
+        if chunk and size + len(line) > _AT_ONCE_BYTES:
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(line)
+        size += len(line)
+    if chunk:
+        yield chunk
+
+
+def _unsent_lines(lines: list[bytes], unsent: int) -> int:
+    """How many lines are not out whole when this many bytes at their end are not."""
+    count = 0
+    for line in reversed(lines):
+        if unsent <= 0:
+            break
+        count, unsent = count + 1, unsent - len(line)
+    return count
 
 
 def _without_waiting(fd: int) -> int:

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.adapters.journal import Journal
-    from ackd.ports import Clock
+    from ackd.ports import Clock, View
 
 
 @dataclass
 class Chronicle:
     journal: Journal
     clock: Clock
-    display: Callable[[str, dict[str, object], float], None]
+    view: View
     wake: Callable[[], None]
     log: SessionLog = field(init=False)
     _trouble: dict[str, str] = field(default_factory=dict, init=False)
@@ -38,7 +38,7 @@ class Chronicle:
         """One fact. What is recorded outside a turn, the next one flushes."""
         wall = self.clock.now().wall
         self.log.record(type_, data, wall)
-        self.display(type_, data, wall)
+        self.view.show(type_, data, wall)
         self.wake()
 
     def commit(self) -> None:
@@ -49,7 +49,8 @@ class Chronicle:
         if self.log.failing is None:
             self._trouble.pop("session log", None)
         elif self._is_news("session log", self.log.failing):  # what the log itself cannot tell
-            self.display("io_error", {"what": "session log", "error": str(self.log.failing)}, self.clock.now().wall)
+            self.view.show("io_error", {"what": "session log", "error": str(self.log.failing)}, self.clock.now().wall)
+        self.view.flush()
 
     @contextlib.contextmanager
     def reporting(self, what: str) -> Iterator[None]:

@@ -45,15 +45,13 @@ from ackd.runtime.upkeep import Upkeep
 from ackd.site import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from anyio.abc import TaskGroup
 
     from ackd.config import Config
     from ackd.core.effects import Effect
     from ackd.core.escalations import OpenEscalation
     from ackd.core.message import Draft, Receipt
-    from ackd.ports import Clock
+    from ackd.ports import Clock, View
     from ackd.site import Site
 
 #: How long the last lines may take after everything has stopped.
@@ -74,7 +72,7 @@ class CannotGoOn(Busy):
 class Daemon:
     config: Config
     site: Site
-    display: Callable[[str, dict[str, object], float], None]
+    view: View
     clock: Clock = field(default_factory=SystemClock)
     service: ServiceManager = field(default_factory=ServiceManager)
 
@@ -110,7 +108,7 @@ class Daemon:
         self._engine = Engine(config.engine_policy(), random.Random())  # noqa: S311 - jitter, not a secret
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._commit)
         journal = Journal.open(site.state / "journal.ndjson")
-        self._chronicle = Chronicle(journal, self.clock, self.display, self._pump.wake)
+        self._chronicle = Chronicle(journal, self.clock, self.view, self._pump.wake)
         self._flusher: GroupFlusher | NoFlusher = GroupFlusher() if durable else NoFlusher()
         self._memory = Memory(site.state, self._engine, site.logs, self._still_lies)
         self._stop_asked, self._reason, self._failure = anyio.Event(), "", ""

@@ -14,17 +14,20 @@ from ackd.core.errors import ImpossibleEvent, RootHeld
 from ackd.frontends.cli import run as run_module
 from ackd.frontends.cli.group import cli
 from ackd.frontends.cli.run import ROUTINE
+from tests.runtime.onlooker import Onlooker
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 def test_quiet_leaves_out_the_routine_and_only_that() -> None:
-    shown: list[str] = []
-    show = run_module._quietly(lambda type_, _data, _at: shown.append(type_))
+    onlooker = Onlooker()
+    view = run_module._Quietly(onlooker)
     for type_ in (*sorted(ROUTINE), "message_dead", "session_start", "something_new"):
-        show(type_, {}, 0)
-    assert shown == ["message_dead", "session_start", "something_new"]
+        view.show(type_, {}, 0)
+    view.flush()
+    assert [type_ for type_, _ in onlooker.shown] == ["message_dead", "session_start", "something_new"]
+    assert onlooker.flushes == 1
 
 
 def test_a_bug_leaves_its_trace_and_a_named_condition_only_its_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,7 +96,7 @@ def recorded_types() -> set[str]:
     """What is handed to a recorder anywhere in the package, also through functions that only pass it on."""
     trees = [ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py") if "frontends" not in path.parts]
     functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    recorders = {"record", "RecordFact", "fact", "display", "_encode"}  # the last: where the log speaks of itself
+    recorders = {"record", "RecordFact", "fact", "show", "_encode"}  # the last: where the log speaks of itself
     while more := {one.name for one in functions if one.name not in recorders and passes_on(one, recorders)}:
         recorders |= more
     handed = {text for tree in trees for call in calls(tree, recorders) for text in texts(call.args)}

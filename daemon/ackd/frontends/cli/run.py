@@ -19,8 +19,7 @@ from ackd.frontends.cli.errors import Failure, creating
 from ackd.frontends.cli.options import site_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from ackd.ports import View
     from ackd.site import Site
 
 #: The ordinary course of a message: every one is in the session log.
@@ -49,14 +48,14 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
     import anyio
 
     from ackd.config import load_site
-    from ackd.frontends.terminal_view import TerminalView, structured
+    from ackd.frontends.terminal_view import StructuredView, TerminalView
     from ackd.runtime.daemon import Daemon
 
     config = load_site(site)
     config.require_built()
     for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
-    show = TerminalView(sys.stdout, (*site.agents, USER)).show if for_people else structured(sys.stdout)
-    daemon = Daemon(config, site, _quietly(show) if quiet else show)
+    view = TerminalView(sys.stdout, (*site.agents, USER)) if for_people else StructuredView(sys.stdout)
+    daemon = Daemon(config, site, _Quietly(view) if quiet else view)
     try:
         with creating(site.root):
             anyio.run(daemon.serve)
@@ -82,9 +81,13 @@ def _leave_threads_behind() -> None:
         os._exit(0)
 
 
-def _quietly(show: Callable[[str, dict[str, object], float], None]) -> Callable[[str, dict[str, object], float], None]:
-    def show_the_rest(type_: str, data: dict[str, object], at: float) -> None:
-        if type_ not in ROUTINE:
-            show(type_, data, at)
+class _Quietly:
+    """A view without the routine."""
 
-    return show_the_rest
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.flush = view.flush
+
+    def show(self, type_: str, data: dict[str, object], at: float) -> None:
+        if type_ not in ROUTINE:
+            self._view.show(type_, data, at)
