@@ -89,10 +89,14 @@ class Watcher(Protocol):
 
 
 # --- endpoints --------------------------------------------------------------------------------------------------------
+TellAnswer: TypeAlias = Told | NotTold | EndpointAway
+
+
 class Endpoint(Protocol):
     """One agent's way of being told. Later news (Seen, RunEnded) comes through the ``post`` it was made with."""
 
-    async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway: ...
+    def tell(self, order: TellAgent) -> TellAnswer | Awaitable[TellAnswer]:
+        """Who need not wait answers at once; an awaitable holds up its agent's lane, and no other."""
 
     async def nudge(self, order: NudgeAgent) -> Told | NotTold: ...
 
@@ -107,3 +111,6 @@ class Flusher(Protocol):
     """Makes files durable, many at a time. Raises the OSError of the first that could not be; never retries."""
 
     def flush(self, paths: list[str]) -> Awaitable[None]: ...
+
+    def flush_later(self, path: str, failed: Callable[[OSError], None]) -> None:
+        """The file and its directory, in the background. The file is meant, not its name: it may move meanwhile."""

@@ -49,7 +49,7 @@ class Desk:
 
     @asynccontextmanager
     async def agent(
-        self, handler: Handler, read: Callable[[Place], Mail] = lambda _: MAIL, threads: int = 8
+        self, handler: Handler, read: Callable[[Message, Place], Mail] = lambda *_: MAIL, threads: int = 8
     ) -> AsyncIterator[HandlerEndpoint]:
         async with anyio.create_task_group() as tasks:
             yield HandlerEndpoint(
@@ -72,7 +72,7 @@ class Desk:
 
     async def end_of(self, handler: Handler) -> Event:
         async with self.agent(handler) as endpoint:
-            assert await endpoint.tell(tell()) == Told(1, "handler called", seen=True)
+            assert endpoint.tell(tell()) == Told(1, "handler called", seen=True)
             return await self.news()
 
 
@@ -172,11 +172,11 @@ async def test_a_handler_may_use_timeouts_and_task_groups_of_its_own(desk: Desk)
     "error", [FileNotFoundError(2, "No such file or directory"), BadMessage("no_header", "no From")]
 )
 async def test_a_message_that_cannot_be_read_is_not_told(desk: Desk, error: Exception) -> None:
-    def read(place: Place) -> Mail:
+    def read(message: Message, place: Place) -> Mail:
         raise error
 
     async with desk.agent(Caller(), read) as endpoint:
-        answer = await endpoint.tell(tell())
+        answer = endpoint.tell(tell())
     assert isinstance(answer, NotTold)
     assert "clerk/processed/message_1.mime" in answer.reason
     assert desk.events == []
@@ -192,8 +192,8 @@ async def test_a_slow_call_delays_no_other(desk: Desk) -> None:
             await release.wait()
 
     async with desk.agent(wait_if_first) as endpoint:
-        await endpoint.tell(tell(1))
-        await endpoint.tell(tell(2))
+        endpoint.tell(tell(1))
+        endpoint.tell(tell(2))
         assert await desk.news() == RunEnded(2, Outcome.DONE, "returned", 3)
         release.set()
         assert await desk.news() == RunEnded(1, Outcome.DONE, "returned", 3)
@@ -212,7 +212,7 @@ async def test_a_call_that_ends_while_we_drain_says_its_own_outcome(desk: Desk) 
         raise Defer("later")
 
     async with desk.agent(wait) as endpoint:
-        await endpoint.tell(tell())
+        endpoint.tell(tell())
         await endpoint.stop(10)
         assert desk.events == [RunEnded(1, Outcome.DEFERRED, "later", 3)]
 
@@ -231,16 +231,16 @@ async def _forever_and_cross(mail: Mail, ctx: Context) -> None:
 @pytest.mark.parametrize("handler", [_forever, _forever_and_cross])
 async def test_a_call_that_outlasts_the_drain_is_stopped_not_failed(desk: Desk, handler: Handler) -> None:
     async with desk.agent(handler) as endpoint:
-        await endpoint.tell(tell())
+        endpoint.tell(tell())
         await asyncio.sleep(0)
         await endpoint.stop(0)
         assert desk.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 3)]
-        assert await endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping")
+        assert endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping")
 
 
 async def test_a_call_that_was_told_but_had_not_begun_is_stopped_too(desk: Desk) -> None:
     async with desk.agent(_forever) as endpoint:
-        await endpoint.tell(tell())
+        endpoint.tell(tell())
         await endpoint.stop(0)
         assert desk.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 3)]
 
@@ -251,7 +251,7 @@ async def test_a_call_that_finishes_its_work_when_cancelled_is_done(desk: Desk) 
             await asyncio.sleep(0.05)
 
     async with desk.agent(finish) as endpoint:
-        await endpoint.tell(tell())
+        endpoint.tell(tell())
         await endpoint.stop(0.01)
         assert desk.events == [RunEnded(1, Outcome.DONE, "returned", 3)]
 
@@ -264,8 +264,8 @@ async def test_a_thread_is_not_waited_for_beyond_the_drain(desk: Desk) -> None:
 
     try:
         async with desk.agent(block, threads=1) as endpoint:
-            await endpoint.tell(tell(1))
-            await endpoint.tell(tell(2))  # waits for the only thread
+            endpoint.tell(tell(1))
+            endpoint.tell(tell(2))  # waits for the only thread
             await endpoint.stop(0.02)
             assert sorted(event.key for event in desk.events if isinstance(event, RunEnded)) == [1, 2]
             assert {event.outcome for event in desk.events if isinstance(event, RunEnded)} == {Outcome.STOPPED}
@@ -275,6 +275,6 @@ async def test_a_thread_is_not_waited_for_beyond_the_drain(desk: Desk) -> None:
 
 async def test_a_daemon_that_dies_posts_nothing_for_what_it_held(desk: Desk) -> None:
     async with desk.agent(_forever) as endpoint:
-        await endpoint.tell(tell())
+        endpoint.tell(tell())
         await asyncio.sleep(0)
     assert desk.events == []

@@ -10,7 +10,7 @@ PLACE = Place("user", Folder.PROCESSED, "message_1.mime")
 
 
 async def test_telling_claims_no_more_than_that_it_was_placed() -> None:
-    told = await InboxEndpoint().tell(TellAgent("user", 7, MESSAGE, PLACE, 1))
+    told = InboxEndpoint().tell(TellAgent("user", 7, MESSAGE, PLACE, 1))
     assert told == Told(7, PLACED, seen=False)
 
 

@@ -32,3 +32,9 @@ class Flushes:
         if self.meanwhile is not None:
             self.meanwhile()
         self.flushed += paths
+
+    def flush_later(self, path: str, failed: Callable[[OSError], None]) -> None:
+        if self.error is not None:
+            failed(self.error)
+        else:
+            self.flushed.append(path)

@@ -89,6 +89,7 @@ class Bench:
 
     async def carry_out(self, *asked: effects.Effect) -> None:
         self.runner.carry_out(list(asked))
+        self.runner.claim_gathered()
         with anyio.fail_after(10):
             await self.runner.settled(lambda: True)
 
@@ -107,6 +108,7 @@ async def bench_in(root: Path) -> AsyncIterator[Bench]:
             journal=bench.journal,
             clock=SystemClock(),
             post=bench.posted.append,
+            wake=lambda: None,
             tasks=tasks,
             team=bench,
             ring=lambda message_id, _data: bench.rung.append(message_id),

@@ -31,10 +31,16 @@ class Loop:
 
     def __post_init__(self) -> None:
         self.engine = Engine(EnginePolicy(), random.Random(1))
-        self.pump = Pump(self.engine, self.clock, self.carry_out, lambda: self.log.append("commit"))
+        self.pump = Pump(self.engine, self.clock, self.carry_out, self.gathered, lambda: self.log.append("commit"))
+        self.gathering: list[Event] = []
 
     def carry_out(self, effects: list[Effect]) -> None:
         self.log += [type(effect).__name__ for effect in effects]
+
+    def gathered(self) -> None:
+        while self.gathering:
+            self.log.append("gathered")
+            self.pump.post(self.gathering.pop())
 
 
 def arrival(number: int = 1) -> Arrived:
@@ -51,6 +57,15 @@ def test_a_turn_decides_what_came_begins_it_and_commits_last() -> None:
     assert loop.log == [RecordFact.__name__, ClaimMessage.__name__, "commit"]
     assert loop.pump.idle()
     assert loop.pump.turns == 1
+
+
+def test_what_was_gathered_is_done_when_no_event_is_left_and_answered_in_the_same_turn() -> None:
+    loop = Loop()
+    loop.gathering.append(arrival())
+    loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+    loop.pump.post(StopRequested())
+    loop.pump.turn()
+    assert loop.log == ["gathered", RecordFact.__name__, "commit"]
 
 
 def test_a_turn_is_bounded_so_that_a_flood_leaves_room_for_others() -> None:
@@ -86,7 +101,7 @@ async def test_it_comes_round_for_events_for_deadlines_and_when_woken() -> None:
             return super().handle(event, now)
 
     engine = Listening(EnginePolicy(), random.Random(1))
-    pump = Pump(engine, SystemClock(), lambda _: None, lambda: done.set() if len(handled) == 3 else None)
+    pump = Pump(engine, SystemClock(), lambda _: None, lambda: None, lambda: done.set() if len(handled) == 3 else None)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(pump.run)
         await anyio.lowlevel.checkpoint()

@@ -52,7 +52,7 @@ class Start:
         self.effects: list[Effect] = []
         self.facts: list[tuple[str, dict[str, object]]] = []
         self.adopted: list[tuple[str, int]] = []
-        self.pump = Pump(self.engine, self.clock, self.effects.extend, lambda: None)
+        self.pump = Pump(self.engine, self.clock, self.effects.extend, lambda: None, lambda: None)
         self.recovery: Recovery
         for name, policy in (("user", INBOX), ("leader", INBOX), ("runner", EXEC)):
             self.spool.ensure_box(name)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 #: Gone, or no longer what it was: nothing of ours is left to make durable there.
 _VANISHED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
+#: Files held open for ``flush_later``. Above that, while a disk is slow, names must do.
+_MAX_OPEN: Final = 256
 
 
 def sync_path(path: str) -> None:
@@ -43,12 +45,23 @@ def sync_path(path: str) -> None:
         os.close(fd)
 
 
+def sync_open(fd: int) -> None:
+    """What is needed to read the file again, and closes it. Its name and times are its directory's business."""
+    try:
+        if stat.S_ISREG(os.fstat(fd).st_mode):
+            os.fdatasync(fd)
+    finally:
+        os.close(fd)
+
+
 @dataclass(slots=True, eq=False)
 class _Batch:
-    """Callers that will be answered together."""
+    """Callers that will be answered together. ``opened``: files that have no caller, only someone to complain to."""
 
     paths: dict[str, None] = field(default_factory=dict)
+    opened: list[int] = field(default_factory=list)
     callers: list[asyncio.Future[None]] = field(default_factory=list)
+    complain: dict[Callable[[OSError], None], None] = field(default_factory=dict)
     timer: asyncio.TimerHandle | None = None
 
 
@@ -71,6 +84,7 @@ class GroupFlusher:
         self._sync = sync
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ackd-flush")
         self._open: _Batch | None = None
+        self._held = 0
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -85,8 +99,27 @@ class GroupFlusher:
         if not paths:
             return
         caller = asyncio.get_running_loop().create_future()
-        self._join(paths, caller)
+        batch = self._batch()
+        batch.paths.update(dict.fromkeys(paths))
+        batch.callers.append(caller)
+        self._start_if_full(batch)
         await caller
+
+    def flush_later(self, path: str, failed: Callable[[OSError], None]) -> None:
+        """The file is opened at once, so that it is flushed wherever it is moved meanwhile."""
+        batch = self._batch()
+        try:
+            if self._held < _MAX_OPEN:
+                batch.opened.append(os.open(path, _FLAGS))
+                self._held += 1
+            else:
+                batch.paths[path] = None
+        except OSError as error:
+            if error.errno not in _VANISHED:
+                failed(error)
+        batch.paths[f"{path.rpartition('/')[0]}/"] = None
+        batch.complain[failed] = None
+        self._start_if_full(batch)
 
     async def aclose(self) -> None:
         """Finish what was asked for, then end the threads."""
@@ -96,15 +129,17 @@ class GroupFlusher:
             await asyncio.wait(self._running)
         self._pool.shutdown()
 
-    def _join(self, paths: Sequence[str], caller: asyncio.Future[None]) -> None:
+    def _batch(self) -> _Batch:
+        """The one that gathers. Even with nothing running it stays open for this turn of the loop: who comes together
+        goes together."""
         if self._open is None:
             self._open = _Batch()
-            # Even with nothing running it stays open for this turn of the loop: who comes together goes together.
             wait_s = self._max_wait_s if self._running else 0
-            self._open.timer = caller.get_loop().call_later(wait_s, self._start)
-        self._open.paths.update(dict.fromkeys(paths))
-        self._open.callers.append(caller)
-        if len(self._open.paths) >= self._max_batch:
+            self._open.timer = asyncio.get_running_loop().call_later(wait_s, self._start)
+        return self._open
+
+    def _start_if_full(self, batch: _Batch) -> None:
+        if len(batch.paths) + len(batch.opened) >= self._max_batch:
             self._start()
 
     def _start(self) -> None:
@@ -125,7 +160,8 @@ class GroupFlusher:
     async def _carry_out(self, batch: _Batch) -> None:
         error: Exception | None = None
         try:
-            await self._sync_all(path for path in batch.paths if not path.endswith("/"))
+            files = [path for path in batch.paths if not path.endswith("/")]
+            await self._sync_all([*files, *batch.opened])
             await self._sync_all(_directories(batch.paths))
         except asyncio.CancelledError:  # the loop ends: nobody may wait for ever, or believe that it worked
             for caller in batch.callers:
@@ -133,10 +169,14 @@ class GroupFlusher:
             raise
         except Exception as caught:  # noqa: BLE001 - a bug too belongs to who waits: raised here, nobody would see it
             error = caught
+        self._held -= len(batch.opened)
         for caller in batch.callers:
             _answer(caller, error)
+        if isinstance(error, OSError):
+            for complain in batch.complain:
+                complain(error)
 
-    async def _sync_all(self, paths: Iterable[str]) -> None:
+    async def _sync_all(self, paths: Iterable[str | int]) -> None:
         """Side by side; every one is waited for, also when one has failed."""
         todo = list(paths)
         shares = [todo[start :: self._threads] for start in range(min(self._threads, len(todo)))]
@@ -148,15 +188,25 @@ class GroupFlusher:
             if isinstance(result, BaseException):
                 raise result
 
-    def _sync_each(self, paths: list[str]) -> None:
-        for path in paths:
-            self._sync(path)
+    def _sync_each(self, share: list[str | int]) -> None:
+        """All of it, also when one has failed: an open file must be closed."""
+        error: OSError | None = None
+        for one in share:
+            try:
+                sync_open(one) if isinstance(one, int) else self._sync(one)
+            except OSError as caught:
+                error = error or caught
+        if error is not None:
+            raise error
 
 
 class NoFlusher:
     """For ``durability = "process"``: the page cache survives us, and a power cut is accepted."""
 
     async def flush(self, paths: Sequence[str]) -> None:
+        pass
+
+    def flush_later(self, path: str, failed: Callable[[OSError], None]) -> None:
         pass
 
     async def aclose(self) -> None:

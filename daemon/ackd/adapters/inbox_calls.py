@@ -17,7 +17,7 @@ PLACED = "placed in the inbox; nobody has read it yet"
 
 
 class InboxEndpoint:
-    async def tell(self, order: TellAgent) -> Told:
+    def tell(self, order: TellAgent) -> Told:
         return Told(order.key, PLACED)
 
     async def nudge(self, order: NudgeAgent) -> NotTold:

@@ -106,7 +106,7 @@ class Daemon:
         )
         self._spool.ensure_layout()
         self._engine = Engine(config.engine_policy(), random.Random())  # noqa: S311 - jitter, not a secret
-        self._pump = Pump(self._engine, self.clock, self._carry_out, self._commit)
+        self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
         journal = Journal.open(site.state / "journal.ndjson")
         self._chronicle = Chronicle(journal, self.clock, self.view, self._pump.wake)
         self._flusher: GroupFlusher | NoFlusher = GroupFlusher() if durable else NoFlusher()
@@ -128,6 +128,7 @@ class Daemon:
             journal=self._chronicle.journal,
             clock=self.clock,
             post=post,
+            wake=self._pump.wake,
             tasks=tasks,
             team=self._team,
             ring=self._notifier.ring,
@@ -245,6 +246,9 @@ class Daemon:
     # --- what the parts call ------------------------------------------------------------------------------------------
     def _carry_out(self, effects: list[Effect]) -> None:
         self._runner.carry_out(effects)
+
+    def _claim(self) -> None:
+        self._runner.claim_gathered()
 
     def _commit(self) -> None:
         """The end of a turn."""

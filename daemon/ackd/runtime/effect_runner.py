@@ -1,13 +1,15 @@
 """Carries out what the engine asks for, and answers with what happened.
 
-Owns what each effect does: quick ones (a rename, a log line) at once on the loop, slow ones (telling, anything that
-flushes) as coroutines that their lane waits for. Refuses to know their order (lanes) and to decide anything: a disk
-that says no becomes ``SpoolFailed``.
+Owns what each effect does: quick ones (a rename, a log line) at once on the loop, slow ones (telling a program, what is
+flushed) as coroutines that their lane waits for. Claims are gathered until the pump has nothing else to do: one write
+of the journal stands for all of them. Refuses to know the order of effects (lanes) and to decide anything: a disk that
+says no becomes ``SpoolFailed``.
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from ackd.adapters.journal import Journal
     from ackd.adapters.spool import Spool
     from ackd.core.effects import Effect
+    from ackd.core.events import Event
     from ackd.core.message import Draft, Message, Place
     from ackd.ports import Clock, Endpoint, Flusher, Post
 
@@ -62,9 +65,11 @@ class EffectRunner:
     journal: Journal
     clock: Clock
     post: Post
+    wake: Callable[[], None]
     tasks: TaskGroup
     team: Roster
     ring: Callable[[str, bytes], None]
+    _claims: list[effects.ClaimMessage] = field(default_factory=list, init=False)
     _in_journal: set[int] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -76,7 +81,7 @@ class EffectRunner:
 
     async def settled(self, nothing_new: Callable[[], bool]) -> None:
         """Returns when no lane has anything left to do and no answer waits to be heard."""
-        while self._lanes.busy or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
+        while self._lanes.busy or self._claims or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
             await anyio.sleep(0.01)
 
     def _do(self, effect: Effect) -> Coroutine[None, None, None] | None:
@@ -84,7 +89,8 @@ class EffectRunner:
             case effects.RecordFact(type_, data):
                 self.record(type_, data)
             case effects.ClaimMessage():
-                self._claim(effect)
+                self._claims.append(effect)
+                self.wake()
             case effects.ArchiveMessage():
                 self._archive(effect)
             case effects.QuarantineFile():
@@ -112,16 +118,29 @@ class EffectRunner:
         return None
 
     # --- quick ------------------------------------------------------------------------------------------------------
+    def claim_gathered(self) -> None:
+        """The journal knows of them first: what its agent deletes while we are dead is then missed, not forgotten."""
+        claims, self._claims = self._claims, []
+        try:
+            for effect in claims:
+                self.take_in(effect.key, effect.message, effect.place)
+            self.journal.flush()
+        except OSError as error:
+            for effect in claims:
+                self.post(events.SpoolFailed(effect.key, _words(error)))
+            return
+        for effect in claims:
+            self._claim(effect)
+
     def _claim(self, effect: effects.ClaimMessage) -> None:
-        """The journal knows of it first: what its agent deletes while we are dead is then missed, not forgotten."""
+        """A foreign writer did not flush; we do, once, in the background."""
         with self._answering(effect):
-            self.take_in(effect.key, effect.message, effect.place)
             moved = self.spool.move(effect.place, Folder.PROCESSED)
             self.post(events.Claimed(effect.key, moved))
-            self.tasks.start_soon(self._flush_once, moved, name=f"flush {moved}")
+            self.flusher.flush_later(self.spool.located(moved), self._flush_failed)
 
     def take_in(self, key: int, message: Message, place: Place, crashes: int = 0) -> None:
-        """Handed to the kernel at once: it must be there before the move that it explains."""
+        """The journal is flushed before anything moves that it explains."""
         now = self.clock.now().wall
         entry = TakenIn(
             message.recipient,
@@ -136,14 +155,9 @@ class EffectRunner:
         )
         self._in_journal.add(key)
         self.journal.take_in(entry)
-        self.journal.flush()
 
-    async def _flush_once(self, place: Place) -> None:
-        """A foreign writer did not flush; we do, once, in the background. Gone already: somebody was quicker."""
-        try:
-            await self.flusher.flush([str(self.spool.path(place))])
-        except OSError as error:
-            self._report("flush", error)
+    def _flush_failed(self, error: OSError) -> None:
+        self._report("flush", error)
 
     def _archive(self, effect: effects.ArchiveMessage) -> None:
         day = datetime.fromtimestamp(self.clock.now().wall, UTC).strftime("%Y%m%d")
@@ -181,18 +195,27 @@ class EffectRunner:
             self.ring(message_id, data)
 
     # --- slow -------------------------------------------------------------------------------------------------------
-    async def _tell(self, effect: effects.TellAgent) -> None:
+    def _tell(self, effect: effects.TellAgent) -> Coroutine[None, None, None] | None:
         if effect.key not in self._in_journal:  # it came straight into processed/, or from before a restart
             try:
                 self.take_in(effect.key, effect.message, effect.place, effect.crashes)
+                self.journal.flush()
             except OSError as error:
                 self._report("journal", error)
-        self.post(await self.team.endpoint(effect.lane).tell(effect))
+        answer = self.team.endpoint(effect.lane).tell(effect)
+        if isinstance(answer, Awaitable):
+            return self._post_answer(answer)
+        self.post(answer)
+        return None
+
+    async def _post_answer(self, answer: Awaitable[Event]) -> None:
+        self.post(await answer)
 
     async def _nudge(self, effect: effects.NudgeAgent) -> None:
         self.post(await self.team.endpoint(effect.lane).nudge(effect))
 
     async def _write_statuses(self, row: list[effects.WriteStatus]) -> None:
+        row = [effect for effect in row if not self._lanes.archives_soon(effect.key)]
         async with anyio.create_task_group() as group:
             for effect in row:
                 group.start_soon(self._write_status, effect, name=f"status of {effect.place}")

@@ -1,7 +1,8 @@
 """The one loop: events in, decisions out, lines to the kernel.
 
-Owns the order of things: an event is decided, its effects are begun, and what was recorded reaches the kernel before
-anything slow starts, because a slow effect is a task and tasks run only after the turn. Refuses to know what the events
+Owns the order of things: an event is decided, its effects are begun, what they gathered is done together when no event
+is left (``gathered``), and what was recorded reaches the kernel before anything slow starts, because a slow effect is a
+task and tasks run only after the turn. Refuses to know what the events
 are about. A turn is bounded, so that a flood does not keep the watcher and the timers waiting.
 """
 
@@ -29,11 +30,17 @@ EVENTS_A_TURN: Final = 256
 
 class Pump:
     def __init__(
-        self, engine: Engine, clock: Clock, carry_out: Callable[[list[Effect]], None], commit: Callable[[], None]
+        self,
+        engine: Engine,
+        clock: Clock,
+        carry_out: Callable[[list[Effect]], None],
+        gathered: Callable[[], None],
+        commit: Callable[[], None],
     ) -> None:
         self._engine = engine
         self._clock = clock
         self._carry_out = carry_out
+        self._gathered = gathered
         self._commit = commit
         self._inbox: deque[Event] = deque()
         self._wake = asyncio.Event()
@@ -59,11 +66,14 @@ class Pump:
     def turn(self) -> None:
         for _ in range(EVENTS_A_TURN):
             if not self._inbox:
+                self._gathered()
+            if not self._inbox:
                 break
             self._handle(self._inbox.popleft())
         deadline = self._engine.next_deadline()
         if deadline is not None and deadline <= self._clock.now().mono:
             self._handle(Ticked())
+        self._gathered()
         self._commit()
         self._wake.clear()  # whatever was said up to here is the kernel's; events that are left are looked at first
         self.turns += 1

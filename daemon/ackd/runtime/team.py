@@ -14,9 +14,9 @@ from ackd.adapters.exec_runs import ExecEndpoint
 from ackd.adapters.handler_calls import HandlerEndpoint
 from ackd.adapters.inbox_calls import InboxEndpoint
 from ackd.config import EndpointKind
-from ackd.core.errors import BadConfig, TheirFault
+from ackd.core.errors import BadConfig, BadMessage, TheirFault
 from ackd.core.events import AgentJoined
-from ackd.core.message import MONITOR, identity
+from ackd.core.message import MONITOR, Rejection, identity
 from ackd.dialects import ignite
 from ackd.handlers import Mail, load_handler
 from ackd.runtime.house import SystemHandler, queue_monitor
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ackd.adapters.exec_runs import FoundRun
     from ackd.adapters.spool import Spool
     from ackd.config import Agent, Config
-    from ackd.core.message import Draft, Place
+    from ackd.core.message import Draft, Message, Place
     from ackd.handlers import Handler
     from ackd.ports import Endpoint, Post
     from ackd.site import Site
@@ -117,16 +117,18 @@ class Team:
             stop_timeout_s=self.config.daemon.stop_timeout_s,
         )
 
-    def _read(self, place: Place) -> Mail:
-        data = self.spool.read(place).data
-        message = ignite.decode(data, self.join(place.box), extra_types=frozenset(self.config.extra_types))
+    def _read(self, message: Message, place: Place) -> Mail:
+        """The headers were judged when the message came; the body is as it lies there now."""
+        raw = ignite.split(self.spool.read(place).data)
+        if ignite.bare_id(raw.fields.get("message-id", "")) != message.message_id:
+            raise BadMessage(Rejection.BAD_ID.value, f"another message lies there now, not {message.message_id}")
         return Mail(
             message_id=message.message_id,
             sender=message.sender,
             recipient=message.recipient,
             type=message.type,
             priority=message.priority,
-            body_text=ignite.split(data).body.decode(),
+            body_text=raw.body.decode(),
             thread_id=message.thread_id,
             in_reply_to=message.in_reply_to,
         )

@@ -95,6 +95,10 @@ class Spool:
     def path(self, place: Place) -> Path:
         return Path(self._path(place))
 
+    def located(self, place: Place) -> str:
+        """``path`` as a text, which costs a tenth of it."""
+        return self._path(place)
+
     def exists(self, place: Place) -> bool:
         return os.path.lexists(self._path(place))
 
