@@ -68,6 +68,16 @@ def test_what_was_gathered_is_done_when_no_event_is_left_and_answered_in_the_sam
     assert loop.log == ["gathered", RecordFact.__name__, "commit"]
 
 
+def test_a_flood_of_arrivals_holds_up_no_answer() -> None:
+    loop = Loop()
+    loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+    for number in range(3):
+        loop.pump.post(arrival(number))
+    loop.pump.post(StopRequested())  # heard first: nothing is offered
+    loop.pump.turn()
+    assert loop.log == [RecordFact.__name__] * 3 + ["commit"]
+
+
 def test_a_turn_is_bounded_so_that_a_flood_leaves_room_for_others() -> None:
     loop = Loop()
     for _ in range(EVENTS_A_TURN + 1):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.lowlevel
 
-from ackd.core.events import Ticked
+from ackd.core.events import Arrived, Ticked
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,11 +43,16 @@ class Pump:
         self._gathered = gathered
         self._commit = commit
         self._inbox: deque[Event] = deque()
+        #: New messages come after everything that is said of those in hand: a flood of them holds up no answer.
+        self._arrivals: deque[Arrived] = deque()
         self._wake = asyncio.Event()
         self.turns = 0  # the watchdog looks whether it grows
 
     def post(self, event: Event) -> None:
-        self._inbox.append(event)
+        if isinstance(event, Arrived):
+            self._arrivals.append(event)
+        else:
+            self._inbox.append(event)
         self._wake.set()
 
     def wake(self) -> None:
@@ -55,7 +60,7 @@ class Pump:
         self._wake.set()
 
     def idle(self) -> bool:
-        return not self._inbox
+        return not self._inbox and not self._arrivals
 
     async def run(self) -> None:
         while True:
@@ -65,11 +70,10 @@ class Pump:
 
     def turn(self) -> None:
         for _ in range(EVENTS_A_TURN):
-            if not self._inbox:
-                self._gathered()
-            if not self._inbox:
+            event = self._next()
+            if event is None:
                 break
-            self._handle(self._inbox.popleft())
+            self._handle(event)
         deadline = self._engine.next_deadline()
         if deadline is not None and deadline <= self._clock.now().mono:
             self._handle(Ticked())
@@ -78,11 +82,18 @@ class Pump:
         self._wake.clear()  # whatever was said up to here is the kernel's; events that are left are looked at first
         self.turns += 1
 
+    def _next(self) -> Event | None:
+        if self.idle():
+            self._gathered()
+        if self._inbox:
+            return self._inbox.popleft()
+        return self._arrivals.popleft() if self._arrivals else None
+
     def _handle(self, event: Event) -> None:
         self._carry_out(self._engine.handle(event, self._clock.now()))
 
     async def _something(self) -> None:
-        if self._inbox:
+        if not self.idle():
             return
         deadline = self._engine.next_deadline()
         wait_s = None if deadline is None else max(0.0, deadline - self._clock.now().mono)
