@@ -29,9 +29,13 @@ class Desk:
         self.logs = place / "logs"
         self.journal_path = place / "journal.ndjson"
         self.onlooker = Onlooker()
-        self.shown = self.onlooker.shown
         self.woken = 0
         self.chronicle = Chronicle(Journal.open(self.journal_path), SystemClock(), self.onlooker, self.wake)
+
+    @property
+    def shown(self) -> list[tuple[str, dict[str, object]]]:
+        self.chronicle.show()
+        return self.onlooker.shown
 
     def wake(self) -> None:
         self.woken += 1
@@ -72,13 +76,16 @@ def test_no_log_is_begun_before_it_is_opened(tmp_path: Path) -> None:
     desk.chronicle.journal.close()
 
 
-def test_a_fact_is_shown_at_once_and_in_the_log_by_the_end_of_the_turn(desk: Desk) -> None:
+def test_a_fact_is_in_the_log_by_the_end_of_the_turn_and_shown_after_it(desk: Desk) -> None:
     desk.chronicle.record("stray_file", {"agent": "x"})
-    assert desk.shown == [("stray_file", {"agent": "x"})]
     assert desk.woken == 1, "outside a turn there would be no end of one"
     assert desk.logged() == []
     desk.chronicle.commit()
     assert desk.logged() == ["stray_file"]
+    assert desk.onlooker.shown == []
+    desk.chronicle.show()
+    desk.chronicle.show()
+    assert desk.onlooker.shown == [("stray_file", {"agent": "x"})]
 
 
 def test_the_line_is_there_before_the_journal_lets_go(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -73,6 +73,7 @@ class Care:
         return hours.slept
 
     def troubles(self) -> list[object]:
+        self.chronicle.show()
         return [data["what"] for type_, data in self.shown if type_ == "io_error"]
 
 

@@ -28,6 +28,7 @@ class Chronicle:
     wake: Callable[[], None]
     log: SessionLog = field(init=False)
     _trouble: dict[str, str] = field(default_factory=dict, init=False)
+    _unseen: list[tuple[str, dict[str, object], float]] = field(default_factory=list, init=False)
 
     def open(self, logs_dir: Path) -> None:
         """Not before it is clear that we can serve: an attempt that fails leaves no empty log behind."""
@@ -38,7 +39,7 @@ class Chronicle:
         """One fact. What is recorded outside a turn, the next one flushes."""
         wall = self.clock.now().wall
         self.log.record(type_, data, wall)
-        self.view.show(type_, data, wall)
+        self._unseen.append((type_, data, wall))
         self.wake()
 
     def commit(self) -> None:
@@ -49,7 +50,14 @@ class Chronicle:
         if self.log.failing is None:
             self._trouble.pop("session log", None)
         elif self._is_news("session log", self.log.failing):  # what the log itself cannot tell
-            self.view.show("io_error", {"what": "session log", "error": str(self.log.failing)}, self.clock.now().wall)
+            trouble: dict[str, object] = {"what": "session log", "error": str(self.log.failing)}
+            self._unseen.append(("io_error", trouble, self.clock.now().wall))
+
+    def show(self) -> None:
+        """Whoever looks on sees it after it was done: nobody waits for that."""
+        unseen, self._unseen = self._unseen, []
+        for type_, data, wall in unseen:
+            self.view.show(type_, data, wall)
         self.view.flush()
 
     @contextlib.contextmanager
@@ -73,3 +81,4 @@ class Chronicle:
             self.journal.stop()
             self.journal.close()
         self.log.close()
+        self.show()

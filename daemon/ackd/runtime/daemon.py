@@ -10,7 +10,9 @@ own; a bug ends it at once, with its own exception.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import gc
 import os
 import random
 import signal
@@ -158,6 +160,7 @@ class Daemon:
         self._pump.turn()
         self._memory.load()
         await self._recover(lost)
+        gc.freeze()  # what was made so far stays: the collector need not look at it again and again
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.reconcile, name="reconcile")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
@@ -217,6 +220,7 @@ class Daemon:
         with contextlib.suppress(Exception):
             self._team.abandon()
             self._commit()
+            self._chronicle.show()
         os._exit(128 + number)
 
     def _fail(self, why: str) -> None:
@@ -253,6 +257,7 @@ class Daemon:
     def _commit(self) -> None:
         """The end of a turn."""
         self._chronicle.commit()
+        asyncio.get_running_loop().call_soon(self._chronicle.show)
         self._memory.note_changes()
         self._memory.note_boxes(self._intake.boxes)
 

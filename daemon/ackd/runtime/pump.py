@@ -2,8 +2,11 @@
 
 Owns the order of things: an event is decided, its effects are begun, what they gathered is done together when no event
 is left (``gathered``), and what was recorded reaches the kernel before anything slow starts, because a slow effect is a
-task and tasks run only after the turn. Refuses to know what the events
-are about. A turn is bounded, so that a flood does not keep the watcher and the timers waiting.
+task and tasks run only after the turn. Refuses to know what the events are about. A turn is bounded, so that a flood
+does not keep the watcher and the timers waiting.
+
+Turns are callbacks of the event loop, not a task that waits for them: waking a task and timing its wait cost more than
+deciding a message. A bug in a turn ends ``run``.
 """
 
 from __future__ import annotations
@@ -11,9 +14,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
-
-import anyio
-import anyio.lowlevel
 
 from ackd.core.events import Arrived, Ticked
 
@@ -45,7 +45,9 @@ class Pump:
         self._inbox: deque[Event] = deque()
         #: New messages come after everything that is said of those in hand: a flood of them holds up no answer.
         self._arrivals: deque[Arrived] = deque()
-        self._wake = asyncio.Event()
+        self._bug: asyncio.Future[None] | None = None  # while it runs
+        self._soon: asyncio.Handle | None = None
+        self._timer: asyncio.TimerHandle | None = None
         self.turns = 0  # the watchdog looks whether it grows
 
     def post(self, event: Event) -> None:
@@ -53,20 +55,27 @@ class Pump:
             self._arrivals.append(event)
         else:
             self._inbox.append(event)
-        self._wake.set()
+        self.wake()
 
     def wake(self) -> None:
         """Come round once, though no event came: a fact was recorded, or the watchdog asks whether we can."""
-        self._wake.set()
+        if self._soon is None and self._bug is not None:
+            self._soon = self._bug.get_loop().call_soon(self._come_round)
 
     def idle(self) -> bool:
         return not self._inbox and not self._arrivals
 
     async def run(self) -> None:
-        while True:
-            await self._something()
-            self.turn()
-            await anyio.lowlevel.checkpoint()
+        self._bug = asyncio.get_running_loop().create_future()
+        self.wake()
+        try:
+            await self._bug
+        finally:
+            self._bug = None
+            for pending in (self._soon, self._timer):
+                if pending is not None:
+                    pending.cancel()
+            self._soon = self._timer = None
 
     def turn(self) -> None:
         for _ in range(EVENTS_A_TURN):
@@ -79,7 +88,6 @@ class Pump:
             self._handle(Ticked())
         self._gathered()
         self._commit()
-        self._wake.clear()  # whatever was said up to here is the kernel's; events that are left are looked at first
         self.turns += 1
 
     def _next(self) -> Event | None:
@@ -92,10 +100,33 @@ class Pump:
     def _handle(self, event: Event) -> None:
         self._carry_out(self._engine.handle(event, self._clock.now()))
 
-    async def _something(self) -> None:
-        if not self.idle():
+    def _come_round(self) -> None:
+        assert self._bug is not None
+        try:
+            self.turn()
+        except Exception as bug:  # noqa: BLE001 - raised where somebody waits for it
+            if not self._bug.done():
+                self._bug.set_exception(bug)
             return
+        self._soon = None  # whatever was said up to here is the kernel's
+        if self.idle():
+            self._set_timer()
+        else:
+            self.wake()
+
+    def _set_timer(self) -> None:
+        """A timer that comes too early costs an empty turn, which sets the next: so it is left alone if it does."""
         deadline = self._engine.next_deadline()
-        wait_s = None if deadline is None else max(0.0, deadline - self._clock.now().mono)
-        with anyio.move_on_after(wait_s):
-            await self._wake.wait()
+        if deadline is None or self._bug is None:
+            return
+        loop = self._bug.get_loop()
+        due = loop.time() + max(0.0, deadline - self._clock.now().mono)
+        if self._timer is not None and self._timer.when() <= due and not self._timer.cancelled():
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = loop.call_at(due, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        self._timer = None
+        self.wake()

@@ -10,9 +10,6 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
-import anyio
-import anyio.lowlevel
-
 from ackd.adapters.inotify_watch.limits import CannotWatch, new_instance
 from ackd.adapters.inotify_watch.tree import Tree
 from ackd.ports import Hint, WatchFailed
@@ -41,18 +38,31 @@ class InotifyWatcher:
             post(WatchFailed(failure.reason))
 
     async def _follow(self, tree: Tree, fd: int, ready: Callable[[], None]) -> None:
-        woken = asyncio.Event()
+        """Turns are callbacks: to wake a task for every event would take longer than the event."""
         loop = asyncio.get_running_loop()
-        loop.add_reader(fd, woken.set)
+        failed: asyncio.Future[None] = loop.create_future()
+        next_turn: asyncio.Handle | None = None
+
+        def turn() -> None:
+            nonlocal next_turn
+            if next_turn is not None:
+                next_turn.cancel()
+            self.beats += 1
+            try:
+                busy = tree.turn()
+            except Exception as error:  # noqa: BLE001 - raised where somebody waits for it
+                loop.remove_reader(fd)
+                if not failed.done():
+                    failed.set_exception(error)
+                return
+            next_turn = loop.call_soon(turn) if busy else loop.call_later(tree.patience_s(), turn)
+
+        loop.add_reader(fd, turn)
         try:
             ready()
-            while True:
-                woken.clear()
-                self.beats += 1
-                if tree.turn():
-                    await anyio.lowlevel.checkpoint()
-                else:
-                    with anyio.move_on_after(tree.patience_s()):
-                        await woken.wait()
+            turn()
+            await failed
         finally:
             loop.remove_reader(fd)
+            if next_turn is not None:
+                next_turn.cancel()
