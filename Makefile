@@ -3,7 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := $(VENV)/.bench
 WORKERS ?= 4
+BENCH_ARGS ?= --save
 
 .PHONY: help demo test check faults bench diagrams picture clean
 .DEFAULT_GOAL := help
@@ -13,7 +15,8 @@ help:
 	@echo "make test   check and all tests"
 	@echo "make check  ruff, mypy, the layers"
 	@echo "make faults every crash and fault, in full: takes hours, as root mounts file systems of its own"
-	@echo "make bench  speed, as ratios to the limits measured beside it"
+	@echo "make bench  speed, beside limits and other queues: prints a table, and keeps it with its plot in README.md;"
+	@echo "            10 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick is a rough minute and keeps nothing"
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ackd needs Python 3.11 or newer")'
@@ -36,8 +39,12 @@ check: $(READY)
 faults: $(READY)
 	ACKD_FAULTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 0 tests/faults $(PYTEST_ARGS)
 
-bench: $(READY)
-	$(BIN)/python -m tests.bench
+$(PEERS): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	touch $(PEERS)
+
+bench: $(PEERS)
+	$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
 diagrams: $(READY)
 	$(BIN)/python tests/redraw_diagrams.py

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from tests.bench import backlog, idle, latency, starting, throughput
 from tests.bench.figures import Figure, Peer, Results
 from tests.bench.ground import ground, machine
+from tests.bench.publishing import publish
 from tests.bench.scale import FULL, QUICK, Scale
 from tests.bench.table import markdown
 
@@ -40,10 +41,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", metavar="NAME", help="which benches (default: all)")
     parser.add_argument("--list", action="store_true", help="name the benches, and measure nothing")
     parser.add_argument("--quick", action="store_true", help="less of everything: under two minutes, rougher")
+    parser.add_argument(
+        "--save", action="store_true", help="keep the results: results.json, the README's table and plot"
+    )
     parser.add_argument("--strict", action="store_true", help="exit 1 if a target is missed")
     given = parser.parse_args()
     if unknown := set(given.names) - BENCHES.keys():
         parser.error(f"no such bench: {', '.join(sorted(unknown))}; there are {', '.join(BENCHES)}")
+    if given.save and (given.names or given.quick):
+        parser.error("--save keeps whole runs only: no names, no --quick")
     return given
 
 
@@ -81,9 +87,12 @@ def main() -> int:
         print("\n".join(BENCHES))
         return 0
     results = measured(given.names or list(BENCHES), QUICK if given.quick else FULL)
-    print(markdown(results))
+    print(f"\n{markdown(results)}")
+    if given.save:
+        publish(results)
     missed = [figure for figure in results.figures if figure.met is False]
     return 1 if missed and given.strict else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

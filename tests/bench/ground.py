@@ -38,8 +38,8 @@ class Ground:
 
 @contextlib.contextmanager
 def ground() -> Iterator[Ground]:
-    """A directory to measure in. TERM and HUP end it as Ctrl-C does."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    """A directory to measure in. TERM and HUP end it as Ctrl-C does, also where a shell has made us deaf to that."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     top = Path(tempfile.mkdtemp(prefix="ackd-bench-"))
     try:

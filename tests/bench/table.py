@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tests.bench.figures import Figure, Peer, Results
 
+_HEAD = "| what | ackd | measured beside it | ratio | target | met |\n|---|---|---|---|---|---|"
+_PEER_HEAD = "| other queues | setting | sent → handled, p50 | throughput |\n|---|---|---|---|"
+
 
 def markdown(results: Results) -> str:
-    lines = [f"{results.machine}, {results.file_system}, {results.date}.", ""]
-    lines += [f"Note: {warning}.\n" for warning in results.warnings]
-    lines += ["| what | ackd | measured beside it | ratio | target | met |", "|---|---|---|---|---|---|"]
-    lines += [_row(figure) for figure in results.figures]
+    parts = [f"Measured on {results.machine}; {results.file_system}; {results.date}."]
+    parts += [f"Note: {warning}." for warning in results.warnings]
+    parts.append("\n".join([_HEAD, *(_row(figure) for figure in results.figures)]))
     if results.peers:
-        lines += ["", "| beside it | setting | measured |", "|---|---|---|"]
-        lines += [_peer_row(peer) for peer in results.peers]
-    return "\n".join(lines) + "\n"
+        parts.append("\n".join([_PEER_HEAD, *_peer_rows(results.peers)]))
+    return "\n\n".join(parts)
 
 
 def _row(figure: Figure) -> str:
     beside = "" if figure.limit_value is None else f"{amount(figure.limit_value, figure.unit)} {figure.limit_name}"
-    ratio = "" if figure.ratio is None else f"{figure.ratio:.2f}"
+    ratio = "" if figure.ratio is None else amount(figure.ratio, "")
     met = {True: "yes", False: "**no**", None: ""}[figure.met]
-    cells = (figure.what, amount(figure.value, figure.unit), beside, ratio, target(figure), met)
-    return f"| {' | '.join(cells)} |"
+    return _line(figure.what, amount(figure.value, figure.unit), beside, ratio, target(figure), met)
 
 
 def target(figure: Figure) -> str:
@@ -35,13 +35,25 @@ def target(figure: Figure) -> str:
     return f"{sign} {figure.target.bound:g} {unit}"
 
 
-def _peer_row(peer: Peer) -> str:
-    value = f"not measured: {peer.why_not}" if peer.value is None else amount(peer.value, peer.unit)
-    return f"| {peer.name} | {peer.setting} | {value} |"
+def _peer_rows(peers: tuple[Peer, ...]) -> list[str]:
+    """One line for a queue in a setting, with what was measured of it."""
+    kinds = dict.fromkeys((peer.name, peer.setting) for peer in peers)
+    return [_line(*kind, _measured(peers, kind, "ms"), _measured(peers, kind, "/s")) for kind in kinds]
+
+
+def _measured(peers: tuple[Peer, ...], kind: tuple[str, str], unit: str) -> str:
+    for peer in peers:
+        if (peer.name, peer.setting) == kind and peer.unit == unit:
+            return f"not measured: {peer.why_not}" if peer.value is None else amount(peer.value, unit)
+    return ""
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def amount(value: float, unit: str) -> str:
     """Three digits are enough to read, and more than a noisy machine can hold."""
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
     number = f"{value:,.{digits}f}"
-    return f"{number}{unit}" if unit.startswith("/") else f"{number} {unit}"
+    return f"{number}{unit}" if unit in {"", "/s"} else f"{number} {unit}"

@@ -1,0 +1,128 @@
+"""The pure parts of the bench, and that the README shows the results that are on record."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from tests.bench import ground, letters, pace, publishing
+from tests.bench.figures import Figure, Peer, Results, at_least, at_most, percentile
+from tests.bench.picture import drawn
+from tests.bench.table import amount, markdown
+
+LATENCY = Figure("latency", "sent and flushed → handler called", "ms", (3.0, 1.0, 2.0))
+DURABLE = Figure("throughput", "durable, 5 messages of 1 KB", "/s", (900, 1100, 1000), "bare", (2500,), at_least(0.5))
+PEERS = (
+    Peer("latency", "Slow", "fsync", "ms", (4.0,)),
+    Peer("throughput", "Slow", "fsync", "/s", (500.0,)),
+    Peer("throughput", "Careless", "no flushes", "/s", (1500.0,)),
+    Peer("throughput", "Absent", "any", "/s", (), "the package absent is not installed"),
+)
+RESULTS = Results("a machine", "ext4", "2026-11-16", (LATENCY, DURABLE), PEERS)
+
+
+def test_the_readme_shows_the_results_on_record() -> None:
+    readme = publishing.README.read_text(encoding="utf-8")
+    assert publishing.with_table(readme, publishing.published()) == readme, "write it anew with `make bench`"
+
+
+def test_the_plot_is_that_of_the_results_on_record() -> None:
+    assert publishing.PICTURE.read_text(encoding="utf-8") == drawn(publishing.published())
+
+
+def test_results_come_back_from_json_as_they_were() -> None:
+    assert Results.from_json(json.loads(json.dumps(RESULTS.as_json()))) == RESULTS
+
+
+def test_a_figure_is_the_median_and_its_ratio_that_of_the_medians() -> None:
+    assert LATENCY.value == 2.0
+    assert (DURABLE.value, DURABLE.limit_value, DURABLE.ratio) == (1000, 2500, 0.4)
+
+
+@pytest.mark.parametrize(
+    ("target", "ours", "limit", "met"),
+    [
+        (at_most(2.5), 2.5, 1.0, True),
+        (at_most(2.5), 2.6, 1.0, False),
+        (at_least(0.5), 0.5, 1.0, True),
+        (at_least(0.5), 0.4, 1.0, False),
+        (None, 1.0, 1.0, None),
+    ],
+)
+def test_a_target_is_about_the_ratio(target: object, ours: float, limit: float, met: bool | None) -> None:
+    assert Figure("b", "w", "ms", (ours,), "limit", (limit,), target).met is met  # type: ignore[arg-type]
+
+
+def test_a_target_without_a_limit_is_about_the_figure() -> None:
+    assert Figure("idle", "memory", "MB", (61.0,), target=at_most(60)).met is False
+    assert Figure("idle", "memory", "MB", (60.0,), target=at_most(60)).met is True
+
+
+def test_a_percentile_is_a_value_that_happened() -> None:
+    values = [float(number) for number in range(1, 101)]
+    assert [percentile(values, percent) for percent in (50, 99, 100)] == [50.0, 99.0, 100.0]
+    assert percentile([7.0], 99) == 7.0
+    assert percentile([3.0, 1.0, 2.0], 50) == 2.0
+
+
+def test_the_table_says_what_was_missed_and_what_was_not_measured() -> None:
+    table = markdown(RESULTS)
+    assert (
+        "| durable, 5 messages of 1 KB | 1,000/s | 2,500/s bare | 0.40 | ≥ 0.5 \N{MULTIPLICATION SIGN} | **no** |"
+        in table
+    )
+    assert "| Slow | fsync | 4.00 ms | 500/s |" in table
+    assert "| Absent | any |  | not measured: the package absent is not installed |" in table
+
+
+def test_amounts_have_three_digits() -> None:
+    assert [amount(value, "ms") for value in (0.123, 12.34, 1234.5)] == ["0.12 ms", "12.3 ms", "1,234 ms"]
+    assert amount(1234.5, "/s") == "1,234/s"
+
+
+def test_the_table_goes_between_its_markers_and_nothing_else_changes() -> None:
+    readme = "before\n<!-- bench -->\nold\n<!-- end -->\nafter <!-- end -->\n"
+    assert publishing.with_table(readme, RESULTS) == readme.replace("old", markdown(RESULTS))
+    with pytest.raises(ValueError, match="bench"):
+        publishing.with_table("no markers", RESULTS)
+
+
+def test_bars_are_as_long_as_their_values() -> None:
+    root = ET.fromstring(drawn(RESULTS))
+    space = "{http://www.w3.org/2000/svg}"
+    widths = [float(bar.get("width", "")) for bar in root.findall(f"{space}rect")][1:]
+    assert widths[1] == pytest.approx(2 * widths[0], abs=0.2), "latency: 2 and 4 ms"
+    ours, bare, slow, careless = widths[2:]
+    assert [bare / ours, ours / slow, careless / slow] == pytest.approx([2.5, 2.0, 3.0], rel=0.01)
+    words = [text.text for text in root.findall(f"{space}text")]
+    assert "Careless *" in words
+    assert "Absent" not in words
+
+
+def test_a_wait_is_from_the_sending_to_the_call_without_the_warm_up(tmp_path: Path) -> None:
+    notes = tmp_path / "sent"
+    pace.paced(notes, 2, lambda: lambda number: pace.note(tmp_path / "called", number), lambda: None)
+    sent, called = pace.read(notes), pace.read(tmp_path / "called")
+    assert list(sent) == list(called) == [str(number) for number in range(pace.WARM_UP + 2)]
+    assert len(pace.waits_ms(sent, called)) == 2
+    assert pace.waits_ms({"20": 1_000_000}, {"20": 3_500_000}) == [2.5]
+    with pytest.raises(KeyError):
+        pace.waits_ms({"20": 1}, {})
+
+
+def test_letters_are_known_by_their_numbers() -> None:
+    assert letters.number_in(letters.name(7)) == letters.number_in(letters.message_id(7)) == "7"
+    head, _, body = letters.letter(7).partition(b"\n\n")
+    assert len(body) == letters.BODY_BYTES
+    assert letters.message_id(7).encode() in head
+
+
+def test_the_machine_is_described(tmp_path: Path) -> None:
+    assert re.fullmatch(r".+, \d+ cores?, Linux \S+, Python 3\S+", ground.machine())
+    assert ground.file_system_of(tmp_path) != "unknown"
+    assert ground.file_system_of(Path("/proc/self")) == "proc"
+    assert not ground.has_journal(Path("/proc"))
