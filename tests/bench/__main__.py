@@ -17,6 +17,7 @@ from tests.bench import backlog, idle, latency, starting, throughput
 from tests.bench.figures import Figure, Peer, Results
 from tests.bench.ground import ground, machine
 from tests.bench.publishing import publish
+from tests.bench.race import BenchFailed
 from tests.bench.scale import FULL, QUICK, Scale
 from tests.bench.table import markdown
 
@@ -34,6 +35,8 @@ BENCHES: dict[str, Bench] = {
     "backlog": backlog.measure,
     "idle": idle.measure,
 }
+#: In a warning: there are no figures of that bench, and nothing is kept of such a run.
+FAILED = "was not measured"
 
 
 def arguments() -> argparse.Namespace:
@@ -54,13 +57,18 @@ def arguments() -> argparse.Namespace:
 
 
 def measured(names: Sequence[str], scale: Scale) -> Results:
+    """A bench that fails is a warning in the results: the others are measured all the same."""
     with ground() as here:
         warnings = [*here.warnings, *_busy()]
         print(f"{machine()}, {here.file_system}", *warnings, sep="\n", file=sys.stderr)
         rows: list[Figure | Peer] = []
         for name in names:
             place = here.place / name
-            rows += BENCHES[name](place, scale, partial(_tell, name))
+            try:
+                rows += BENCHES[name](place, scale, partial(_tell, name))
+            except BenchFailed as failure:
+                warnings.append(f"{name} {FAILED}: {failure}")
+                _tell(name, str(failure))
             shutil.rmtree(place, ignore_errors=True)
         return Results(
             machine=machine(),
@@ -86,8 +94,13 @@ def main() -> int:
     if given.list:
         print("\n".join(BENCHES))
         return 0
-    results = measured(given.names or list(BENCHES), QUICK if given.quick else FULL)
+    try:
+        results = measured(given.names or list(BENCHES), QUICK if given.quick else FULL)
+    except KeyboardInterrupt:
+        return 130
     print(f"\n{markdown(results)}")
+    if any(FAILED in warning for warning in results.warnings):
+        return 1
     if given.save:
         publish(results)
     missed = [figure for figure in results.figures if figure.met is False]
