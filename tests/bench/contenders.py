@@ -21,8 +21,8 @@ def durable(*, one_by_one: bool) -> list[Contender]:
     """Each in its safest setting. ``one_by_one``: Redis's sender waits for every answer, as everybody else's does."""
     return [
         *([redis_streams.contender("always", 1)] if one_by_one else []),
-        huey_files.contender(),
-        kombu_files.contender(),
         lite_queue.contender(),
         persist_queue.contender(),
+        huey_files.contender(),
+        kombu_files.contender(),
     ]

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import signal
+import time
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.bench import ground, letters, pace, publishing
+from tests.bench import ground, letters, pace, publishing, race
 from tests.bench.figures import Figure, Peer, Results, at_least, at_most, percentile
 from tests.bench.picture import drawn
 from tests.bench.table import amount, markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LATENCY = Figure("latency", "sent and flushed → handler called", "ms", (3.0, 1.0, 2.0))
 DURABLE = Figure("throughput", "durable, 5 messages of 1 KB", "/s", (900, 1100, 1000), "bare", (2500,), at_least(0.5))
@@ -126,3 +133,37 @@ def test_the_machine_is_described(tmp_path: Path) -> None:
     assert ground.file_system_of(tmp_path) != "unknown"
     assert ground.file_system_of(Path("/proc/self")) == "proc"
     assert not ground.has_journal(Path("/proc"))
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking beside the threads of pytest-xdist
+def test_a_race_lasts_until_the_consumer_has_what_the_senders_sent(tmp_path: Path) -> None:
+    def send(number: int, ready: Callable[[], object]) -> None:
+        ready()
+        (tmp_path / str(number)).touch()
+
+    def consume(ready: Callable[[], object]) -> None:
+        ready()
+        while len(list(tmp_path.iterdir())) < 3:
+            time.sleep(0.001)
+
+    assert 0 < race.seconds([partial(send, number) for number in range(3)], consume) < race.PATIENCE_S
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_sender_that_fails_ends_the_race_and_the_consumer_with_it(capfd: pytest.CaptureFixture[str]) -> None:
+    def fail(ready: Callable[[], object]) -> None:
+        ready()
+        raise RuntimeError("the disk is full")
+
+    def wait(ready: Callable[[], object]) -> None:
+        ready()
+        signal.pause()
+
+    with pytest.raises(race.BenchFailed):
+        race.seconds([fail], wait)
+    assert "the disk is full" in capfd.readouterr().err
+
+
+def test_every_message_is_sent_by_one_sender() -> None:
+    shares = [race.share(5000, 16, number) for number in range(16)]
+    assert sorted(number for share in shares for number in share) == list(range(5000))

@@ -29,7 +29,7 @@ PATIENCE_S = 10.0
 def contender(appendfsync: str, pipeline: int) -> Contender:
     together = f"pipelined by {pipeline}" if pipeline > 1 else "not pipelined"
     return Contender(
-        name="Redis Streams" + ", one by one" * (pipeline == 1),
+        name=f"Redis Streams, {f'by {pipeline}' if pipeline > 1 else 'one by one'}",
         setting=f"appendfsync {appendfsync}, {together}, consumer group with XACK",
         module="redis",
         serving=partial(_serving, appendfsync),
