@@ -39,17 +39,18 @@ class Ground:
 @contextlib.contextmanager
 def ground() -> Iterator[Ground]:
     """A directory to measure in. TERM and HUP end it as Ctrl-C does, also where a shell has made us deaf to that."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.default_int_handler)
-    top = Path(tempfile.mkdtemp(prefix="ackd-bench-"))
-    try:
-        if why_not := _no_image_because():
-            yield _described(top, why_not)
-        else:
-            with _mounted(top) as place:
-                yield _described(place, None)
-    finally:
-        shutil.rmtree(top, ignore_errors=True)
+    with contextlib.ExitStack() as stack:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            stack.callback(signal.signal, number, signal.signal(number, signal.default_int_handler))
+        top = Path(tempfile.mkdtemp(prefix="ackd-bench-"))
+        stack.callback(shutil.rmtree, top, ignore_errors=True)
+        place, why_no_image = top, _no_image_because()
+        if why_no_image is None:
+            try:
+                place = stack.enter_context(_mounted(top))
+            except (OSError, subprocess.CalledProcessError) as error:  # a container may have no loop devices
+                why_no_image = str(error)
+        yield _described(place, why_no_image)
 
 
 def _no_image_because() -> str | None:

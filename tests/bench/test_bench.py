@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -133,6 +134,27 @@ def test_the_machine_is_described(tmp_path: Path) -> None:
     assert ground.file_system_of(tmp_path) != "unknown"
     assert ground.file_system_of(Path("/proc/self")) == "proc"
     assert not ground.has_journal(Path("/proc"))
+
+
+def test_who_is_not_root_measures_in_a_temporary_directory_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    with ground.ground() as here:
+        assert not here.place.is_mount()
+        assert "not root" in here.warnings[0]
+    assert not here.place.exists()
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, None])
+def test_the_image_is_gone_however_the_bench_ends(end: type[BaseException] | None) -> None:
+    with contextlib.suppress(KeyboardInterrupt), ground.ground() as here:
+        mounted = here.place.is_mount()
+        assert mounted == ("loop-mounted image" in here.file_system)
+        assert ground.has_journal(here.place) or not mounted
+        assert mounted or here.warnings, "a bench without an image of its own says why"
+        if end is not None:
+            raise end
+    assert not here.place.exists()
+    assert str(here.place) not in Path("/proc/self/mountinfo").read_text()
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forking beside the threads of pytest-xdist
