@@ -14,6 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from tests.bench import pace, race
+from tests.bench.figures import Peer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -58,6 +59,21 @@ class Contender:
         if importlib.util.find_spec(self.module) is None:
             return f"the package {self.module} is not installed (extra: bench)"
         return ""
+
+    def measure(self, run: Callable[[], float], values: list[float], tell: Callable[[str], None]) -> None:
+        """One more value, if it can run. Should it fail, that is its own line and costs nobody else's figures."""
+        if self.why_not():
+            return
+        try:
+            values.append(run())
+        except race.BenchFailed as failure:
+            tell(f"{self.name}: {failure}")
+        else:
+            tell(f"{self.name} {values[-1]:.2f}")
+
+    def row(self, bench: str, unit: str, values: Sequence[float]) -> Peer:
+        why_not = "" if values else self.why_not() or "it failed"
+        return Peer(bench, self.name, self.setting, unit, tuple(values), why_not)
 
     def throughput(self, place: Path, scale: Scale) -> float:
         """Messages per second."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from tests.bench.contender import Contender
     from tests.bench.scale import Scale
 
 PATIENCE_S = 60.0
@@ -100,13 +101,15 @@ def _beside_peers(place: Path, scale: Scale, tell: Callable[[str], None]) -> lis
     found: dict[str, list[float]] = {peer.name: [] for peer in peers}
     for turn in range(scale.peer_repetitions):
         ours.append(percentile(_sent(place / f"sent{turn}", count), 50))
+        tell(f"ackd {ours[-1]:.2f} ms, sending included")
         for peer in peers:
-            if not peer.why_not():
-                found[peer.name].append(percentile(peer.latency(place / f"{peer.module}{turn}", count), 50))
-                tell(f"{peer.name} {found[peer.name][-1]:.2f} ms, ackd {ours[-1]:.2f} ms, sending included")
+            peer.measure(partial(_peer, peer, place / f"{peer.module}{turn}", count), found[peer.name], tell)
     figure = Figure("latency", f"sent and flushed → handler called, {pace.PER_S}/s, p50", "ms", tuple(ours))
-    rows = [Peer("latency", peer.name, peer.setting, "ms", tuple(found[peer.name]), peer.why_not()) for peer in peers]
-    return [figure, *rows]
+    return [figure, *(peer.row("latency", "ms", found[peer.name]) for peer in peers)]
+
+
+def _peer(peer: Contender, place: Path, count: int) -> float:
+    return percentile(peer.latency(place, count), 50)
 
 
 def _sent(place: Path, count: int) -> list[float]:

@@ -11,7 +11,7 @@ class Scale:
     messages: int = 5_000
     senders: int = 16
     #: Per repetition, at 50 a second.
-    latency_messages: int = 400
+    latency_messages: int = 300
     #: Somebody else's queues, which are no limits: fewer repetitions, and shorter ones.
     peer_repetitions: int = 3
     peer_latency_messages: int = 150

@@ -55,22 +55,12 @@ def measure(kind: Kind, place: Path, scale: Scale, tell: Callable[[str], None]) 
     for turn in range(scale.repetitions):
         rates.bare.append(_bare(place / f"bare{turn}", scale, flush=kind.flush))
         rates.ours.append(_ackd(place / f"ackd{turn}", scale, kind.durability))
-        if not redis.why_not():
-            rates.redis.append(redis.throughput(place / f"redis{turn}", scale))
-        tell(f"{rates.ours[-1]:.0f}/s, bare {rates.bare[-1]:.0f}/s, Redis {rates.redis[-1:]}")
-        if turn < scale.peer_repetitions:
-            _peers(kind.peers, rates.peers, place / f"peers{turn}", scale, tell)
+        tell(f"{rates.ours[-1]:.0f}/s, bare {rates.bare[-1]:.0f}/s")
+        redis.measure(partial(redis.throughput, place / f"redis{turn}", scale), rates.redis, tell)
+        for peer in kind.peers if turn < scale.peer_repetitions else ():
+            values = rates.peers.setdefault(peer.name, [])
+            peer.measure(partial(peer.throughput, place / f"peers{turn}" / peer.name, scale), values, tell)
     return _rows(kind, rates, redis, scale)
-
-
-def _peers(
-    peers: tuple[Contender, ...], rates: dict[str, list[float]], place: Path, scale: Scale, tell: Callable[[str], None]
-) -> None:
-    for peer in peers:
-        if not peer.why_not():
-            rate = peer.throughput(place / peer.name, scale)
-            rates.setdefault(peer.name, []).append(rate)
-            tell(f"{peer.name} {rate:.0f}/s")
 
 
 def _rows(kind: Kind, rates: _Rates, redis: Contender, scale: Scale) -> list[Figure | Peer]:
@@ -84,10 +74,8 @@ def _rows(kind: Kind, rates: _Rates, redis: Contender, scale: Scale) -> list[Fig
     if rates.redis:
         name = f"{redis.name}, {kind.appendfsync}"
         rows.append(Figure(kind.name, what, "/s", ours, name, tuple(rates.redis), kind.redis_target))
-    rows.append(Peer(kind.name, redis.name, redis.setting, "/s", tuple(rates.redis), redis.why_not()))
-    for peer in kind.peers:
-        rates_of = tuple(rates.peers.get(peer.name, ()))
-        rows.append(Peer(kind.name, peer.name, peer.setting, "/s", rates_of, peer.why_not()))
+    rows.append(redis.row(kind.name, "/s", rates.redis))
+    rows += [peer.row(kind.name, "/s", rates.peers[peer.name]) for peer in kind.peers]
     return rows
 
 

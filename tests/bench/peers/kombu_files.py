@@ -1,9 +1,14 @@
-"""kombu's filesystem transport. It never flushes. What is taken is kept in its processed folder (store_processed)."""
+"""kombu's filesystem transport. It never flushes. What is taken is kept in its processed folder (store_processed).
+
+A file has its final name before its content is written, and the consumer takes what it finds: one that it meets empty is
+moved away and never delivered. Such messages count as handled here, and how many there were is said.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.bench.contender import ASK_EVERY_S, Contender
@@ -16,7 +21,9 @@ QUEUE = "bench"
 
 
 def contender() -> Contender:
-    return Contender("kombu filesystem", "no flushes; store_processed, ack", "kombu", _serving)
+    return Contender(
+        "kombu filesystem", "no flushes; store_processed, ack; what it meets half-written is lost", "kombu", _serving
+    )
 
 
 @contextlib.contextmanager
@@ -55,6 +62,13 @@ class _Folder:
 
         self._queue.consumer.callbacks = [called]
         self._queue.consumer.consume()
-        while done < count:
-            with contextlib.suppress(TimeoutError):
+        lost = 0
+        while done + lost < count:
+            try:
                 self._connection.drain_events(timeout=1)
+            except TimeoutError:
+                continue
+            except ValueError:  # no JSON: nothing was written yet
+                lost += 1
+        if lost:
+            print(f"kombu lost {lost} of {count} messages", file=sys.stderr)
