@@ -38,6 +38,7 @@ TOP_MODULES: Final = {
     "syscalls": "syscalls",
     "handlers": "handlers",
     "site": "site",
+    "plain_toml": "site",
     "config": "config",
     "config_problems": "config",
     "__main__": "frontends",

@@ -181,4 +181,4 @@ def _one_line(value: object) -> str | None:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     words = " ".join(str(value).split())
-    return CONTROL.sub("", words)[:MAX_PROGRESS_TEXT] or None
+    return re.sub(CONTROL, "", words)[:MAX_PROGRESS_TEXT] or None

@@ -15,12 +15,13 @@ from ackd.core.words import Rejection
 from ackd.dialects.ignite.fields import bare_id, faults
 from ackd.dialects.ignite.form import (
     CONTENT_TYPE,
+    HEADER_NAME,
+    KEYS,
     MAX_HEADER_BYTES,
     MIME_VERSION,
     REQUIRED,
     STATUS,
     THREAD_ID,
-    TOKEN,
     TRANSFER_ENCODING,
     bad,
     joined,
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft
 
 DOMAIN: Final = "ignite.local"
-_UNWRITABLE: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
-SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_UNWRITABLE: Final = "[\x00-\x1f\x7f-\x9f\u2028\u2029]"
+_SURROGATE: Final = "[\ud800-\udfff]"
 
 
 def rewrite(data: bytes, changes: Sequence[tuple[str, str | None]]) -> bytes:
@@ -73,14 +74,19 @@ def _change(lines: list[str], keys: list[str], key: str, line: str | None) -> No
 
 def header_line(name: str, value: str) -> str:
     """One header line, or ``BadMessage`` for a name or value that would not come back as the same one header."""
-    if not TOKEN.fullmatch(name):
+    if name not in KEYS and not re.fullmatch(HEADER_NAME, name):
         raise bad(Rejection.BAD_HEADER, f"not a header name: {name[:40]!r}")
-    if found := _UNWRITABLE.search(value):
+    if not value.isprintable():
+        _refuse_unwritable(name, value)
+    return f"{name}: {value}" if value else f"{name}:"
+
+
+def _refuse_unwritable(name: str, value: str) -> None:
+    if found := re.search(_UNWRITABLE, value):
         code = Rejection.CONTROL_CHARACTER
         raise bad(code, f"{name}: a value holds no control characters or line ends, found U+{ord(found[0]):04X}")
-    if found := SURROGATE.search(value):
+    if found := re.search(_SURROGATE, value):
         raise bad(Rejection.NOT_UTF8, f"{name}: U+{ord(found[0]):04X} is half a character and no UTF-8")
-    return f"{name}: {value}" if value else f"{name}:"
 
 
 def build(
@@ -144,10 +150,12 @@ def encode_draft(draft: Draft, wall: float) -> bytes:
 
 
 def _body_bytes(body: str) -> bytes:
-    if found := SURROGATE.search(body):
-        detail = f"the body holds U+{ord(found[0]):04X}, half a character, which cannot be written as UTF-8"
-        raise bad(Rejection.NOT_UTF8, detail, body.count("\n", 0, found.start()) + 1)
-    return body.encode() if not body or body.endswith("\n") else body.encode() + b"\n"
+    try:
+        data = body.encode()
+    except UnicodeEncodeError as error:
+        detail = f"the body holds U+{ord(body[error.start]):04X}, half a character, which cannot be written as UTF-8"
+        raise bad(Rejection.NOT_UTF8, detail, body.count("\n", 0, error.start) + 1) from None
+    return data if not data or data.endswith(b"\n") else data + b"\n"
 
 
 # --- ids, names and times as the seed writes them ---------------------------------------------------------------------
