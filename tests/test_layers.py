@@ -65,7 +65,7 @@ FAST_PATH: Final = (
     "ackd.dialects.ignite",
     "ackd.site",
 )
-SLOW: Final = ("asyncio", "anyio", "pydantic", "structlog", "rich")
+SLOW: Final = ("asyncio", "anyio", "pydantic", "structlog", "rich", "click", "dataclasses", "inspect", "tomllib")
 
 
 @dataclass(frozen=True)

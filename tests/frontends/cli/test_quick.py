@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackd.frontends.cli import commands, quick
+from ackd.frontends.cli.group import cli
 from ackd.frontends.cli.options import click_command
 
 if TYPE_CHECKING:
@@ -184,6 +185,49 @@ def test_other_commands_and_completion_are_left_to_click(team: Team, monkeypatch
     assert team.files() == []
 
 
+# --- help ---------------------------------------------------------------------------------------------------------------
+def clicks_page() -> str:
+    """Not by its test runner, which has a width of its own."""
+    return cli.get_help(click.Context(cli, info_name="ackd", **cli.context_settings)) + "\n"
+
+
+@pytest.mark.parametrize("columns", [*range(80, 104), 200, 1000])
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_the_page_is_the_one_that_click_prints(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: int, flag: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert quick.attempt([flag]) == 0
+    assert capsys.readouterr() == (clicks_page(), "")
+
+
+@pytest.mark.parametrize("columns", ["", "0", "-1", "many"])
+def test_where_there_is_no_terminal_the_page_has_80_columns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.__stdout__", None)
+    assert quick.attempt(["--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown == clicks_page()
+    monkeypatch.setenv("COLUMNS", "80")
+    assert shown == clicks_page()
+
+
+def test_a_narrow_terminal_is_left_to_click(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "79")
+    assert quick.attempt(["--help"]) is None
+
+
+def test_a_page_that_nobody_reads_to_its_end_is_no_traceback(team: Team) -> None:
+    code = "import os, sys; from ackd.frontends.cli.main import main; main()"
+    reader, writer = os.pipe()
+    os.close(reader)
+    ended = subprocess.run([sys.executable, "-c", code, "--help"], stdout=writer, stderr=subprocess.PIPE, check=False)
+    os.close(writer)
+    assert (ended.returncode, ended.stderr) == (1, b"")
+
+
 # --- quickness ----------------------------------------------------------------------------------------------------------
 #: What would cost these commands more than they have to do. Some come with others of these.
 HEAVY = """click dataclasses inspect ast tomllib datetime string asyncio anyio pydantic structlog rich orjson yaml email
@@ -238,6 +282,12 @@ def test_it_imports_what_it_needs_and_compiles_nothing(team: Team, words: list[s
     modules, compiled = imported(*[message if word == "MESSAGE" else word for word in words])
     assert modules & set(HEAVY) == set()
     assert {name for name in modules if name.partition(".")[0] == "ackd"} == {*SHARED, *ours}
+    assert compiled == ""
+
+
+def test_the_page_of_help_needs_no_click(team: Team) -> None:
+    modules, compiled = imported("--help")
+    assert modules & set(HEAVY) == set()
     assert compiled == ""
 
 

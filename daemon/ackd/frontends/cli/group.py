@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from ackd.frontends.cli import commands
+from ackd.frontends.cli import commands, help_page
 from ackd.frontends.cli.errors import EXIT_CODES, USAGE, Failure
 from ackd.frontends.cli.options import click_command, reported
 from ackd.frontends.cli.shape import Command
@@ -74,10 +74,17 @@ def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.command(
     cls=LazyCommands,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Every command takes --json, and every one but demo --root and --config. ACKD_ROOT, ACKD_CONFIG and "
-    "ACKD_AGENT set defaults.",
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": help_page.MAX_COLUMNS},
+    help=help_page.ABOUT,
+    epilog=help_page.EPILOG,
 )
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print it.")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help=help_page.VERSION_HELP,
+)
 def cli() -> None:
-    """Deliver files between agents, wait for the ACK, and never lose one."""
+    pass

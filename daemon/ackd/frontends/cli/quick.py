@@ -1,4 +1,4 @@
-"""A described command run without click, if its command line is a plain one.
+"""A described command, or the page of `ackd --help`, without click, if the command line is a plain one.
 
 Owns reading the plain forms: known flags in full, their values, operands. Refuses to judge: whatever it does not
 understand, right or wrong, is left to click (None), before anything was done. So there is nothing about usage that it
@@ -14,7 +14,7 @@ from ackd.frontends.cli import commands, errors
 from ackd.frontends.cli.shape import perform
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ackd.frontends.cli.shape import Command, Operand, Option
 
@@ -24,11 +24,15 @@ _COMPLETE: Final = "_ACKD_COMPLETE"
 
 def attempt(words: Sequence[str]) -> int | None:
     """The exit code of what these arguments of `ackd` mean; None, and nothing done, if click is needed to tell."""
-    if not words or words[0] not in commands.DESCRIBED or _COMPLETE in os.environ:
+    if not words or _COMPLETE in os.environ:
+        return None
+    if len(words) == 1 and words[0] in ("-h", "--help"):
+        return _show_help()
+    if words[0] not in commands.DESCRIBED:
         return None
     command: Command = commands.load(words[0])
     values = read(command, words[1:])
-    return None if values is None else _exit_code(command, values)
+    return None if values is None else _run(command, values)
 
 
 def read(command: Command, words: Sequence[str]) -> dict[str, Any] | None:
@@ -72,14 +76,29 @@ def _with_operand(operand: Operand, found: list[str], values: dict[str, Any]) ->
     return {**values, operand.name: tuple(found) if operand.several else found[0]}
 
 
-def _exit_code(command: Command, values: dict[str, Any]) -> int:
-    """Ends as the click command would (options.py)."""
+def _run(command: Command, values: dict[str, Any]) -> int:
     try:
-        perform(command, values)
+        return _exit_code(lambda: perform(command, values))
     except errors.WrongUsage as error:
         from ackd.frontends.cli.options import show_wrong_usage
 
         return show_wrong_usage(command, str(error))
+
+
+def _show_help() -> int | None:
+    from ackd.frontends.cli.help_page import page
+    from ackd.frontends.cli.output import echo
+
+    text = page()
+    return None if text is None else _exit_code(lambda: echo(text))
+
+
+def _exit_code(act: Callable[[], None]) -> int:
+    """How it ends: as it would with click (options.py), and no traceback."""
+    try:
+        act()
+    except errors.WrongUsage:
+        raise
     except errors.Ended as end:
         return end.exit_code
     except KeyboardInterrupt:

@@ -8,7 +8,6 @@ session log for more. Needs no daemon.
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -292,11 +291,7 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
 
 def _report(queued: Queued, *, running: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"message_id": queued.message_id, "files": _paths(queued.files), "daemon_running": running})
+        print_json({"message_id": queued.message_id, "files": list(map(str, queued.files)), "daemon_running": running})
         return
     note = "" if running else " (not yet delivered: no daemon is running)"
     echo(f"queued {queued.message_id} for {', '.join(queued.recipients)}{note}")
-
-
-def _paths(files: Sequence[Path]) -> list[str]:
-    return [str(path) for path in files]
