@@ -61,6 +61,28 @@ def replace(path: str | os.PathLike[str], data: bytes, *, keep_mtime: bool = Tru
     _flush_directory(target.parent)
 
 
+def put(path: Path, temp: Path, data: bytes) -> None:
+    """The file's whole content, by way of ``temp``, not flushed: for what may be lost, but never be seen by halves."""
+    try:
+        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            _write_all(fd, data)
+        finally:
+            os.close(fd)
+        temp.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temp.unlink(missing_ok=True)
+        raise
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    """A disk that is nearly full takes a part, and says so by its number only."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]
+
+
 def _refuse_irregular(path: str | os.PathLike[str], info: os.stat_result) -> None:
     if not stat.S_ISREG(info.st_mode):
         kind = _KINDS.get(stat.S_IFMT(info.st_mode), "not a file")
@@ -102,9 +124,7 @@ def _staged(target: Path, data: bytes, like: os.stat_result | None, *, keep_mtim
     fd = os.open(hidden, _CREATE, 0o600)
     try:
         try:
-            view = memoryview(data)
-            while view:
-                view = view[os.write(fd, view) :]
+            _write_all(fd, data)
             if like is not None:
                 _make_alike(fd, like)
             if like is not None and keep_mtime:

@@ -9,13 +9,12 @@ completed by nobody.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from ackd.adapters import session_log
+from ackd.adapters import atomic_file, session_log
 from ackd.core.errors import BadName
 from ackd.core.escalations import OpenEscalation
 
@@ -130,14 +129,8 @@ def _read(path: Path) -> dict[str, object]:
 
 
 def _write(path: Path, data: dict[str, object]) -> bool:
-    temp = path.with_name(f".{path.name}.tmp")
     try:
-        fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        try:
-            os.write(fd, orjson.dumps(data))
-        finally:
-            os.close(fd)
-        temp.replace(path)
+        atomic_file.put(path, path.with_name(f".{path.name}.tmp"), orjson.dumps(data))
     except OSError:
         return False  # a full disk: tried again at the next change
     return True
