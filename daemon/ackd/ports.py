@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from ackd.core.effects import NudgeAgent, TellAgent
-from ackd.core.events import EndpointAway, Event, NotTold, Now, Told
+from ackd.core.events import EndpointAway, Event, Hindered, NotTold, Now, Told
 from ackd.core.message import Place
 
 
@@ -89,7 +89,7 @@ class Watcher(Protocol):
 
 
 # --- endpoints --------------------------------------------------------------------------------------------------------
-TellAnswer: TypeAlias = Told | NotTold | EndpointAway
+TellAnswer: TypeAlias = Told | NotTold | EndpointAway | Hindered
 
 
 class Endpoint(Protocol):

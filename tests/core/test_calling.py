@@ -179,3 +179,67 @@ def test_what_is_wrong_with_the_leader_is_told_to_a_person() -> None:
     world.send(letter("m1", "leader", sender="worker"))
     world.says("refuse", "m1", "leader")
     assert [e.draft.recipient for e in world.mail("escalation")] == [USER]
+
+
+# --- faults of the machine --------------------------------------------------------------------------------------------
+def hindered(order: fx.TellAgent) -> list[ev.Event]:
+    return [ev.Hindered(order.key, "could not start ./tool: No space left on device")]
+
+
+def test_what_the_machine_hinders_counts_for_nothing_and_is_tried_again_by_itself() -> None:
+    world = World()
+    world.on_tell["runner"] = hindered
+    world.send(letter("m1", "runner"))
+    world.wait(2_000)
+    assert (world.agent("runner").state.value, world.state_of("m1")) == ("parked", "retrying")
+    assert {retry["counted"] for retry in world.facts("message_retry")} == {False}
+    assert {fact["what"] for fact in world.facts("io_error")} == {"tell"}
+    assert world.facts("escalation") == [], "its agent is not away"
+    del world.on_tell["runner"]
+    world.wait(300)
+    assert world.state_of("m1") == "delivered"
+
+
+def test_a_handler_that_the_machine_hindered_is_offered_its_message_again() -> None:
+    world = World()
+    world.on_tell["runner"] = lambda order: [
+        ev.Told(order.key, "handler called", seen=True),
+        ev.RunEnded(order.key, ev.Outcome.HINDERED, "OSError: No space left on device", order.attempt),
+    ]
+    world.send(letter("m1", "runner"))
+    world.wait(2_000)
+    assert world.state_of("m1") == "retrying"
+    assert world.facts("message_dead") == world.facts("escalation") == []
+
+
+def test_when_a_fault_is_over_nobody_waits_longer_for_it() -> None:
+    world = World()
+    world.on_tell["runner"] = hindered
+    world.refused = {fx.ClaimMessage, fx.ArchiveMessage}
+    world.send(letter("m1", "runner"))
+    world.send(letter("m2", "worker"))
+    world.wait(1_000)
+    world.on_tell.clear()
+    world.refused = set()
+    world.tell(ev.FaultEnded())
+    assert [world.agent(name).state.value for name in ("runner", "worker")] == ["busy", "busy"]
+    assert (world.state_of("m1"), world.state_of("m2")) == ("delivered", "delivered")
+
+
+def test_a_move_that_the_disk_refused_is_made_when_the_fault_is_over() -> None:
+    world = World()
+    world.send(letter("m1", "worker"))
+    world.refused = {fx.ArchiveMessage}
+    world.says("done", "m1")
+    world.wait(1)
+    world.refused = set()
+    world.tell(ev.FaultEnded())
+    world.wait(0)
+    assert len(world.facts("message_completed")) == 1
+
+
+def test_an_agent_that_is_away_by_itself_is_not_called_back_by_the_end_of_a_fault() -> None:
+    world = world_with_absent()
+    world.send(letter("m1", "runner"))
+    world.tell(ev.FaultEnded())
+    assert world.agent("runner").state.value == "parked"

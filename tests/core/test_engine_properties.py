@@ -49,6 +49,8 @@ TEAM = {
 NAMES = sorted(TEAM)
 WAITING = (Folder.QUEUE, Folder.PROCESSED)
 MOVES = (fx.ClaimMessage, fx.ArchiveMessage, fx.BuryMessage, fx.ReviveMessage)
+#: How an endpoint may fare.
+WAYS = ("well", "away", "badly", "hindered")
 TERMINAL = ("message_completed", "message_dead", "message_withdrawn", "message_duplicate")
 #: The line that each state is entered with.
 ENTERED_BY = {S.DELIVERED: "message_told", S.ACKED: "message_acked", S.RETRYING: "message_retry"}
@@ -306,7 +308,7 @@ class Promises(RuleBasedStateMachine):
             if lanes := self.busy_lanes():
                 self.world.work(lanes[pick % len(lanes)])
 
-    @rule(agent=st.sampled_from(["worker", "pair", "runner", "leader"]), how=st.sampled_from(["well", "away", "badly"]))
+    @rule(agent=st.sampled_from(["worker", "pair", "runner", "leader"]), how=st.sampled_from(WAYS))
     def endpoint_fares(self, agent: str, how: str) -> None:
         """From now on."""
         self.world.on_tell.pop(agent, None)
@@ -314,6 +316,13 @@ class Promises(RuleBasedStateMachine):
             self.world.on_tell[agent] = lambda order: [ev.EndpointAway(order.key, "pane gone")]
         elif how == "badly":
             self.world.on_tell[agent] = lambda order: [ev.NotTold(order.key, "Enter was swallowed")]
+        elif how == "hindered":
+            self.world.on_tell[agent] = lambda order: [ev.Hindered(order.key, "No space left on device")]
+
+    @rule()
+    def fault_ends(self) -> None:
+        """Or so it is believed."""
+        self.world.tell(ev.FaultEnded())
 
     @rule(refused=st.sets(st.sampled_from(MOVES), max_size=2))
     def disk_fares(self, refused: set[type[Effect]]) -> None:

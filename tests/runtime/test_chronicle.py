@@ -109,7 +109,7 @@ def test_a_disk_that_refuses_the_journal_is_heard_of_once_and_again_when_it_come
 ) -> None:
     for times in (3, 2):
         with monkeypatch.context() as patch:
-            patch.setattr(desk.chronicle.journal, "flush", refuse)
+            patch.setattr(desk.chronicle.journal, "flush", lambda: refuse(errno.EIO))
             for _ in range(times):
                 desk.chronicle.commit()
         desk.chronicle.commit()
@@ -124,16 +124,31 @@ def test_a_log_that_cannot_be_written_is_at_least_shown_and_keeps_its_lines(desk
             for _ in range(3):
                 desk.chronicle.record("stray_file", {"agent": "x"})
                 desk.chronicle.commit()
+        desk.chronicle.relieved()
         desk.chronicle.commit()
     assert desk.troubles() == ["session log", "session log"]
-    assert desk.logged() == ["stray_file"] * 7
+    once = ["stray_file", "io_error", "stray_file", "stray_file", "io_recovered"]
+    assert desk.logged() == ["stray_file", *once, *once]
 
 
 def test_trouble_is_told_apart_by_what_and_by_why(desk: Desk) -> None:
-    for what, error in [("scan", errno.EIO), ("scan", errno.EIO), ("scan", errno.ENOSPC), ("sweep", errno.ENOSPC)]:
+    for what, error in [("scan", errno.EIO), ("scan", errno.EIO), ("scan", errno.ELOOP), ("sweep", errno.ELOOP)]:
         with desk.chronicle.reporting(what):
             refuse(error)
     assert desk.troubles() == ["scan", "scan", "sweep"]
+
+
+def test_a_full_disk_is_heard_of_once_whoever_meets_it_until_it_is_over(desk: Desk) -> None:
+    for _ in range(2):
+        for what in ("scan", "sweep", "journal"):
+            with desk.chronicle.reporting(what):
+                refuse(errno.ENOSPC)
+        desk.chronicle.record("io_error", {"what": "move", "error": "[Errno 28] No space left on device: 'x'"})
+        desk.chronicle.relieved()
+    desk.chronicle.commit()
+    assert desk.logged() == ["io_error", "io_recovered"] * 2
+    assert desk.troubles() == ["scan", "scan"]
+    assert [data["times"] for type_, data in desk.shown if type_ == "io_recovered"] == [4, 4]
 
 
 def test_a_bug_is_not_trouble_with_the_disk(desk: Desk) -> None:

@@ -2,7 +2,7 @@
 
 Owns the calls under way and what an end of one means. Refuses to know what handlers do, how a message is read
 (``read``) or written (``write``). Nothing a handler raises gets further than ``RunEnded``; a message that cannot be
-read is ``NotTold``.
+read is ``NotTold``. A full disk or an exhausted machine is nobody's failure, whether we meet it or the handler does.
 
 Every call is its own task. To run the first step of a coroutine in the teller's task, and make a task only of one that
 waits, would be faster, but the timeouts and task groups it opens in that step would belong to the wrong task. It is
@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
+from ackd.core import faults
 from ackd.core.errors import TheirFault
-from ackd.core.events import EndpointAway, NotTold, Outcome, RunEnded, Told
+from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
 from ackd.handlers import Context, Defer, Refuse
 
 if TYPE_CHECKING:
@@ -63,13 +64,15 @@ class HandlerEndpoint:
         self._task_name = f"handler {self.agent}"
         self._limiter = anyio.CapacityLimiter(self.threads)  # not the common one, where flushes would wait behind us
 
-    def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway:
+    def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway | Hindered:
         if self._stopping:
             return EndpointAway(order.key, "ackd is stopping")
         try:
             mail = self.read(order.message, order.place)
         except (OSError, TheirFault) as error:
-            return NotTold(order.key, f"could not read {order.place}: {_one_line(error)}")
+            why = f"could not read {order.place}: {_one_line(error)}"
+            nobodys = isinstance(error, OSError) and faults.is_nobodys(error)
+            return Hindered(order.key, why) if nobodys else NotTold(order.key, why)
         scope = anyio.CancelScope()
         call = asyncio.get_running_loop().create_task(self._run(order, mail, scope), name=self._task_name)
         self._calls[call] = scope
@@ -116,7 +119,8 @@ class HandlerEndpoint:
                 raise
             return Outcome.FAILED, _one_line(error)  # of something the handler waited for: its own trouble
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever a handler raises is its failure, never ours
-            return Outcome.FAILED, _one_line(error)
+            nobodys = isinstance(error, OSError) and faults.is_nobodys(error)
+            return Outcome.HINDERED if nobodys else Outcome.FAILED, _one_line(error)
         return Outcome.DONE, "returned"
 
     async def _call(self, mail: Mail) -> None:

@@ -97,6 +97,13 @@ def fail(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None
             assert_never(decision)
 
 
+def hinder(desk: Desk, delivery: Delivery, why: str) -> None:
+    """The machine refused what the work takes. Uncounted, and nobody is told that the agent is away: it is not."""
+    if delivery.state in IN_HAND:
+        calling.park(desk, desk.book.agents[delivery.agent], why, hindered=True)
+        apply(desk, delivery, H.STOPPED, why)
+
+
 def sweep(desk: Desk, delivery: Delivery, why: str) -> None:
     """Its file is gone by nobody's word. While a move is under way, only its answer knows which was first."""
     if delivery.state in UNDER_WAY:
@@ -258,7 +265,8 @@ def _postpone(desk: Desk, delivery: Delivery, happening: Happening, why: str) ->
     delivery.remember(desk.now.wall, f"attempt {delivery.tells}: {why}")
     endings.released(desk, delivery, why)
     if happening is H.STOPPED or desk.stopping:  # an endpoint that stops with us is not away
-        _record_retry(desk, delivery, why, 0, counted=False)
+        wait_s = calling.parked_for(desk, desk.book.agents[delivery.agent])
+        _record_retry(desk, delivery, why, wait_s, counted=False)
     else:
         wait_s = calling.park(desk, desk.book.agents[delivery.agent], why)
         _record_retry(desk, delivery, why, wait_s, counted=False)
@@ -291,7 +299,7 @@ def _tell_of_absence(desk: Desk, delivery: Delivery, why: str) -> None:
 
 def _hold(desk: Desk, delivery: Delivery, error: str) -> None:
     """The claim failed. A last word that came meanwhile needs no claim; its move is asked for again by itself."""
-    calling.park(desk, desk.book.agents[delivery.agent], f"disk: {error}")
+    calling.park(desk, desk.book.agents[delivery.agent], f"disk: {error}", hindered=True)
     if delivery.wish is not None and delivery.wish[0] is not H.ACKED:
         _grant_wish(desk, delivery)
     else:

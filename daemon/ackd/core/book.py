@@ -79,6 +79,7 @@ class Agent:
     reason: str = ""
     until: float | None = None  # wall, of a park
     parks: int = 0  # in a row
+    hindered: bool = False  # parked by a fault of the machine, not by an absence of its own
     absence_told: bool = False  # someone knows that it is away
     window: set[int] = field(default_factory=set)
     line: Lineup = field(init=False)

@@ -29,6 +29,7 @@ def change(desk: Desk, agent: Agent, happening: AgentHappening, reason: str = ""
     if agent.state is before:
         return
     agent.reason, agent.until = ("", None) if agent.state in QUIET else (reason, until)
+    agent.hindered = False
     if not {agent.state, before} <= QUIET:
         at = escalations.stamp(until) if agent.until is not None and until is not None else None
         desk.fact("agent_state", agent=agent.name, state=agent.state.value, reason=agent.reason or None, until=at)
@@ -53,18 +54,38 @@ def resume(desk: Desk, agent: Agent) -> None:
     desk.touch(agent.name)
 
 
-def park(desk: Desk, agent: Agent, reason: str) -> float:
-    """Nobody to tell, or the disk refuses: wait, longer each time in a row, and try again by itself.
+def park(desk: Desk, agent: Agent, reason: str, *, hindered: bool = False) -> float:
+    """Nobody to tell, or the machine refuses (``hindered``): wait, longer each time in a row, and try again by itself.
 
     Returns the seconds until then. Several messages that come back from one absence are one park.
     """
-    if agent.state is AgentState.PARKED and agent.until is not None:
-        return max(0.0, agent.until - desk.now.wall)
+    if agent.state is AgentState.PARKED:
+        return parked_for(desk, agent)
     wait_s = min(PARK_CAP_S, PARK_BASE_S * 2.0 ** min(agent.parks, 16))
     agent.parks += 1
     change(desk, agent, AgentHappening.WENT_AWAY, reason, desk.now.wall + wait_s)
+    agent.hindered = hindered
     desk.alarm("unpark", agent.name, wait_s)
     return wait_s
+
+
+def parked_for(desk: Desk, agent: Agent) -> float:
+    """Seconds that a park still lasts, by the clock that cannot jump; 0 if there is none."""
+    until = desk.alarms.at(("unpark", agent.name)) if agent.state is AgentState.PARKED else None
+    return max(0.0, until - desk.now.mono) if until is not None else 0.0
+
+
+def relieve(desk: Desk) -> None:
+    """The machine is well again: agents that waited for that, and moves that it refused, go on at once."""
+    for agent in desk.book.agents.values():
+        if agent.hindered:
+            agent.parks = 0
+            desk.hush(agent.name, "unpark")
+            change(desk, agent, AgentHappening.PARK_ENDED)
+            desk.touch(agent.name)
+    for delivery in desk.book:
+        if ("disk", delivery.key) in desk.alarms:
+            desk.alarm("disk", delivery.key, 0)
 
 
 def target(desk: Desk, about: str) -> str:

@@ -45,6 +45,10 @@ class Deadlines(Generic[K]):
         if self._alive.pop(key, None) is not None:
             self._compact()
 
+    def at(self, key: K) -> float | None:
+        entry = self._alive.get(key)
+        return entry[0] if entry is not None else None
+
     def due(self, now_mono: float) -> list[K]:
         """Those up to and including now, earliest first; they are no longer armed."""
         keys: list[K] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from ackd.core import arrivals, calling, clocks, endings, events, facts, receipts
-from ackd.core.acts import IN_HAND, UNDER_WAY, apply, fail, write_status
+from ackd.core.acts import IN_HAND, UNDER_WAY, apply, fail, hinder, write_status
 from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.book import Agent
 from ackd.core.delivery import Happening, State, step
@@ -37,6 +37,7 @@ _Answer: TypeAlias = (
     | events.Told
     | events.NotTold
     | events.EndpointAway
+    | events.Hindered
     | events.Seen
     | events.RunEnded
 )
@@ -70,6 +71,7 @@ class Engine:
                 | events.Told()
                 | events.NotTold()
                 | events.EndpointAway()
+                | events.Hindered()
                 | events.Seen()
                 | events.RunEnded()
             ):
@@ -93,6 +95,8 @@ class Engine:
                 self._agent(event)
             case events.RecoveryEnded():
                 arrivals.recovered(self.desk)
+            case events.FaultEnded():
+                calling.relieve(self.desk)
             case events.StopRequested():
                 self._stop_offering()
             case _:
@@ -176,6 +180,8 @@ class Engine:
                 fail(desk, delivery, H.NOT_TOLD, reason)
             case events.EndpointAway(reason=reason):
                 apply(desk, delivery, H.AWAY, reason)
+            case events.Hindered(reason=reason):
+                self._hindered(delivery, reason)
             case events.Seen(evidence=evidence):
                 apply(desk, delivery, H.SEEN, evidence)
             case events.RunEnded():
@@ -183,13 +189,18 @@ class Engine:
             case _:
                 assert_never(event)
 
+    def _hindered(self, delivery: Delivery, reason: str) -> None:
+        self.desk.fact("io_error", what="tell", error=reason, **facts.about(delivery))
+        hinder(self.desk, delivery, reason)
+
     def _run_ended(self, delivery: Delivery, event: events.RunEnded) -> None:
         """What the run says counts for the attempt it belongs to, and only while its agent has not said otherwise:
         a script that defers and then exits 0 has deferred."""
         current = event.attempt in (0, delivery.tells)
         if not current or delivery.state not in IN_HAND:
             return
-        if delivery.state is S.PROCESSING and event.outcome is not events.Outcome.STOPPED:
+        taken_back = event.outcome in (events.Outcome.STOPPED, events.Outcome.HINDERED)
+        if delivery.state is S.PROCESSING and not taken_back:
             apply(self.desk, delivery, H.TOLD, "its run is over")  # quicker than the answer to the telling
         match event.outcome:
             case events.Outcome.DONE:
@@ -198,6 +209,8 @@ class Engine:
                 apply(self.desk, delivery, H.REFUSED, event.detail)
             case events.Outcome.STOPPED:
                 apply(self.desk, delivery, H.STOPPED, event.detail)
+            case events.Outcome.HINDERED:
+                self._hindered(delivery, event.detail)
             case events.Outcome.FAILED | events.Outcome.DEFERRED:
                 fail(self.desk, delivery, H.FAILED, event.detail)
             case _:

@@ -164,6 +164,14 @@ class EndpointAway:
 
 
 @dataclass(frozen=True, slots=True)
+class Hindered:
+    """The machine refused us what telling takes (room, descriptors): the fault of neither message nor agent."""
+
+    key: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
     key: int
     evidence: str
@@ -175,6 +183,7 @@ class Outcome(enum.Enum):
     REFUSED = "refused"
     FAILED = "failed"
     STOPPED = "stopped"  # by our own shutdown: offered again, uncounted
+    HINDERED = "hindered"  # by a fault of the machine: offered again when it may be over, uncounted
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +211,11 @@ class RecoveryEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class FaultEnded:
+    """What the machine had refused can be had again: whatever waits for that need not wait longer."""
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequested:
     """Claim nothing more."""
 
@@ -224,9 +238,11 @@ Event: TypeAlias = (
     | Told
     | NotTold
     | EndpointAway
+    | Hindered
     | Seen
     | RunEnded
     | Ticked
     | RecoveryEnded
+    | FaultEnded
     | StopRequested
 )

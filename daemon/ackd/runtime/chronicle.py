@@ -1,7 +1,8 @@
 """What is written down: facts to the session log and to the operator's eyes, what is in hand to the journal.
 
 Owns the end of a turn (``commit``): everything recorded is the kernel's before anyone outside is answered. A disk that
-refuses is heard of once, not at every turn, and what it refused is tried again at the next.
+refuses is heard of once, not at every turn, and what it refused is tried again at the next. So is any fault of the
+machine, whoever meets it (faults).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ackd.adapters.session_log import SessionLog
+from ackd.runtime.faults import Faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,6 +29,7 @@ class Chronicle:
     view: View
     wake: Callable[[], None]
     log: SessionLog = field(init=False)
+    faults: Faults = field(default_factory=Faults, init=False)
     _trouble: dict[str, str] = field(default_factory=dict, init=False)
     _unseen: list[tuple[str, dict[str, object], float]] = field(default_factory=list, init=False)
 
@@ -38,6 +41,11 @@ class Chronicle:
     def record(self, type_: str, data: dict[str, object]) -> None:
         """One fact. What is recorded outside a turn, the next one flushes."""
         wall = self.clock.now().wall
+        if type_ == "io_error":
+            news = self.faults.met(data, wall)
+            if news is None:
+                return
+            data = news
         self.log.record(type_, data, wall)
         self._unseen.append((type_, data, wall))
         self.wake()
@@ -49,9 +57,8 @@ class Chronicle:
             self.journal.flush()
         if self.log.failing is None:
             self._trouble.pop("session log", None)
-        elif self._is_news("session log", self.log.failing):  # what the log itself cannot tell
-            trouble: dict[str, object] = {"what": "session log", "error": str(self.log.failing)}
-            self._unseen.append(("io_error", trouble, self.clock.now().wall))
+        elif self._is_news("session log", self.log.failing):  # the log will tell of it when it can
+            self.record("io_error", {"what": "session log", "error": str(self.log.failing)})
 
     def show(self) -> None:
         """Whoever looks on sees it after it was done: nobody waits for that."""
@@ -59,6 +66,14 @@ class Chronicle:
         for type_, data, wall in unseen:
             self.view.show(type_, data, wall)
         self.view.flush()
+
+    def relieved(self) -> None:
+        """The machine is well again: one line for each fault that was."""
+        wall = self.clock.now().wall
+        self._trouble.clear()
+        for fault in self.faults.over():
+            seconds = round(max(0.0, wall - fault.since), 3)
+            self.record("io_recovered", {"error": fault.error, "seconds": seconds, "times": fault.times})
 
     @contextlib.contextmanager
     def reporting(self, what: str) -> Iterator[None]:

@@ -164,6 +164,7 @@ class Daemon:
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.reconcile, name="reconcile")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
+        tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
         tasks.start_soon(self._page.run, lambda: self._pump.turns, name="status page")
         self._page.write()
         self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._lookout.mode})")
@@ -279,7 +280,7 @@ class Daemon:
     def _status_page(self) -> dict[str, object]:
         session_id, watch = self._chronicle.log.session_id, self._lookout.mode
         daemon = {"pid": os.getpid(), "session_id": session_id, "version": __version__, "watch": watch}
-        return {"daemon": daemon, **describe(self._engine)}
+        return {"daemon": daemon, "faults": self._chronicle.faults.page(), **describe(self._engine)}
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

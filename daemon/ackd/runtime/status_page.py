@@ -1,7 +1,8 @@
 """run/status.json: what the daemon knows right now, for ``ackd status`` and anyone with ``jq``.
 
 Written when it changed, at most twice a second, by write-new-and-rename: a reader never sees half of it. Not flushed:
-after a power cut there is no daemon to tell of.
+after a power cut there is no daemon to tell of. One descriptor is kept for it: a daemon that has run out of them must
+still be able to say so.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import orjson
 
+from ackd.adapters import atomic_file
 from ackd.core.delivery import IN_WINDOW, State
 from ackd.core.escalations import stamp
 
@@ -90,6 +92,7 @@ class StatusPage:
         self._clock = clock
         self._content = content
         self._written: dict[str, object] | None = None
+        self._spare = _spare_descriptor()
 
     async def run(self, turns: Callable[[], int]) -> None:
         """Looks only when the pump has turned: an idle daemon writes nothing."""
@@ -106,16 +109,26 @@ class StatusPage:
             return None
         dated = _encode({**content, "at": stamp(self._clock.now().wall)})
         temp = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        self._spend_spare()
         try:
-            fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-            try:
-                os.write(fd, dated + b"\n")
-            finally:
-                os.close(fd)
-            temp.replace(self._path)
+            atomic_file.put(self._path, temp, dated + b"\n")
         except OSError as error:
             return error  # a full disk must not stop deliveries; the next change tries again
+        finally:
+            self._spare = _spare_descriptor()
         self._written = content
+        return None
+
+    def _spend_spare(self) -> None:
+        if self._spare is not None:
+            os.close(self._spare)
+            self._spare = None
+
+
+def _spare_descriptor() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
         return None
 
 

@@ -1,5 +1,5 @@
-"""What a daemon does by itself, now and then: the scan that needs no hint, keeping its lock, sweeping, and telling the
-service manager that it lives.
+"""What a daemon does by itself, now and then: the scan that needs no hint, keeping its lock, sweeping, seeing whether a
+fault of the machine is over, and telling the service manager that it lives.
 
 Owns the periods. Each task runs until cancelled; trouble with the disk is a line, never an end. A root that another
 daemon has taken is ``fail``.
@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
+from ackd.adapters import room_probe
 from ackd.core.errors import RootHeld
+from ackd.core.events import FaultEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ackd.adapters.root_lock import RootLock
     from ackd.adapters.spool import Spool
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 #: What the archive keeps too long is swept this often, and so are crashed writers' temporary files.
 SWEEP_EVERY_S: Final = 3600.0
 TEMP_AGE_S: Final = 3600.0
+#: While the machine refuses something, it is asked again this often.
+PROBE_EVERY_S: Final = 1.0
 #: A watcher that has not come round for this long, and for three of its own periods, is taken for dead.
 WATCHER_PATIENCE_S: Final = 20.0
 
@@ -60,6 +65,27 @@ class Upkeep:
                 self.lock.keep()
         except RootHeld as held:
             self.fail(f"run/ackd.lock was removed or replaced: {held}")
+
+    async def see_faults_end(self, pump: Pump) -> None:
+        """What the machine refused is found again by a scan, and goes on: nothing waits for the next one."""
+        while True:
+            await anyio.sleep(PROBE_EVERY_S)
+            if self.chronicle.log.failing is not None:
+                pump.wake()  # what the log could not take is tried at the end of a turn, and there may be none
+            if not self.chronicle.faults:
+                continue
+            if await anyio.to_thread.run_sync(room_probe.has_room, self._directories()):
+                self.chronicle.relieved()
+                pump.post(FaultEnded())
+                with self.chronicle.reporting("scan"):
+                    await self.intake.scan()
+
+    def _directories(self) -> list[Path]:
+        """Wherever we write: any of them may be another file system."""
+        root = self.config.root_dir
+        names = ("run", "state", "logs", "receipts", "archive", "queue", "queue/dead_letter", "queue/corrupt")
+        boxes = [root / "queue" / box for box in self.intake.boxes]
+        return [*(root / name for name in names), *boxes, *(box / "processed" for box in boxes)]
 
     async def sweep(self) -> None:
         while True:

@@ -14,7 +14,7 @@ import anyio
 
 from ackd.adapters.exec_runs import scan_runs
 from ackd.core.effects import NudgeAgent
-from ackd.core.events import EndpointAway, Event, NotTold, Outcome, RunEnded, Told
+from ackd.core.events import EndpointAway, Event, Hindered, NotTold, Outcome, RunEnded, Told
 from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, process_is_gone, tell, until
 from tests.strays import UNTIL_GO
 
@@ -109,14 +109,16 @@ async def test_a_message_that_is_gone_or_no_file_is_not_told_and_leaves_no_run(b
         assert bench.run_dirs == []
 
 
-async def test_a_kernel_that_will_not_fork_is_not_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_kernel_that_will_not_fork_hinders_us_and_is_nobodys_failure(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def refuse(*_: object, **__: object) -> int:
         raise BlockingIOError(11, "Resource temporarily unavailable")
 
     monkeypatch.setattr(os, "posix_spawn", refuse)
     async with bench.sh("exit 0") as endpoint:
         answer = await endpoint.tell(tell())
-    assert isinstance(answer, NotTold)
+    assert isinstance(answer, Hindered)
     assert "Resource temporarily unavailable" in answer.reason
     assert bench.run_dirs == []
 

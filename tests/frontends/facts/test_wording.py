@@ -66,6 +66,11 @@ GOLDEN = [
     ("watch_degraded", {"reason": "no inotify"}, "watch       polling from now on: no inotify"),
     ("spool_lost", {"agent": "builder", "files": ["a.mime", "b.mime"]}, "lost        builder       its queue directory was removed, and 2 files with it: a.mime, b.mime"),
     ("io_error", {"what": "archive", "error": "No space left on device"}, "disk        archive: No space left on device"),
+    (
+        "io_recovered",
+        {"error": "No space left on device", "seconds": 62.0, "times": 14},
+        "disk        over after 62 s: No space left on device, met 14 times",
+    ),
     ("reminder", about(), "reminder    1763.42.ab12  builder       waits unread: reminded"),
     ("watch_degraded", {"reason": "no inotify", "mode": "polling"}, "watch       polling from now on: no inotify"),
     ("notify_failed", {"message_id": ID, "command": ["./ring.sh", "-x"], "error": "exit 3"}, "notify      1763.42.ab12  on_escalation could not be run: exit 3 (./ring.sh, -x)"),

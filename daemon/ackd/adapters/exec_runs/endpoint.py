@@ -5,8 +5,9 @@ becomes of the message: it answers ``Told`` and later posts ``RunEnded``; a run'
 that a crash before the outcome is committed loses nothing. A command that means to leave something behind starts it
 with ``env -u ACKD_RUN setsid …``: all else that a run started is ended with it.
 
-Fails by answering: a program that is not there is ``EndpointAway``, anything else that stops a run from starting is
-``NotTold``. A cancelled watch (``abandon``, a crash) leaves the run alone, to be adopted by the next daemon.
+Fails by answering: a program that is not there is ``EndpointAway``, a full disk or an exhausted machine ``Hindered``,
+anything else that stops a run from starting ``NotTold``. A cancelled watch (``abandon``, a crash) leaves the run alone,
+to be adopted by the next daemon.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from ackd.adapters.exec_runs.program import NoProgramError, find_program
 from ackd.adapters.exec_runs.run import KILLED_WAIT_S, Run
 from ackd.adapters.exec_runs.run_files import read_status, write_private, write_spec
 from ackd.adapters.exec_runs.verdict import NOT_RUN, killed_detail, verdict
-from ackd.core.events import EndpointAway, NotTold, Outcome, RunEnded, Told
+from ackd.core import faults
+from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -63,7 +65,7 @@ class ExecEndpoint:
     _walkers: anyio.CapacityLimiter = field(default_factory=partial(anyio.CapacityLimiter, 4), init=False)
 
     # --- the port
-    async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway:
+    async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway | Hindered:
         if self._stopping:
             return EndpointAway(order.key, "ackd is stopping")
         if not await self._is_free(order.key):
@@ -74,7 +76,9 @@ class ExecEndpoint:
         except NoProgramError as away:
             return EndpointAway(order.key, str(away))
         except (OSError, ValueError) as error:
-            return NotTold(order.key, f"could not start {self.command[0]}: {error}")
+            why = f"could not start {self.command[0]}: {error}"
+            nobodys = isinstance(error, OSError) and faults.is_nobodys(error)
+            return Hindered(order.key, why) if nobodys else NotTold(order.key, why)
         self.record("child_started", {"agent": self.agent, "message_id": run.message_id, "pid": run.pid})
         run.patience.deadline = anyio.current_time() + run.timeout_s
         self._watch_over(run)

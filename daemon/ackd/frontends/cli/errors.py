@@ -150,7 +150,15 @@ def creating(*directories: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise Failure(CANNOT_CREATE, f"cannot write {_written(error, directories)}{error.strerror or error}") from None
+        words = f"{_written(error, directories)}{error.strerror or error}{_advice(error)}"
+        raise Failure(CANNOT_CREATE, f"cannot write {words}") from None
+
+
+def _advice(error: OSError) -> str:
+    from ackd.core import faults
+
+    advice = faults.ADVICE.get(error.errno) if error.errno is not None else None
+    return f"\n  → {advice}, then try again: nothing was accepted" if advice else ""
 
 
 def _written(error: OSError, directories: tuple[Path, ...]) -> str:

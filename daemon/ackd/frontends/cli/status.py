@@ -2,7 +2,8 @@
 
 Owns the picture: states and reasons are what the daemon says in run/status.json while it runs; with no daemon an
 agent's state is "unknown". What waits, is in flight, dead or corrupt is counted in the directories, which are the state
-and never half a second behind. A status file left behind by a daemon that died is not believed.
+and never half a second behind. A status file left behind by a daemon that died is not believed. On a full or read-only
+disk no status can be written at all, so faults of the disk are looked for here, too.
 """
 
 from __future__ import annotations
@@ -76,7 +77,22 @@ def take(site: Site) -> dict[str, Any]:
         **told.pop("totals", {}),
         **_totals_on_disk(site, agents),
     }
-    return {"daemon": {**daemon, "running": pid is not None, **named}, "agents": agents, "totals": totals, **told}
+    faults = [*_list(told.pop("faults", [])), *_faults_of_disk(site)]
+    named_daemon = {**daemon, "running": pid is not None, **named}
+    return {"daemon": named_daemon, "faults": faults, "agents": agents, "totals": totals, **told}
+
+
+def _list(said: object) -> list[dict[str, Any]]:
+    return [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+
+
+def _faults_of_disk(site: Site) -> list[dict[str, Any]]:
+    """What keeps everybody from writing, the daemon included."""
+    from ackd.frontends.cli.surroundings import no_room
+
+    places = (site.root, *(site.queue / box for box in site.boxes()))
+    found = {words: path for path in reversed(places) if (words := no_room(path)) is not None}
+    return [{"error": words, "what": str(path)} for words, path in found.items()]
 
 
 def _told_by_daemon(site: Site) -> dict[str, Any]:
@@ -142,6 +158,8 @@ def _print(site: Site, picture: dict[str, Any]) -> None:
     from ackd.frontends.cli.table import print_table, printable
 
     click.echo(printable(_daemon_line(site, picture["daemon"])))
+    for fault in picture["faults"]:
+        click.echo(click.style(printable(f"fault: {_fault_words(fault)}"), fg="red"))
     click.echo()
     rows = [
         [name, str(agent.get("endpoint", "-")), str(agent.get("state", "unknown")), str(agent.get("queued", 0)),
@@ -168,6 +186,12 @@ def _daemon_line(site: Site, daemon: dict[str, Any]) -> str:
     words += [f"session {daemon['session_id']}"] if daemon.get("session_id") else []
     words += [f"watching by {daemon['watch']}"] if daemon.get("watch") else []
     return f"daemon: {', '.join(words)}"
+
+
+def _fault_words(fault: dict[str, Any]) -> str:
+    words = f"{fault.get('error')} ({fault.get('what')})"
+    words += f", first met{_ago(str(fault['since']))}" if "since" in fault else ""
+    return words + (f", {fault['times']} times" if fault.get("times", 1) != 1 else "")
 
 
 def _note(agent: dict[str, Any]) -> str:

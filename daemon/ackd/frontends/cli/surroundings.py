@@ -6,6 +6,7 @@ for the one hidden file that proves the root writable.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import time
@@ -117,6 +118,19 @@ def disk_space(root: Path) -> Finding:
     if free_bytes < _TOO_LITTLE_BYTES:
         return Finding(FAIL, "disk", words, "make room: nothing can be queued")
     return Finding(WARN, "disk", words, "make room") if free_bytes < _LITTLE_BYTES else Finding(OK, "disk", words)
+
+
+def no_room(path: Path) -> str | None:
+    """Why nothing at all can be written there, in the kernel's words; None if something can."""
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return None
+    if room.f_flag & os.ST_RDONLY:
+        return os.strerror(errno.EROFS)
+    if room.f_bavail == 0 and room.f_blocks:
+        return os.strerror(errno.ENOSPC)
+    return f"{os.strerror(errno.ENOSPC)}: no inodes" if room.f_files and room.f_favail == 0 else None
 
 
 def file_system(root: Path, mode: str) -> Finding:

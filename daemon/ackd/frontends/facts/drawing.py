@@ -160,6 +160,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "watch_degraded": Look("watch", "!", YELLOW),
     "spool_lost": Look("lost", "▲", RED),
     "io_error": Look("disk", "▲", RED),
+    "io_recovered": Look("disk", "✓", GREEN),
     "reminder": Look("reminder", "!", YELLOW),
     "notify_failed": Look("notify", "▲", RED),
     "stray_file": Look("stray", "!", YELLOW),

@@ -1,0 +1,68 @@
+"""Is there room again? Tried by doing in small what the daemon does: opening, making files, writing.
+
+Owns how much of it counts as enough: a fault that ends only to come back with the next message has not ended. Refuses
+to know what was refused to whom. Blocks as long as the disk does: to be called in a thread. Leaves nothing behind.
+"""
+
+# ruff: noqa: PTH108 - by descriptor and name, as the spool does it
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+#: Descriptors that starting a command takes, and a few flushes beside it.
+DESCRIPTORS: Final = 24
+#: New files, and bytes in each.
+FILES: Final = 4
+BYTES: Final = 16_384
+
+
+def has_room(directories: Iterable[Path]) -> bool:
+    """Whether each file system that the directories lie on can be written, and descriptors can be had."""
+    try:
+        _open_many()
+        for directory in _one_each(directories):
+            _write_some(directory)
+    except OSError:
+        return False
+    return True
+
+
+def _one_each(directories: Iterable[Path]) -> list[Path]:
+    """One directory of every mount. A read-only mount may show the same device as the writable one beside it."""
+    found: dict[tuple[int, int], Path] = {}
+    for directory in directories:
+        with contextlib.suppress(FileNotFoundError):
+            found.setdefault((directory.stat().st_dev, os.statvfs(directory).f_flag & os.ST_RDONLY), directory)
+    return list(found.values())
+
+
+def _open_many() -> None:
+    with contextlib.ExitStack() as fds:
+        for _ in range(DESCRIPTORS):
+            fds.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _write_some(directory: Path) -> None:
+    """Under names that a sweep removes, should we die here."""
+    made: list[str] = []
+    try:
+        for _ in range(FILES):
+            path = f"{directory}/.ackd-{os.getpid()}-{os.urandom(8).hex()}.tmp"
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            made.append(path)
+            try:
+                rest = memoryview(bytes(BYTES))
+                while rest:
+                    rest = rest[os.write(fd, rest) :]
+            finally:
+                os.close(fd)
+    finally:
+        for path in made:
+            with contextlib.suppress(OSError):
+                os.unlink(path)

@@ -1,0 +1,24 @@
+"""Faults of the machine under us: which of its refusals are nobody's fault, and what a person can do about each.
+
+A full disk says nothing about a message or its agent: whatever fails by it is tried again, uncounted. Owns the list.
+Refuses to know where a refusal was met. Cheap to import: `ackd send` gives the same advice.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import Final
+
+ADVICE: Final = {
+    errno.ENOSPC: "make room, or inodes, on that file system (df -h, df -i)",
+    errno.EDQUOT: "make room within the quota (quota -s), or raise it",
+    errno.EROFS: "find out why the file system is read-only (dmesg), and mount it writable again",
+    errno.EMFILE: "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n)",
+    errno.ENFILE: "close what holds files open, or raise sysctl fs.file-max",
+    errno.ENOMEM: "free memory, or raise the limit that this user or service has",
+    errno.EAGAIN: "end processes of this user, or raise its limit (ulimit -u, TasksMax=)",
+}
+
+
+def is_nobodys(error: OSError) -> bool:
+    return error.errno in ADVICE

@@ -1,0 +1,58 @@
+"""Whether there is room again, tried on real file systems; a small one is a tmpfs."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from ackd.adapters.room_probe import has_room
+from tests.faults.mounts import fill, mounted, needs_root, read_only, use_up_inodes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_a_disk_with_room_has_room_and_nothing_is_left_on_it(tmp_path: Path) -> None:
+    assert has_room([tmp_path])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_is_not_there_is_no_obstacle(tmp_path: Path) -> None:
+    assert has_room([tmp_path, tmp_path / "gone"])
+
+
+@needs_root
+def test_a_full_disk_has_none_and_nothing_is_left_on_it(tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", "256k") as small:
+        assert has_room([tmp_path, small])
+        ballast = fill(small)
+        assert not has_room([tmp_path, small])
+        assert list(small.iterdir()) == [ballast]
+
+
+@needs_root
+def test_neither_has_a_disk_without_inodes(tmp_path: Path) -> None:
+    with mounted(tmp_path / "small", inodes=50) as small:
+        use_up_inodes(small)
+        assert not has_room([small])
+
+
+@needs_root
+def test_nor_a_read_only_one_beside_a_writable_one_of_the_same_device(tmp_path: Path) -> None:
+    (tmp_path / "part").mkdir()
+    with read_only(tmp_path / "part"):
+        assert not has_room([tmp_path, tmp_path / "part"])
+    assert has_room([tmp_path, tmp_path / "part"])
+
+
+def test_a_process_without_descriptors_has_none(tmp_path: Path) -> None:
+    ask = "import sys; from pathlib import Path; from ackd.adapters.room_probe import has_room; "
+    ask += "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (8, 8)); print(has_room([Path(sys.argv[1])]))"
+    assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 8
+    answer = subprocess.run(
+        [sys.executable, "-c", ask, os.fspath(tmp_path)], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout == "False\n"
