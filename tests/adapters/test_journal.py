@@ -273,7 +273,12 @@ def test_what_must_be_the_kernels_first_goes_ahead_of_every_line(path: Path) -> 
     """The session log does: a message that the journal has let go of is asked about no more."""
     journal = Journal.open(path)
     sizes: list[int] = []
-    journal.ahead = lambda: sizes.append(path.stat().st_size)
+
+    def ahead() -> bool:
+        sizes.append(path.stat().st_size)
+        return True
+
+    journal.ahead = ahead
     journal.flush()
     assert sizes == []
     journal.let_go(let_go(1))
@@ -282,6 +287,32 @@ def test_what_must_be_the_kernels_first_goes_ahead_of_every_line(path: Path) -> 
     journal.close()
     assert sizes == [0]
     assert path.stat().st_size > 0
+
+
+def test_while_the_end_of_a_message_is_told_nowhere_it_stays_in_hand(path: Path) -> None:
+    """The log's disk is full, ours is not. Dead now, the next daemon asks what became of it, and writes the line."""
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+    journal.ahead = lambda: False
+    journal.let_go(let_go(1))
+    journal.take_in(taken(2))
+    journal.flush()
+    assert list(loaded(path).in_flight) == [taken(1).key, taken(2).key]
+    journal.ahead = lambda: True
+    journal.flush()
+    assert list(loaded(path).in_flight) == [taken(2).key]
+    journal.close()
+
+
+def test_what_is_taken_in_again_is_in_hand_though_its_end_had_to_wait(path: Path) -> None:
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+    journal.ahead = lambda: False
+    journal.let_go(let_go(1))
+    journal.take_in(taken(1))
+    journal.ahead = lambda: True
+    journal.close()
+    assert list(loaded(path).in_flight) == [taken(1).key]
 
 
 def test_a_journal_that_was_removed_under_us_is_there_again_with_all_it_said(path: Path) -> None:

@@ -175,7 +175,7 @@ async def test_a_journal_that_grew_too_large_is_written_anew_and_loses_nothing(
     async with caring() as care:
         journal, now = care.chronicle.journal, care.desk.clock.now().wall
         for n in range(200):
-            journal.let_go(LetGo("leader", "same@x", f"{n}.mime", End.WITHDRAWN, "digest", now))
+            journal.let_go(LetGo("leader", f"{n}@x", f"{n}.mime", End.WITHDRAWN, "digest", now))
         journal.let_go(LetGo("leader", "kept@x", "kept.mime", End.COMPLETED, "digest", now))
         journal.flush()
         size = journal._path.stat().st_size

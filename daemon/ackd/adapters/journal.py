@@ -98,8 +98,11 @@ class Journal:
         self._compact_above = COMPACT_ABOVE_BYTES
         #: A line that a crash tore must not swallow the first of ours.
         self._buffer = bytearray(b"\n" if self._size else b"")
-        #: Done before each flush: what must reach the kernel no later than our lines.
-        self.ahead: Callable[[], None] = lambda: None
+        #: Ends that are not written yet, in order.
+        self._ends: dict[Held, LetGo] = {}
+        #: Asked before each flush: whether what must reach the kernel no later than the ends has got there. If not, the
+        #: ends wait: a message that nothing tells the end of must be found in hand by the next daemon.
+        self.ahead: Callable[[], bool] = lambda: True
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -108,25 +111,35 @@ class Journal:
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def take_in(self, entry: TakenIn) -> None:
+        if entry.key in self._ends:  # the order of one message's lines is its story
+            self._buffer += _line(self._ends.pop(entry.key))
         self._buffer += _line(entry)
 
     def let_go(self, entry: LetGo) -> None:
-        self._buffer += _line(entry)
+        self._ends[entry.key] = entry
 
     def stop(self) -> None:
         """The clean stop, at once."""
+        self._add_ends()
         self._buffer += _STOP
         self.flush()
 
     def flush(self) -> None:
         """Hand the lines to the kernel: from there on they survive us."""
+        if self._buffer or self._ends:
+            self._add_ends()
         if self._buffer:
-            self.ahead()
             self._follow_lost_file()
         while self._buffer:
             written = os.write(self._fd, self._buffer)
             del self._buffer[:written]
             self._size += written
+
+    def _add_ends(self) -> None:
+        if self.ahead():
+            for entry in self._ends.values():
+                self._buffer += _line(entry)
+            self._ends.clear()
 
     def close(self) -> None:
         if self._fd >= 0:

@@ -36,7 +36,11 @@ class Chronicle:
     def open(self, logs_dir: Path) -> None:
         """Not before it is clear that we can serve: an attempt that fails leaves no empty log behind."""
         self.log = SessionLog.open(logs_dir, started_at=self.clock.now().wall)
-        self.journal.ahead = self.log.flush
+        self.journal.ahead = self._log_is_written
+
+    def _log_is_written(self) -> bool:
+        self.log.flush()
+        return self.log.failing is None
 
     def record(self, type_: str, data: dict[str, object]) -> None:
         """One fact. What is recorded outside a turn, the next one flushes."""
