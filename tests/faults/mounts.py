@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +18,7 @@ import pytest
 from tests.strays import end_strays
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 #: Written in pieces of this size until nothing goes in any more.
@@ -53,6 +55,42 @@ def read_only(at: Path) -> Iterator[None]:
         _run("umount", "-l", str(at))
 
 
+@contextlib.contextmanager
+def full(directory: Path) -> Iterator[None]:
+    """Not a byte is left, and none of what is freed meanwhile."""
+    ballast = directory / ".ballast"
+    with _again_and_again(lambda: fill(directory)):
+        yield
+    ballast.unlink()
+
+
+@contextlib.contextmanager
+def out_of_inodes(directory: Path) -> Iterator[None]:
+    """No file can be made, also after one was removed."""
+    ballast = directory / ".ballast"
+    with _again_and_again(lambda: use_up_inodes(directory)):
+        yield
+    shutil.rmtree(ballast)
+
+
+@contextlib.contextmanager
+def _again_and_again(use_up: Callable[[], object]) -> Iterator[None]:
+    over = threading.Event()
+
+    def keep_it_so() -> None:
+        while not over.wait(0.002):
+            use_up()
+
+    use_up()
+    hog = threading.Thread(target=keep_it_so)
+    hog.start()
+    try:
+        yield
+    finally:
+        over.set()
+        hog.join()
+
+
 def fill(directory: Path) -> Path:
     """Until not a byte is left. Returns what is in the way: remove it, and there is room."""
     ballast = directory / ".ballast"
@@ -72,10 +110,10 @@ def fill(directory: Path) -> Path:
 def use_up_inodes(directory: Path) -> Path:
     """Until no file can be made. Returns the directory that is in the way."""
     ballast = directory / ".ballast"
-    ballast.mkdir()
+    ballast.mkdir(exist_ok=True)
     with contextlib.suppress(OSError):
-        for number in range(100_000):
-            (ballast / str(number)).touch()
+        for _ in range(100_000):
+            (ballast / os.urandom(8).hex()).touch()
     return ballast
 
 
