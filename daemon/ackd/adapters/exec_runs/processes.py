@@ -4,7 +4,8 @@ Everything a run starts carries ``ACKD_RUN``, so it is found whichever group or 
 a pidfd from the moment it is found: no signal ever goes to a number that may be someone else's by now. Whoever asks for
 ``belongings`` closes them.
 
-Refuses to know messages and outcomes. Fails quietly: what is gone, or another user's, is not of the run.
+Refuses to know messages and outcomes. Fails quietly: what is gone, or another user's, is not of the run. Only a machine
+that does not let us look (no descriptors) is OSError: what was not seen must not pass for gone.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import select
 import signal
 from pathlib import Path
 
+from ackd.core import faults
+
 
 def belongings(run_id: str, session: int | None) -> dict[int, int]:
     """The pid and a pidfd of each living process of the run, whichever group or session it fled to.
@@ -26,16 +29,25 @@ def belongings(run_id: str, session: int | None) -> dict[int, int]:
     with os.scandir("/proc") as entries:
         pids = [int(entry.name) for entry in entries if entry.name.isdigit()]
     fds: dict[int, int] = {}
-    for pid in pids:
-        if not _belongs(pid, mark, session):
-            continue
-        with contextlib.suppress(OSError):
-            fd = os.pidfd_open(pid)
-            if _belongs(pid, mark, session) and not is_dead(fd):
+    try:
+        for pid in pids:
+            if _belongs(pid, mark, session) and (fd := _held(pid)) is not None:
                 fds[pid] = fd
-            else:
-                os.close(fd)
+                if not _belongs(pid, mark, session) or is_dead(fd):
+                    os.close(fds.pop(pid))
+    except OSError:
+        close_all(fds)
+        raise
     return fds
+
+
+def _held(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except OSError as error:
+        if faults.is_nobodys(error):
+            raise
+        return None
 
 
 def _belongs(pid: int, mark: bytes, session: int | None) -> bool:
@@ -43,8 +55,10 @@ def _belongs(pid: int, mark: bytes, session: int | None) -> bool:
         if session is not None and os.getsid(pid) == session:
             return True
         return mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # gone, or another user's
-        return False
+    except OSError as error:
+        if faults.is_nobodys(error):
+            raise
+        return False  # gone, or another user's
 
 
 def term(left: dict[int, int], termed: set[int]) -> None:

@@ -118,8 +118,13 @@ class Run:
                 return
 
     async def _left(self, walkers: anyio.CapacityLimiter) -> dict[int, int]:
-        session = self.pid if self.ours or not self.is_gone() else None
-        return await anyio.to_thread.run_sync(processes.belongings, self.path.name, session, limiter=walkers)
+        """Waits while the machine does not let us look: what is not seen is not gone."""
+        while True:
+            session = self.pid if self.ours or not self.is_gone() else None
+            try:
+                return await anyio.to_thread.run_sync(processes.belongings, self.path.name, session, limiter=walkers)
+            except OSError:
+                await anyio.sleep(_LOOK_AGAIN_S)
 
     def _kill(self, left: dict[int, int]) -> None:
         """Each, and the group at once where its number is surely its own: a tree may fork faster than we walk."""

@@ -1,0 +1,111 @@
+"""A live daemon that has no descriptor left: its limit is lowered under it to what it has open, and raised again."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tests.acceptance.teams import Team, running
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+AGENTS = """
+[agents.worker]
+endpoint = "exec"
+command = ["./work"]
+max_in_flight = 4
+
+[agents.reader]
+endpoint = "inbox"
+"""
+
+
+@contextlib.contextmanager
+def no_descriptors(team: Team, spare: int = 0) -> Iterator[None]:
+    """``spare``: how many it may still open."""
+    before = resource.prlimit(team.pid, resource.RLIMIT_NOFILE)
+    numbers = [int(path.name) for path in Path(f"/proc/{team.pid}/fd").iterdir()]
+    resource.prlimit(team.pid, resource.RLIMIT_NOFILE, (max(numbers) + 1 + spare, before[1]))
+    try:
+        yield
+    finally:
+        resource.prlimit(team.pid, resource.RLIMIT_NOFILE, before)
+
+
+def team_in(place: Path, work: str = 'until [ -e go ]; do sleep 0.02; done; echo "$ACKD_MESSAGE_ID" >>runs') -> Team:
+    team = Team(place, AGENTS)
+    team.script("work", work)
+    return team
+
+
+def runs(team: Team) -> list[str]:
+    path = team.place / "runs"
+    return sorted(path.read_text().split()) if path.exists() else []
+
+
+def settled_for(team: Team, seconds: float) -> None:
+    """It lives on, whatever its clocks and scans meet."""
+    until = time.monotonic() + seconds
+    team.until(lambda: time.monotonic() > until)
+
+
+def test_without_descriptors_it_lives_on_says_so_once_and_serves_when_there_are_some(tmp_path: Path) -> None:
+    """Work ends, mail arrives and is acked meanwhile: nothing of it can be read, and nothing of it is lost."""
+    team = team_in(tmp_path)
+    with running(team):
+        read = team.send("reader")
+        ids = [team.send("worker") for _ in range(2)]
+        team.fact("message_told", message=read)
+        team.until(lambda: len(team.facts("message_told", agent="worker")) == 2)
+        with no_descriptors(team):
+            ids += [team.send("worker") for _ in range(2)]
+            assert team.ackd("ack", read, "--agent", "reader").returncode == 0
+            team.fact("io_error")
+            (tmp_path / "go").touch()
+            team.until(lambda: len(runs(team)) == 2)
+            shown = team.until(lambda: team.status()["faults"])
+            assert [one["error"] for one in shown] == ["Too many open files"]
+            assert "fault: Too many open files" in team.ackd("status").stdout
+            settled_for(team, 2.5)
+        for message in ids:
+            team.fact("message_completed", message=message)
+        team.fact("message_acked", message=read)
+        team.until(lambda: not team.status()["faults"])
+        assert len(team.facts("io_error")) == len(team.facts("io_recovered")) == 1
+        assert "LimitNOFILE" in team.facts("io_error")[0]["advice"]
+        assert {fact["counted"] for fact in team.facts("message_retry")} <= {False}
+        assert not team.facts("message_dead", "message_rejected", "message_withdrawn", "spool_lost", "watch_degraded")
+        assert runs(team) == sorted(ids)
+
+
+def test_with_a_few_descriptors_left_nothing_is_counted_or_run_twice(tmp_path: Path) -> None:
+    """Enough to read a message, too few to start its command: the limit is met at every step of the way."""
+    for spare in (1, 2, 3, 4, 5):
+        team = team_in(tmp_path / str(spare))
+        (team.place / "go").touch()
+        with running(team):
+            first = team.send("worker")
+            team.fact("message_completed", message=first)
+            with no_descriptors(team, spare):
+                ids = [team.post("worker"), team.post("worker")]
+                settled_for(team, 1.0)
+            for message in ids:
+                team.fact("message_completed", message=message)
+            assert {fact["counted"] for fact in team.facts("message_retry")} <= {False}
+            assert runs(team) == sorted([first, *ids])
+
+
+def test_what_a_run_leaves_behind_is_ended_though_there_was_no_descriptor_to_look_for_it(tmp_path: Path) -> None:
+    team = team_in(tmp_path, "sleep 300 & echo $! >left; until [ -e go ]; do sleep 0.02; done")
+    with running(team):
+        message = team.send("worker")
+        left = team.until(lambda: (tmp_path / "left").exists() and (tmp_path / "left").read_text().strip())
+        with no_descriptors(team):
+            (tmp_path / "go").touch()
+            settled_for(team, 1.0)
+        team.fact("message_completed", message=message)
+        team.until(lambda: not Path(f"/proc/{left}").exists())
