@@ -243,8 +243,11 @@ class Daemon:
         self._chronicle.record("session_end", {"reason": reason, "totals": totals})
         self._commit()
         self._page.write()
-        with self._chronicle.reporting("totals"):
-            self._memory.save()
+        if (
+            self._chronicle.log.failing is None
+        ):  # else the next start counts by what the log could take, and the journal
+            with self._chronicle.reporting("totals"):
+                self._memory.save()
         self._chronicle.close()
         await self._flusher.aclose()
 
