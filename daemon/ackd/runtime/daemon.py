@@ -261,6 +261,7 @@ class Daemon:
     def _commit(self) -> None:
         """The end of a turn."""
         self._chronicle.commit()
+        self._runner.flush_directories()
         asyncio.get_running_loop().call_soon(self._chronicle.show)
         self._memory.note_changes()
         self._memory.note_boxes(self._intake.boxes)

@@ -2,19 +2,22 @@
 
 Owns what each effect does: quick ones (a rename, a log line) at once on the loop, slow ones (telling a program, what is
 flushed) as coroutines that their lane waits for. Claims are gathered until the pump has nothing else to do: one write
-of the journal stands for all of them. Refuses to know the order of effects (lanes) and to decide anything: a disk that
-says no becomes ``SpoolFailed``.
+of the journal stands for all of them. A move to another file system is a copy, made in a thread. Refuses to know the
+order of effects (lanes) and to decide anything: a disk that says no becomes ``SpoolFailed``.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
+import anyio.to_thread
 
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import effects, events
@@ -71,6 +74,8 @@ class EffectRunner:
     ring: Callable[[str, bytes], None]
     _claims: list[effects.ClaimMessage] = field(default_factory=list, init=False)
     _in_journal: set[int] = field(default_factory=set, init=False)
+    #: What could not be put into quarantine, and was reported.
+    _unkept: set[Place] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
@@ -92,9 +97,9 @@ class EffectRunner:
                 self._claims.append(effect)
                 self.wake()
             case effects.ArchiveMessage():
-                self._archive(effect)
+                return self._archive(effect)
             case effects.QuarantineFile():
-                self._quarantine(effect)
+                return self._quarantine(effect)
             case effects.DropReceipt(_, name):
                 self._or_report(self.spool.remove_receipt, name)
             case effects.ForgetMessage():
@@ -135,7 +140,13 @@ class EffectRunner:
     def _claim(self, effect: effects.ClaimMessage) -> None:
         """A foreign writer did not flush; we do, once, in the background."""
         with self._answering(effect):
-            moved = self.spool.move(effect.place, Folder.PROCESSED)
+            try:
+                moved = self.spool.move(effect.place, Folder.PROCESSED)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                self.tasks.start_soon(self._carry, effect, Folder.PROCESSED, name=f"carry {effect.place}")
+                return
             self.post(events.Claimed(effect.key, moved))
             self.flusher.flush_later(self.spool.located(moved), self._flush_failed)
 
@@ -159,21 +170,41 @@ class EffectRunner:
     def _flush_failed(self, error: OSError) -> None:
         self._report("flush", error)
 
-    def _archive(self, effect: effects.ArchiveMessage) -> None:
-        day = datetime.fromtimestamp(self.clock.now().wall, UTC).strftime("%Y%m%d")
-        with self._answering(effect):
-            self.post(events.Moved(effect.key, self.spool.move(effect.place, Folder.ARCHIVE, date=day)))
+    def flush_directories(self) -> None:
+        """Those that were made lately, in the background: a file in one is durable when both are."""
+        for directory in self.spool.new_directories():
+            self.flusher.flush_later(directory, self._flush_failed)
 
-    def _quarantine(self, effect: effects.QuarantineFile) -> None:
-        place, code, detail = effect.place, effect.code, effect.detail
-        try:
-            kept_as = self.spool.quarantine(place, code, detail, ignite.iso_seconds(self.clock.now().wall))
-        except FileNotFoundError:
-            return  # removed meanwhile: nothing to keep
-        except OSError as error:
-            self._report(f"quarantine {place}", error)  # the next scan meets it again
-        else:
-            self.post(events.Quarantined(place, kept_as, code, detail))
+    def _archive(self, effect: effects.ArchiveMessage) -> Coroutine[None, None, None] | None:
+        day = datetime.fromtimestamp(self.clock.now().wall, UTC).strftime("%Y%m%d")
+        return self._move(effect, Folder.ARCHIVE, day)
+
+    def _move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
+        with self._answering(effect):
+            try:
+                self.post(events.Moved(effect.key, self.spool.move(effect.place, folder, date=date)))
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                return self._carry(effect, folder, date)
+        return None
+
+    def _quarantine(self, effect: effects.QuarantineFile) -> Coroutine[None, None, None] | None:
+        with self._keeping(effect):
+            try:
+                self._kept(effect, self.spool.quarantine(*self._reason(effect)))
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                return self._quarantine_across(effect)
+        return None
+
+    def _reason(self, effect: effects.QuarantineFile) -> tuple[Place, str, str, str]:
+        return effect.place, effect.code, effect.detail, ignite.iso_seconds(self.clock.now().wall)
+
+    def _kept(self, effect: effects.QuarantineFile, kept_as: str) -> None:
+        self._unkept.discard(effect.place)
+        self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail))
 
     def _forget(self, effect: effects.ForgetMessage) -> None:
         """A duplicate was never in hand, and its twin still may be."""
@@ -234,17 +265,32 @@ class EffectRunner:
             if effect.ends_run:
                 self.team.forget_run(effect.lane, effect.key)
 
+    async def _carry(self, effect: Moving, folder: Folder, date: str | None = None) -> None:
+        """To another file system: the loop goes on while it is copied and flushed; the lane waits."""
+        with self._answering(effect):
+            move = partial(self.spool.move, effect.place, folder, date=date, across=True)
+            moved = await anyio.to_thread.run_sync(move)
+            answer = events.Claimed if folder is Folder.PROCESSED else events.Moved
+            self.post(answer(effect.key, moved))
+
+    async def _quarantine_across(self, effect: effects.QuarantineFile) -> None:
+        with self._keeping(effect):
+            keep = partial(self.spool.quarantine, *self._reason(effect), across=True)
+            self._kept(effect, await anyio.to_thread.run_sync(keep))
+
     async def _bury(self, effect: effects.BuryMessage) -> None:
         with self._answering(effect):
             await self._pen.rewrite(effect.place, effect.headers)
-            self.post(events.Moved(effect.key, self.spool.move(effect.place, Folder.DEAD)))
+            if (slow := self._move(effect, Folder.DEAD)) is not None:
+                await slow
 
     async def _revive(self, effect: effects.ReviveMessage) -> None:
         with self._answering(effect):
             await self._pen.rewrite(effect.place, CLEAN_SLATE)
             self.spool.touch(effect.place)
             self.spool.ensure_box(effect.place.box)
-            self.post(events.Moved(effect.key, self.spool.move(effect.place, Folder.QUEUE)))
+            if (slow := self._move(effect, Folder.QUEUE)) is not None:
+                await slow
 
     async def _send(self, effect: effects.SendMessage) -> None:
         """Until it is durable, however long that takes: what follows in the lane is the death it announces."""
@@ -283,8 +329,21 @@ class EffectRunner:
 
     def _give_up_on(self, effect: Moving, bad: BadMessage) -> None:
         """Somebody has written over it. What lies there now is kept as what it is; of the message nothing is left."""
-        self._quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
+        slow = self._quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
+        if slow is not None:
+            self.tasks.start_soon(lambda: slow, name=f"quarantine {effect.place}")
         self.post(events.MoveLost(effect.key))
+
+    @contextlib.contextmanager
+    def _keeping(self, effect: effects.QuarantineFile) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            pass  # removed meanwhile: nothing to keep
+        except OSError as error:  # the next scan meets it again, and this is said once
+            if effect.place not in self._unkept:
+                self._unkept.add(effect.place)
+                self._report(f"quarantine {effect.place}", error)
 
     def _or_report(self, action: Callable[[str], object], what: str) -> None:
         try:

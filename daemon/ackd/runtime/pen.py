@@ -49,7 +49,8 @@ class Pen:
         prepared = self.spool.prepare_drop(box, name, data)
         await self._flush(prepared)
         place = self.spool.commit_drop(prepared)
-        await self.flusher.flush([f"{self.spool.path(place).parent}/"])
+        box_dir = self.spool.path(place).parent
+        await self.flusher.flush([f"{box_dir}/", f"{box_dir.parent}/"])  # the box itself may be new
         return place
 
     async def _flush(self, prepared: PreparedRewrite | PreparedDrop) -> None:

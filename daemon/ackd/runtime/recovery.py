@@ -1,13 +1,14 @@
 """After a start: the directories say what is, the journal says what was in hand, the runs say what came of it.
 
 Reads them once, feeds the engine the same events as ever, and writes the log lines that a crash swallowed
-(``recovered: true``). Safe to be interrupted and done again: nothing here moves a file, and a line is only written if
-the log of the sessions before has none.
+(``recovered: true``). Safe to be interrupted and done again: nothing here moves a file (but for removing what has been
+copied to another file system), and a line is only written if the log of the sessions before has none.
 
 | found                                              | means                                            |
 |----------------------------------------------------|--------------------------------------------------|
 | in queue/                                          | never claimed: offered                           |
 | in processed/, its run alive or with a result      | adopted, or its result taken                     |
+| in processed/, and a copy in archive/ or dead_letter/ | its move across file systems was not finished: it is |
 | in processed/, else                                | by its header: offered again, or its clock goes on |
 | journal has it, file in archive/ or dead_letter/   | ended; the line is written if it is missing      |
 | journal has it, file nowhere, directory intact     | its agent completed it while we were away        |
@@ -143,8 +144,20 @@ class Recovery:
             self.record("io_error", {"what": f"read {place}", "error": str(error)})
             return None
         if place.folder is Folder.PROCESSED and isinstance(event, events.Arrived):
-            return self._taken_up(event, before)
+            return None if self._was_moved(event, before) else self._taken_up(event, before)
         return event
+
+    def _was_moved(self, event: events.Arrived, before: _Before) -> bool:
+        """Copied to another file system, and we died before the old file was removed. The copy was the commit."""
+        message, place = event.message, event.place
+        entry = before.in_flight.get(_known(message.recipient, message.message_id, message.digest))
+        if entry is None or not self.spool.is_apart(place.box):
+            return False
+        copies = (self._in_archive(replace(entry, name=place.name)), Place(place.box, Folder.DEAD, place.name))
+        if not any(copy is not None and self.spool.is_copy(place, of=copy) for copy in copies):
+            return False
+        self.spool.remove_moved(place)
+        return True
 
     def _settled(self, place: Place) -> bool:
         """As a scan meets it: a writer may still be at it."""

@@ -88,7 +88,7 @@ class TestAcrossFileSystems:
         source.chmod(0o640)
         os.utime(source, (5, 7))
         (tmp_path / "b" / "m.mime").write_bytes(b"older")
-        assert Disk(durable=True).move(str(source), f"{tmp_path}/b", "m.mime") == "m-1.mime"
+        assert Disk(durable=True).move(str(source), f"{tmp_path}/b", "m.mime", across=True) == "m-1.mime"
         copy = tmp_path / "b" / "m-1.mime"
         assert (copy.stat().st_size, copy.stat().st_mode & 0o777, copy.stat().st_mtime) == (200_000, 0o640, 7)
         assert synced[-1] == str(tmp_path / "b")
@@ -102,12 +102,27 @@ class TestAcrossFileSystems:
         monkeypatch.setattr(os, "fsync", broken)
         (tmp_path / "a" / "m").write_bytes(b"x")
         with pytest.raises(OSError, match="Input/output"):
-            Disk(durable=True).move(f"{tmp_path}/a/m", f"{tmp_path}/b", "m")
+            Disk(durable=True).move(f"{tmp_path}/a/m", f"{tmp_path}/b", "m", across=True)
         assert (tmp_path / "a" / "m").read_bytes() == b"x"
         assert list((tmp_path / "b").iterdir()) == []
 
     def test_a_fifo_stays_where_it_is(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "a" / "fifo")
         with pytest.raises(OSError, match="cross-device"):
-            DISK.move(f"{tmp_path}/a/fifo", f"{tmp_path}/b", "fifo")
+            DISK.move(f"{tmp_path}/a/fifo", f"{tmp_path}/b", "fifo", across=True)
         assert (tmp_path / "a" / "fifo").is_fifo()
+
+    def test_unless_it_is_allowed_to_take_long_it_is_refused(self, tmp_path: Path) -> None:
+        (tmp_path / "a" / "m").write_bytes(b"x")
+        with pytest.raises(OSError, match="cross-device"):
+            DISK.move(f"{tmp_path}/a/m", f"{tmp_path}/b", "m")
+        assert (tmp_path / "a" / "m").exists()
+
+
+def test_making_a_directory_waits_for_no_disk_and_says_what_is_to_be_flushed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: pytest.fail("it waited"))
+    disk = Disk(durable=True)
+    disk.make_directory(f"{tmp_path}/a/b")
+    assert disk.unflushed == {f"{tmp_path}", f"{tmp_path}/a"}

@@ -1,6 +1,7 @@
 """The few steps that every change on disk is made of.
 
-Owns making directories, writing temporary files, flushing, and moving under a free name. Refuses to know the layout.
+Owns making directories, writing temporary files, and moving under a free name. Nothing here waits for the disk, but for
+a move across file systems (``across``), which is for threads: without it that is EXDEV. Refuses to know the layout.
 Fails with OSError, and then leaves nothing behind.
 """
 
@@ -25,12 +26,14 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NO
 
 
 class Disk:
-    """``durable``: whether ``flush`` does anything."""
+    """``durable``: whether anything is to be flushed at all."""
 
-    __slots__ = ("_durable",)
+    __slots__ = ("_durable", "unflushed")
 
     def __init__(self, *, durable: bool) -> None:
         self._durable = durable
+        #: Directories in which others were made: for whoever may wait to flush, and take out of here.
+        self.unflushed: set[str] = set()
 
     def make_directory(self, directory: str) -> None:
         """With its missing parents, 0700. Something else under that name, a link too, is NotADirectoryError."""
@@ -42,7 +45,8 @@ class Disk:
             self.make_directory(os.path.dirname(directory))
             self.make_directory(directory)
         else:
-            self.flush(os.path.dirname(directory))
+            if self._durable:
+                self.unflushed.add(os.path.dirname(directory))
 
     def _close_to_others(self, directory: str, there: os.stat_result) -> None:
         """Foreign writers leave their directories and files readable; behind a directory that is ours alone they are
@@ -52,15 +56,6 @@ class Disk:
         if there.st_mode & 0o077 and there.st_uid == os.geteuid():
             os.chmod(directory, 0o700)
 
-    def flush(self, path: str) -> None:
-        if not self._durable:
-            return
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-
     def write_temporary(self, directory: str, data: bytes, like: os.stat_result | None = None) -> str:
         """Not flushed. Mode, owner and times as in ``like``."""
         with self._temporary(directory, like) as (path, fd):
@@ -69,15 +64,15 @@ class Disk:
                 view = view[os.write(fd, view) :]
         return path
 
-    def move(self, source: str, directory: str, name: str) -> str:
+    def move(self, source: str, directory: str, name: str, *, across: bool = False) -> str:
         """Into a directory, under the name or the first free numbered one; returns which. Replaces nothing."""
         for candidate in numbered(name):
             with contextlib.suppress(FileExistsError):
-                self.rename(source, f"{directory}/{candidate}")
+                self.rename(source, f"{directory}/{candidate}", across=across)
                 return candidate
         raise AssertionError("numbered() raises when it runs out")
 
-    def rename(self, source: str, target: str) -> None:
+    def rename(self, source: str, target: str, *, across: bool = False) -> None:
         """To exactly this name, or FileExistsError. FileNotFoundError means the source: a missing directory is made."""
         try:
             rename_noreplace(source, target)
@@ -85,14 +80,14 @@ class Disk:
             if not os.path.lexists(source):
                 raise
             self.make_directory(os.path.dirname(target))
-            rename_noreplace(source, target)
+            self.rename(source, target, across=across)
         except OSError as error:
-            if error.errno != errno.EXDEV or not stat.S_ISREG(os.lstat(source).st_mode):
+            if error.errno != errno.EXDEV or not across or not stat.S_ISREG(os.lstat(source).st_mode):
                 raise
             self._carry_over(source, target)
 
     def _carry_over(self, source: str, target: str) -> None:
-        """To another file system: a durable copy first. A crash in between leaves both, which is recognised."""
+        """To another file system: a durable copy first. A crash in between leaves both, which a start recognises."""
         directory = os.path.dirname(target)
         with (
             open(open_regular(source), "rb") as old,
@@ -101,13 +96,22 @@ class Disk:
         ):
             shutil.copyfileobj(old, new)
         try:
-            self.flush(temp)
+            self._flush(temp)
             rename_noreplace(temp, target)
         except OSError:
             os.unlink(temp)
             raise
-        self.flush(directory)
+        self._flush(directory)
         os.unlink(source)
+
+    def _flush(self, path: str) -> None:
+        if not self._durable:
+            return
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
 
     @contextlib.contextmanager
     def _temporary(self, directory: str, like: os.stat_result | None) -> Iterator[tuple[str, int]]:

@@ -47,8 +47,8 @@ class Quarantine:
         self._directory = directory
         self._disk = disk
 
-    def keep(self, source: str, reason: Reason) -> str:
-        """Returns the name it is kept under.
+    def keep(self, source: str, reason: Reason, *, across: bool = False) -> str:
+        """Returns the name it is kept under. ``across``: also from another file system, which may take long.
 
         The reason comes first: a crash in between leaves a reason without its file, which the next try replaces. It is
         not flushed: it only explains, and ten thousand bad files at once must not stop the event loop for ten seconds.
@@ -58,7 +58,7 @@ class Quarantine:
         for kept in numbered(wanted, room_bytes=len(_TAIL)):
             if not os.path.lexists(f"{self._directory}/{kept}"):
                 self._write_reason(kept, reason)
-                self._take(source, kept)
+                self._take(source, kept, across=across)
                 return kept
         raise AssertionError("numbered() raises when it runs out")
 
@@ -77,7 +77,7 @@ class Quarantine:
 
     def release(self, kept: str, directory: str, name: str) -> str:
         """Back into a queue, as it is; returns the name it got there."""
-        moved = self._disk.move(f"{self._directory}/{plain(kept)}", directory, name)
+        moved = self._disk.move(f"{self._directory}/{plain(kept)}", directory, name, across=True)
         self._remove_reason(kept)
         return moved
 
@@ -89,9 +89,9 @@ class Quarantine:
             os.unlink(path)
         self._remove_reason(kept)
 
-    def _take(self, source: str, kept: str) -> None:
+    def _take(self, source: str, kept: str, *, across: bool) -> None:
         try:
-            self._disk.rename(source, f"{self._directory}/{kept}")
+            self._disk.rename(source, f"{self._directory}/{kept}", across=across)
         except OSError:
             self._remove_reason(kept)
             raise

@@ -169,19 +169,45 @@ class Spool:
             os.unlink(f"{self._receipts}/{plain(name)}")
 
     def quarantine_receipt(self, name: str, code: str, detail: str, at: str) -> str:
-        return self._corrupt.keep(f"{self._receipts}/{plain(name)}", Reason("", "receipts", name, code, detail, at))
+        reason = Reason("", "receipts", name, code, detail, at)
+        return self._corrupt.keep(f"{self._receipts}/{plain(name)}", reason, across=True)
 
     # --- moving and rewriting -----------------------------------------------------------------------------------------
-    def move(self, place: Place, folder_to: Folder, *, date: str | None = None, box: str | None = None) -> Place:
+    def move(
+        self, place: Place, folder_to: Folder, *, date: str | None = None, box: str | None = None, across: bool = False
+    ) -> Place:
         """By one rename, under the next free name. For the archive ``date`` is YYYYMMDD and becomes part of the name.
 
         Nothing is flushed: a durable file whose move is lost in a power cut lies where it was, and is offered again.
+        Where a queue is a mount of its own that is EXDEV; ``across`` then copies, flushes and removes, in a thread.
         """
         name = place.name.rpartition("/")[2]
         to_box = box if box is not None else place.box
         prefix = f"{date}/" if folder_to is Folder.ARCHIVE else ""
         directory = os.path.dirname(self._path(Place(to_box, folder_to, prefix + name)))
-        return Place(to_box, folder_to, prefix + self._disk.move(self._path(place), directory, name))
+        moved = self._disk.move(self._path(place), directory, name, across=across)
+        return Place(to_box, folder_to, prefix + moved)
+
+    def is_apart(self, box: str) -> bool:
+        """Whether what its agent has in hand lies on another file system than the archive."""
+        here, there = Path(f"{self._queue}/{plain(box)}/processed"), Path(self._archive)
+        return here.stat().st_dev != there.stat().st_dev
+
+    def is_copy(self, place: Place, of: Place) -> bool:
+        """Whether both are there and the same to the byte: a move across file systems that was not finished."""
+        try:
+            return self.read(place).data == self.read(of).data
+        except (FileNotFoundError, BadMessage):
+            return False
+
+    def remove_moved(self, place: Place) -> None:
+        """What such a move left behind."""
+        os.unlink(self._path(place))
+
+    def new_directories(self) -> set[str]:
+        """Those in which a directory was made since this was asked: to be flushed."""
+        made, self._disk.unflushed = self._disk.unflushed, set()
+        return made
 
     def prepare_rewrite(self, place: Place, data: bytes, of: FileBytes | None = None) -> PreparedRewrite:
         """Order depends on mtime, and who may read it on mode and owner: the new content keeps all of them.
@@ -232,10 +258,13 @@ class Spool:
         os.utime(self._path(place), follow_symlinks=False)
 
     # --- putting away and digging up ----------------------------------------------------------------------------------
-    def quarantine(self, place: Place, code: str, detail: str, at: str) -> str:
-        """Moved to corrupt/ byte for byte, whatever it is, and never opened. Returns its name there."""
+    def quarantine(self, place: Place, code: str, detail: str, at: str, *, across: bool = False) -> str:
+        """Moved to corrupt/ byte for byte, whatever it is, and never opened. Returns its name there.
+
+        EXDEV as for ``move``; what is no regular file stays where it is then.
+        """
         reason = Reason(place.box, place.folder.value, place.name, code, detail, at)
-        return self._corrupt.keep(self._path(place), reason)
+        return self._corrupt.keep(self._path(place), reason, across=across)
 
     def requeue_corrupt(self, name: str) -> Place:
         """Back to the queue it came from, as it is. ``BadName`` if its reason does not name one."""

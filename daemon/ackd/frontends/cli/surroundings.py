@@ -51,6 +51,7 @@ def surroundings(site: Site, config: Config) -> Iterator[Finding]:
     yield _answered("rights", lambda: rights(site))
     yield _answered("disk", lambda: disk_space(site.root))
     yield _answered("file system", lambda: file_system(site.root, config.watch.mode))
+    yield from mounts(site)
     if config.watch.mode != "polling":
         yield _answered("inotify", lambda: watches(len(site.known_agents())))
     yield _answered("clock", lambda: clock(site.root))
@@ -141,6 +142,15 @@ def file_system(root: Path, mode: str) -> Finding:
     if kind in {"tmpfs", "ramfs"}:
         return Finding(WARN, "file system", f"{kind}: everything is gone after a reboot", "use a root on a disk")
     return Finding(OK, "file system", kind or "unknown")
+
+
+def mounts(site: Site) -> Iterator[Finding]:
+    """Out of a mount no rename leads: it works, by copying, and a person should have meant it."""
+    own = site.root.stat().st_dev
+    for path in (site.queue, site.archive, *(site.queue / box for box in site.boxes())):
+        if path.is_dir() and path.stat().st_dev not in (own, path.parent.stat().st_dev):
+            words = f"{path} is a file system of its own: messages are copied into and out of it"
+            yield Finding(WARN, "file system", words, "mount the whole root there instead, if speed matters")
 
 
 def _kind_of(root: Path) -> str | None:

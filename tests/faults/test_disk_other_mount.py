@@ -1,0 +1,146 @@
+"""A queue directory that is a mount of its own: no rename leads out of it, so what leaves it is copied first."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.acceptance.teams import Team, running
+from tests.faults.mounts import full, half_written, mounted, needs_root
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = needs_root
+
+AGENTS = """
+[agents.worker]
+endpoint = "exec"
+command = ["./work"]
+
+[agents.other]
+endpoint = "exec"
+command = ["true"]
+"""
+#: What the body asks for: an exit status.
+WORK = 'echo "$ACKD_MESSAGE_ID" >>runs; grep -q refuse "$ACKD_BODY" && exit 65; exit 0'
+
+
+def team_in(place: Path) -> Team:
+    team = Team(place, AGENTS)
+    team.script("work", WORK)
+    return team
+
+
+def runs(team: Team) -> list[str]:
+    return (team.place / "runs").read_text().split()
+
+
+@pytest.mark.parametrize("what", ["queue/worker", "queue/worker/processed", "archive", "queue"])
+def test_messages_pass_from_one_file_system_to_another(tmp_path: Path, what: str) -> None:
+    """Completed, dead, dug up and completed, quarantined: each of them is one message, in one place."""
+    team = team_in(tmp_path)
+    with mounted(team.root / what, "8m"), running(team):
+        done, dead = team.send("worker"), team.send("worker", body="refuse")
+        team.fact("message_completed", message=done)
+        team.fact("message_dead", message=dead)
+        team.drop("worker", b"no message", "message_1.mime")
+        team.fact("message_rejected")
+        assert len(list((team.root / "archive").rglob("*/worker/*.mime"))) == 1
+        assert len(team.files("queue/dead_letter")) == 1
+        assert (team.root / "queue/corrupt/message_1.mime").read_bytes() == b"no message"
+        team.script("work", 'echo "$ACKD_MESSAGE_ID" >>runs')
+        assert team.ackd("dead", "requeue", dead).returncode == 0
+        team.fact("message_completed", message=dead)
+        assert len(list((team.root / "archive").rglob("*/worker/*.mime"))) == 2
+        assert runs(team) == [done, dead, dead]
+        assert team.files("queue/worker/processed") == team.files("queue/dead_letter") == []
+        assert not team.facts("io_error", "message_withdrawn", "message_duplicate")
+        assert half_written(team.root) == []
+
+
+@pytest.mark.parametrize("where", ["archive", "dead_letter"])
+def test_a_crash_between_the_copy_and_the_removal_runs_nothing_again(tmp_path: Path, where: str) -> None:
+    """As it is found then: the copy is durable under its name, the old file is still there, the log has no line."""
+    team = team_in(tmp_path)
+    with mounted(team.root / "queue/worker", "8m"), running(team):
+        message = team.send("worker", body="refuse" if where == "dead_letter" else "do it")
+        end = "message_dead" if where == "dead_letter" else "message_completed"
+        team.fact(end, message=message)
+        team.kill()
+        ran = runs(team)
+        (moved,) = (
+            (team.root / "archive").rglob("*/worker/*.mime")
+            if where == "archive"
+            else (team.root / "queue/dead_letter").glob("*.mime")
+        )
+        (team.root / "queue/worker/processed" / moved.name).write_bytes(moved.read_bytes())
+        forget_the_end(team, end, message)
+        team.start()
+        told = team.fact(end, message=message)
+        assert told["recovered"] is True
+        assert team.files("queue/worker/processed") == []
+        later = team.send("worker")
+        team.fact("message_completed", message=later)
+        assert runs(team) == [*ran, later]
+        assert len(list((team.root / "archive").rglob("*/worker/*.mime"))) == (2 if where == "archive" else 1)
+
+
+def forget_the_end(team: Team, end: str, message: str) -> None:
+    """The lines that were written after the move: of the log and of the journal."""
+    (log,) = (team.root / "logs").glob("*.ndjson")
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(line for line in lines if end.encode() not in line or message.encode() not in line))
+    journal = team.root / "state/journal.ndjson"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(b"".join(line for line in lines if b'"out"' not in line or message.encode() not in line))
+    team._read.clear()
+
+
+def test_a_full_mount_of_one_agent_is_no_others_trouble(tmp_path: Path) -> None:
+    team = team_in(tmp_path)
+    with mounted(team.root / "queue/worker", "512k") as box, running(team):
+        with full(box):
+            assert team.ackd("send", "worker", "--body", "hello").returncode == 73
+            other = team.send("other")
+            team.fact("message_completed", message=other)
+        message = team.send("worker")
+        team.fact("message_completed", message=message)
+
+
+def test_a_full_archive_keeps_what_is_finished_until_there_is_room_and_runs_nothing_again(tmp_path: Path) -> None:
+    team = team_in(tmp_path)
+    with mounted(team.root / "archive", "512k") as archive, running(team):
+        with full(archive):
+            message = team.send("worker")
+            team.fact("io_error")
+            assert os.listdir(team.root / "queue/worker/processed")  # noqa: PTH208
+            assert half_written(archive) == []
+        team.fact("message_completed", message=message)
+        assert runs(team) == [message]
+        assert len(team.facts("io_error")) == len(team.facts("io_recovered")) == 1
+
+
+def test_what_is_no_file_and_lies_on_another_mount_is_said_once_and_stays(tmp_path: Path) -> None:
+    """It can be neither opened nor moved. The others are served."""
+    team = team_in(tmp_path)
+    with mounted(team.root / "queue/worker", "8m") as box, running(team):
+        os.mkfifo(box / "message_1.mime")
+        team.fact("io_error")
+        message = team.send("worker")
+        team.fact("message_completed", message=message)
+        two_scans_later = time.monotonic() + 2.5
+        team.until(lambda: time.monotonic() > two_scans_later)
+        assert (box / "message_1.mime").is_fifo()
+        assert len(team.facts("io_error")) == 1
+
+
+def test_check_says_that_a_queue_is_a_mount_of_its_own(tmp_path: Path) -> None:
+    team = team_in(tmp_path)
+    assert team.ackd("check").returncode in {0, 1}
+    with mounted(team.root / "queue/worker", "8m"):
+        shown = team.ackd("check").stdout
+        assert f"{team.root / 'queue/worker'} is a file system of its own" in shown
