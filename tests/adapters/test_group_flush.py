@@ -257,3 +257,68 @@ async def test_without_durability_nothing_is_touched() -> None:
     await as_port(flusher).flush(["/nonexistent/x"])
     await flusher.aclose()
     await as_port(GroupFlusher()).flush([])
+
+
+# --- in the background --------------------------------------------------------------------------------------------------
+async def test_a_file_that_moved_meanwhile_is_flushed_where_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "processed").mkdir()
+    path = tmp_path / "processed" / "m.mime"
+    path.write_bytes(b"x")
+    inode, synced = path.stat().st_ino, []
+    monkeypatch.setattr(os, "fdatasync", lambda fd: synced.append(os.fstat(fd).st_ino))
+    directories = Syncs()
+    flusher = GroupFlusher(sync=directories)
+    flusher.flush_later(str(path), _nobody_complains)
+    path.rename(tmp_path / "archived.mime")
+    await flusher.aclose()
+    assert synced == [inode]
+    assert directories.done == [str(tmp_path / "processed")]
+
+
+async def test_a_directory_is_flushed_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made, fsync, synced = tmp_path / "new", os.fsync, set()
+    made.mkdir()
+
+    def watched(fd: int) -> None:
+        synced.add(os.fstat(fd).st_ino)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", watched)
+    flusher = GroupFlusher()
+    flusher.flush_later(str(made), _nobody_complains)
+    await flusher.aclose()
+    assert synced == {made.stat().st_ino, tmp_path.stat().st_ino}
+
+
+async def test_no_more_files_are_held_open_than_a_process_can_spare(tmp_path: Path) -> None:
+    syncs, paths = Syncs(), files(tmp_path, 300)
+    flusher = GroupFlusher(max_batch=10_000, sync=syncs)
+    open_before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    for path in paths:
+        flusher.flush_later(path, _nobody_complains)
+    assert len(os.listdir("/proc/self/fd")) - open_before == 256  # noqa: PTH208
+    await flusher.aclose()
+    assert len(os.listdir("/proc/self/fd")) <= open_before  # noqa: PTH208
+    assert set(paths[256:]) <= set(syncs.done)
+
+
+async def test_who_asked_for_it_hears_once_of_a_batch_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(fd: int) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fdatasync", broken)
+    heard: list[OSError] = []
+    flusher, complain = GroupFlusher(), heard.append
+    for path in files(tmp_path, 3):
+        flusher.flush_later(path, complain)
+    flusher.flush_later(str(tmp_path / "gone.mime"), complain)  # no reason to complain
+    await flusher.aclose()
+    assert [error.errno for error in heard] == [errno.EIO]
+
+
+def _nobody_complains(error: OSError) -> None:
+    raise AssertionError(error)

@@ -46,10 +46,13 @@ def sync_path(path: str) -> None:
 
 
 def sync_open(fd: int) -> None:
-    """What is needed to read the file again, and closes it. Its name and times are its directory's business."""
+    """What is needed to read a file again, all of a directory; and closes it."""
     try:
-        if stat.S_ISREG(os.fstat(fd).st_mode):
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISREG(mode):
             os.fdatasync(fd)
+        elif stat.S_ISDIR(mode):
+            os.fsync(fd)
     finally:
         os.close(fd)
 
