@@ -258,6 +258,26 @@ async def test_the_scan_finds_what_no_hint_told_of(tmp_path: Path) -> None:
         assert desk.said("watch_overflow") == [{}]
 
 
+async def test_overflow_upon_overflow_is_one_line_and_one_scan_after_the_one_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_in(tmp_path) as desk:
+        scans, whole = [], desk.intake.scan
+
+        async def scan() -> None:
+            scans.append("begun")
+            await whole()
+
+        monkeypatch.setattr(desk.intake, "scan", scan)
+        for _ in range(50):
+            desk.intake.hint(HintsLost())
+        await desk.until(lambda: desk.intake._owed_scans == 0)
+        assert len(scans) == 2
+        desk.intake.hint(HintsLost())  # the storm goes on
+        await desk.until(lambda: len(scans) == 3)
+        assert desk.said("watch_overflow") == [{}]
+
+
 async def test_the_scan_survives_directories_that_are_missing(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:
         (tmp_path / "receipts").rmdir()

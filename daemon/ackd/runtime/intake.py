@@ -7,6 +7,7 @@ at the disk. Owns the waiting until a file has settled and the proof that a dele
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, assert_never
 
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
 SUFFIX: Final = ".mime"
 #: A file that is no message by its name is somebody's mistake once it has lain there this long.
 STRAY_AFTER_S: Final = 60.0
+#: Overflows that follow each other within this time are one storm, and one line.
+STORM_S: Final = 10.0
 #: Files looked at between two breaths of the loop.
 SLICE: Final = 64
 
@@ -62,6 +65,9 @@ class Intake:
     _losing: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
     _unfit: dict[str, str] = field(default_factory=dict)
+    #: Scans that an overflow asked for: the one that runs, and the one that follows it.
+    _owed_scans: int = 0
+    _overflowed_at: float = -math.inf
 
     def hint(self, hint: Hint) -> None:
         match hint:
@@ -77,8 +83,7 @@ class Intake:
             case ports.BoxGone(box):
                 self.lose_box(box)
             case ports.HintsLost():
-                self.record("watch_overflow", {})
-                self.tasks.start_soon(self.scan, name="scan after overflow")
+                self._miss_hints()
             case ports.WatchFailed():
                 raise AssertionError  # the daemon's: it changes the watcher
             case _:
@@ -231,6 +236,21 @@ class Intake:
             self.post(events.Vanished(place))
 
     # --- the scan -----------------------------------------------------------------------------------------------------
+    def _miss_hints(self) -> None:
+        """In a storm every reading may overflow again: that is said once, and one scan follows the one that runs."""
+        now = self.clock.now().mono
+        if now - self._overflowed_at > STORM_S:
+            self.record("watch_overflow", {})
+        self._overflowed_at = now
+        if self._owed_scans == 0:
+            self.tasks.start_soon(self._scan_owed, name="scan after overflow")
+        self._owed_scans = min(self._owed_scans + 1, 2)
+
+    async def _scan_owed(self) -> None:
+        while self._owed_scans:
+            await self.scan()
+            self._owed_scans -= 1
+
     async def scan(self) -> None:
         """Everything there is, in slices: whatever no hint told of is found here."""
         try:
