@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import anyio
 
+from ackd.adapters.inotify_watch import InotifyWatcher
 from ackd.config import Watch
 from ackd.core.events import Arrived
 from ackd.ports import Hint, WatchFailed
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import pytest
+
+    from ackd.ports import Watcher
 
 NEVER_BY_ITSELF_S = 3600.0
 
@@ -44,7 +47,7 @@ async def watching(
     place: Path, mode: Literal["auto", "inotify", "polling"] = "auto", poll_interval_s: float = 0.05
 ) -> AsyncIterator[Watching]:
     site = find_site(root=place)
-    config = Watch(mode=mode, poll_interval_s=poll_interval_s)
+    config = Watch(mode=mode, poll_interval_s=poll_interval_s, reconcile_interval_s=0.05)
     async with desk_in(place) as desk, anyio.create_task_group() as tasks:
         failures: list[str] = []
         lookout = Lookout(site, config, desk.intake, tasks, desk.record, failures.append)
@@ -62,6 +65,12 @@ class Refused:
 
     async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
         post(WatchFailed("no watches left"))
+
+
+class ReadyThenRefused(Refused):
+    async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
+        ready()
+        post(WatchFailed("no watches left for the next directory"))
 
 
 async def test_inotify_is_used_where_it_can_be_had(tmp_path: Path) -> None:
@@ -109,3 +118,37 @@ async def test_inotify_that_was_insisted_on_and_cannot_be_had_is_an_end(
             await it.lookout.begin()  # returns, though nobody is ready: whoever waits for it must hear of the end
         assert it.failures == ["[watch] mode is inotify, and it cannot be had: no watches left"]
         assert it.lookout.mode == "inotify"
+
+
+async def test_inotify_is_tried_again_until_it_can_be_had_and_polling_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, refusals = InotifyWatcher, []
+
+    def third_time_lucky(queue_dir: Path, receipts_dir: Path) -> Watcher:
+        refusals.append(queue_dir)
+        return real(queue_dir, receipts_dir) if len(refusals) > 3 else Refused()
+
+    monkeypatch.setattr(module, "InotifyWatcher", third_time_lucky)
+    async with watching(tmp_path) as it:
+        await it.lookout.begin()
+        await it.desk.until(lambda: it.lookout.mode == "inotify" and len(refusals) == 4)
+        assert len(it.degraded()) == len(it.desk.said("watch_restored")) == 1
+        polls = it.lookout._polling
+        await it.desk.until(lambda: polls.cancelled_caught)
+        await it.hears_of("m.mime")
+
+
+async def test_a_watcher_that_fails_as_soon_as_it_is_back_is_replaced_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ready, and refused the next watch in the same breath: polling goes on, and nothing ends."""
+    makes = iter([Refused, ReadyThenRefused])
+    monkeypatch.setattr(module, "InotifyWatcher", lambda *_: next(makes, Refused)())
+    async with watching(tmp_path) as it:
+        await it.lookout.begin()
+        await it.desk.until(lambda: len(it.degraded()) == 2)
+        await it.desk.until(lambda: it.lookout.mode == "polling")
+        await it.hears_of("m.mime")
+        assert len(it.desk.said("watch_restored")) == 1
+        assert it.failures == []

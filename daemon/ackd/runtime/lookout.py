@@ -1,13 +1,14 @@
 """The watcher in use, and the other one when it cannot go on.
 
-Owns the choice between inotify and polling and the change from one to the other, said once. Refuses to know what a hint
-means (intake). If the config insists on inotify and it cannot be had, ``fail`` is told why.
+Owns the choice between inotify and polling and each change from one to the other, said once: polling where inotify
+cannot go on, and inotify again when it can (its limits are shared with every program of the user, and come and go).
+Refuses to know what a hint means (intake). If the config insists on inotify and it cannot be had, ``fail`` is told why.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
     from ackd.runtime.intake import Intake
     from ackd.site import Site
 
+    Ready = Callable[[], None]
+
+#: Each fall makes the wait before inotify is tried again twice as long, this many times: a limit that is just reached
+#: must not fill the log.
+_DOUBLINGS: Final = 6
+
 
 @dataclass
 class Lookout:
@@ -35,6 +42,7 @@ class Lookout:
     record: Callable[[str, dict[str, object]], None]
     fail: Callable[[str], None]
     mode: str = field(default="none", init=False)
+    _falls: int = field(default=0, init=False)
 
     async def begin(self) -> None:
         """Returns when it watches. Before the scan: what comes in between is told twice rather than never."""
@@ -50,13 +58,15 @@ class Lookout:
 
     async def _poll(self) -> None:
         self.mode = "polling"
+        self._polling = anyio.CancelScope()
         await self._run(PollingWatcher(self.site.queue, self.site.receipts, self.config.poll_interval_s))
 
     async def _run(self, watcher: Watcher) -> None:
         ready = anyio.Event()
         self._watcher = watcher
+        scope = self._polling if self.mode == "polling" else anyio.CancelScope()
         self.tasks.start_soon(
-            watcher.run, lambda hint: self.hear(hint, ready), ready.set, name=f"watcher ({self.mode})"
+            _within, scope, watcher, lambda hint: self.hear(hint, ready), ready.set, name=f"watcher ({self.mode})"
         )
         await ready.wait()
 
@@ -69,8 +79,45 @@ class Lookout:
         if self.config.mode == "inotify":
             self.fail(f"[watch] mode is inotify, and it cannot be had: {hint.reason}")
         else:
+            self._falls += 1
             self.tasks.start_soon(self._fall_back, name="fall back to polling")
 
     async def _fall_back(self) -> None:
         await self._poll()
         await self.intake.scan()  # what came between the two
+        wait_s = self.config.reconcile_interval_s * 2 ** min(self._falls - 1, _DOUBLINGS)
+        held = False
+        while not held:
+            await anyio.sleep(wait_s)
+            held = await self._try_inotify()
+
+    async def _try_inotify(self) -> bool:
+        """Whether it watches now. Refused again is no news."""
+        watcher, ready, held = InotifyWatcher(self.site.queue, self.site.receipts), anyio.Event(), anyio.Event()
+
+        def hear(hint: Hint) -> None:
+            if isinstance(hint, ports.WatchFailed) and not ready.is_set():
+                ready.set()
+            else:
+                self.hear(hint, ready)
+
+        def restored() -> None:
+            ready.set()
+            held.set()
+            self._restored(watcher)
+
+        self.tasks.start_soon(watcher.run, hear, restored, name="watcher (inotify, again)")
+        await ready.wait()
+        return held.is_set()
+
+    def _restored(self, watcher: Watcher) -> None:
+        """At once, not in a task: it may fail again before any other task has run."""
+        self.mode, self._watcher = "inotify", watcher
+        self.record("watch_restored", {"mode": "inotify"})
+        self._polling.cancel()
+        self.tasks.start_soon(self.intake.scan, name="scan after a change of watchers")
+
+
+async def _within(scope: anyio.CancelScope, watcher: Watcher, hear: Callable[[Hint], None], ready: Ready) -> None:
+    with scope:
+        await watcher.run(hear, ready)

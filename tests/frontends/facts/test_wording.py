@@ -64,6 +64,7 @@ GOLDEN = [
     ("child_ended", about(pid=77, outcome="failed"), "child       1763.42.ab12  builder       pid 77 ended, nobody knows how"),
     ("watch_overflow", {}, "watch       the kernel dropped notifications: everything is scanned again"),
     ("watch_degraded", {"reason": "no inotify"}, "watch       polling from now on: no inotify"),
+    ("watch_restored", {"mode": "inotify"}, "watch       inotify again"),
     ("spool_lost", {"agent": "builder", "files": ["a.mime", "b.mime"]}, "lost        builder       its queue directory was removed, and 2 files with it: a.mime, b.mime"),
     ("io_error", {"what": "archive", "error": "No space left on device"}, "disk        archive: No space left on device"),
     (

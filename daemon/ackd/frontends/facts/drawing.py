@@ -158,6 +158,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "child_ended": Look("child", "·", DIM),
     "watch_overflow": Look("watch", "!", YELLOW),
     "watch_degraded": Look("watch", "!", YELLOW),
+    "watch_restored": Look("watch", "·", DIM),
     "spool_lost": Look("lost", "▲", RED),
     "io_error": Look("disk", "▲", RED),
     "io_recovered": Look("disk", "✓", GREEN),

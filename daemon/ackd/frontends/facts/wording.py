@@ -181,6 +181,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "child_ended": _child_ended,
     "watch_overflow": lambda _: "the kernel dropped notifications: everything is scanned again",
     "watch_degraded": lambda of: f"{of('mode') or 'polling'} from now on: {of['reason']}",
+    "watch_restored": lambda of: f"{of('mode') or 'inotify'} again",
     "spool_lost": _spool_lost,
     "io_error": lambda of: f"{of['what']}: {of['error']}{of('advice', ' → {}')}",
     "io_recovered": lambda of: f"over{of.time('seconds', ' after {}')}: {of['error']}{of('times', ', met {} times')}",
