@@ -51,7 +51,8 @@ class Start:
         self.engine = Engine(EnginePolicy(), random.Random(1))
         self.effects: list[Effect] = []
         self.facts: list[tuple[str, dict[str, object]]] = []
-        self.adopted: list[tuple[str, int]] = []
+        self.adopted: list[tuple[str, int | None]] = []
+        self.speaking: list[bool] = []
         self.pump = Pump(self.engine, self.clock, self.effects.extend, lambda: None, lambda: None)
         self.recovery: Recovery
         for name, policy in (("user", INBOX), ("leader", INBOX), ("runner", EXEC)):
@@ -87,6 +88,10 @@ class Start:
             "exit 0", self.clock.now().wall, 600.0,
         )  # fmt: skip
 
+    def adopt(self, agent: str, key: int | None, run: FoundRun, *, speaks: bool) -> None:
+        self.adopted.append((agent, key))
+        self.speaking.append(speaks)
+
     async def recover(self, *runs: FoundRun, **changes: Any) -> None:
         recovery = replace(self.recovery, **changes)
         await recovery.recover(self.journal.load(self.clock.now().wall, 3600), list(runs))
@@ -114,7 +119,7 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
         intake = Intake(*common, lambda box: box, record, letterbox, lambda: None)
         start.recovery = Recovery(
             start.spool, start.engine, start.pump, intake, start.journal, start.clock, root / "logs", record,
-            lambda agent, key, _run: start.adopted.append((agent, key)),
+            start.adopt,
         )  # fmt: skip
         yield start
         tasks.cancel_scope.cancel()
@@ -254,15 +259,25 @@ async def test_runs_find_their_messages_however_many_there_are(tmp_path: Path) -
         assert all(run.path.exists() for run in runs)  # until the outcome is committed
 
 
-async def test_a_finished_run_of_nobody_is_thrown_away_and_a_living_one_seen_through(tmp_path: Path) -> None:
+async def test_runs_of_nobody_are_handed_over_without_a_key(tmp_path: Path) -> None:
+    """Living or over: what they started may go on, and somebody has to see to it."""
     async with start_in(tmp_path) as start:
         ended, living = start.put("a.mime", box="runner"), start.put("b.mime", box="runner", message_id="2.2.b@x")
         runs = [start.run_of(ended, Outcome.DONE), start.run_of(living, alive=True)]
         for place in (ended, living):
             start.spool.path(place).unlink()
         await start.recover(*runs)
-        assert not runs[0].path.exists()
-        assert runs[1].path.exists()
-        ((agent, key),) = start.adopted
-        assert agent == "runner"
-        assert key < 0
+        assert start.adopted == [("runner", None), ("runner", None)]
+
+
+async def test_a_living_run_whose_word_was_heard_is_adopted_and_says_nothing_more(tmp_path: Path) -> None:
+    """It deferred, and is not through yet: under the message's key, so that its retry is not started beside it."""
+    async with start_in(tmp_path) as start:
+        due = ignite.iso_seconds(start.clock.now().wall + 100)
+        extra = f"X-IGNITE-Status: retrying\nX-IGNITE-Retry-Count: 1\nX-IGNITE-Next-Retry-After: {due}\n"
+        place = start.put("a.mime", box="runner", extra=extra)
+        await start.recover(start.run_of(place, alive=True))
+        (delivery,) = start.engine.desk.book
+        assert delivery.state is State.RETRYING
+        assert start.adopted == [("runner", delivery.key)]
+        assert start.speaking == [False]

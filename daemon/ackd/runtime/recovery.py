@@ -21,11 +21,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import anyio.lowlevel
 
-from ackd.adapters import exec_runs, session_log
+from ackd.adapters import session_log
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import events
 from ackd.core.errors import BadMessage
@@ -54,6 +54,12 @@ def _known(agent: str, message_id: str, digest: str) -> _Known:
     return (identity(agent), message_id, digest)
 
 
+class Adopt(Protocol):
+    """Take over a run: under its message's key, or None. ``speaks``: its end is news to the message."""
+
+    def __call__(self, agent: str, key: int | None, run: FoundRun, *, speaks: bool) -> None: ...
+
+
 _TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
 
 
@@ -67,7 +73,7 @@ class Recovery:
     clock: Clock
     logs_dir: Path
     record: Callable[[str, dict[str, object]], None]
-    adopt: Callable[[str, int, FoundRun], None]
+    adopt: Adopt
     #: Queue directories that are gone, or others than those we left: what is missing there was completed by nobody.
     lost_boxes: frozenset[str] = frozenset()
 
@@ -92,9 +98,9 @@ class Recovery:
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
         self._remember(state)
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
-        latest = _latest(runs)
-        met = await self._meet_all(_Before(in_flight, latest, clean_stop=state.clean_stop))
-        self._take_runs(runs, latest)
+        before = _Before(in_flight, _latest(runs), {}, clean_stop=state.clean_stop)
+        met = await self._meet_all(before)
+        self._take_runs(runs, before)
         self._missing([e for known, e in in_flight.items() if known not in met and not self._still_there(e)])
         await self.intake.letterbox.scan()
         self.pump.post(events.RecoveryEnded())
@@ -169,7 +175,7 @@ class Recovery:
         known = _known(message.recipient, message.message_id, message.digest)
         run, entry = before.runs.get(known), before.in_flight.get(known)
         if run is not None and _heard_before(run, event.standing):
-            before.runs.pop(known)
+            before.heard[known] = before.runs.pop(known)
         crashes = self._crashes(event, entry, clean=before.clean_stop, run_known=run is not None)
         if entry is not None and crashes != entry.crashes:
             self.journal.take_in(replace(entry, crashes=crashes))
@@ -185,20 +191,16 @@ class Recovery:
         return before + 1 if in_hand and not clean and not run_known and entry is not None else before
 
     # --- runs ---------------------------------------------------------------------------------------------------------
-    def _take_runs(self, runs: list[FoundRun], latest: dict[_Known, FoundRun]) -> None:
-        """The one that speaks for its message is adopted under the message's key; any other is only seen through."""
-        orphans = 0
+    def _take_runs(self, runs: list[FoundRun], before: _Before) -> None:
+        """The one that speaks for its message, or has spoken, is adopted under the message's key, so that no other is
+        started beside it; any other is only seen through."""
         for run in runs:
-            key = self._key_of(run) if latest.get(_known(run.agent, run.message_id, run.digest)) is run else None
-            if key is not None:
-                self.adopt(run.agent, key, run)
-                if run.outcome is not None:
-                    self.pump.post(events.RunEnded(key, run.outcome, run.detail))
-            elif run.alive:
-                orphans += 1
-                self.adopt(run.agent, -orphans, run)
-            else:
-                exec_runs.discard_run(run)
+            known = _known(run.agent, run.message_id, run.digest)
+            speaks = before.runs.get(known) is run
+            key = self._key_of(run) if speaks or before.heard.get(known) is run else None
+            self.adopt(run.agent, key, run, speaks=speaks)
+            if speaks and key is not None and run.outcome is not None:
+                self.pump.post(events.RunEnded(key, run.outcome, run.detail))
 
     def _key_of(self, run: FoundRun) -> int | None:
         agent = self.engine.desk.agent_called(run.agent)
@@ -283,10 +285,12 @@ class Recovery:
 
 @dataclass(frozen=True)
 class _Before:
-    """What the last daemon left behind, by message. ``runs`` holds those whose word is still to be heard."""
+    """What the last daemon left behind, by message. ``runs`` holds those whose word is still to be heard; ``heard``
+    those whose word is in the header."""
 
     in_flight: dict[_Known, TakenIn]
     runs: dict[_Known, FoundRun]
+    heard: dict[_Known, FoundRun]
     clean_stop: bool
 
 

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ackd.adapters.exec_runs import ExecEndpoint
+from ackd.adapters.exec_runs import ExecEndpoint, discard_run
 from ackd.adapters.handler_calls import HandlerEndpoint
 from ackd.adapters.inbox_calls import InboxEndpoint
 from ackd.config import EndpointKind
@@ -72,10 +72,12 @@ class Team:
     def box(self, agent: str) -> str:
         return self.site.box_dir(agent).name
 
-    def adopt(self, agent: str, key: int, run: FoundRun) -> None:
+    def adopt(self, agent: str, key: int | None, run: FoundRun, *, speaks: bool) -> None:
         endpoint = self._endpoints.get(self.called(agent) or "")
         if isinstance(endpoint, ExecEndpoint):
-            endpoint.adopt(key, run)
+            endpoint.adopt(key, run, speaks=speaks)
+        elif not run.alive:
+            discard_run(run)
 
     def forget_run(self, agent: str, key: int) -> None:
         endpoint = self._endpoints[agent]

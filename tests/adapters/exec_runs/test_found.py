@@ -6,9 +6,12 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ackd.adapters.exec_runs import discard_run, lock_held, scan_runs
-from ackd.core.events import Outcome, RunEnded
-from tests.adapters.exec_runs.bench import Bench, crashed_daemon, the_run, until
+from ackd.adapters.exec_runs.run_files import read_leader
+from ackd.core.events import Outcome, RunEnded, Told
+from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run, until
 from tests.strays import UNTIL_GO
 
 if TYPE_CHECKING:
@@ -69,3 +72,54 @@ def test_what_never_ran_is_swept_and_an_empty_place_is_no_error(tmp_path: Path) 
             (tmp_path / name / "spec.json").write_text(spec)
     assert scan_runs(tmp_path) == []
     assert list(tmp_path.iterdir()) == []
+
+
+async def test_what_a_run_left_behind_while_nobody_looked_is_ended(bench: Bench) -> None:
+    crashed_daemon(bench, "(setsid sleep 300 & echo $! >left)")
+    await until(lambda: not the_run(bench).alive)
+    left, found = await bench.pid_in("left"), the_run(bench)
+    async with bench.sh("true") as endpoint:
+        endpoint.adopt(7, found)
+        await until(lambda: process_is_gone(left))
+        assert found.path.exists()  # its outcome is not committed yet
+        assert bench.events == []
+
+
+async def test_a_message_is_not_told_again_beside_what_its_dead_run_left_behind(bench: Bench) -> None:
+    crashed_daemon(bench, "trap '' TERM; echo $$ >left; while :; do sleep 0.1; done")
+    left, found = await bench.pid_in("left"), the_run(bench)
+    leader = read_leader(found.path)
+    assert leader is not None
+    os.kill(leader.pid, signal.SIGKILL)  # the shim alone: its command goes on without it
+    await until(lambda: not lock_held(found.path))
+    async with bench.sh(f"grep -q 'State:.[^Z]' /proc/{left}/status && exit 1; exit 0") as endpoint:
+        endpoint.adopt(7, the_run(bench))
+        assert isinstance(await endpoint.tell(tell(7)), Told)
+        ended = await bench.news()
+        assert isinstance(ended, RunEnded)
+        assert ended.outcome is Outcome.DONE
+
+
+async def test_a_run_whose_word_was_heard_is_seen_through_in_silence(bench: Bench) -> None:
+    crashed_daemon(bench, UNTIL_GO)
+    async with bench.sh("true") as endpoint:
+        endpoint.adopt(7, the_run(bench), speaks=False)
+        await until(lambda: bench.facts)
+        (bench.tmp / "work/go").touch()
+        assert isinstance(await endpoint.tell(tell(7)), Told)  # once the old one has ended
+        kinds = [kind for kind, _ in bench.facts]
+        assert kinds[:3] == ["child_started", "child_ended", "child_started"]
+        await bench.news()
+        assert bench.events == []
+
+
+@pytest.mark.parametrize("script", ["true", UNTIL_GO])
+async def test_a_run_of_nobody_is_seen_through_and_its_directory_goes(bench: Bench, script: str) -> None:
+    crashed_daemon(bench, script)
+    if script == "true":
+        await until(lambda: not the_run(bench).alive)
+    async with bench.sh("true") as endpoint:
+        endpoint.adopt(None, the_run(bench))
+        (bench.tmp / "work/go").touch()
+        await until(lambda: not bench.run_dirs)
+        assert bench.events == []

@@ -19,7 +19,7 @@ import shutil
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -32,7 +32,7 @@ from ackd.core import faults
 from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from anyio.abc import TaskGroup
@@ -41,6 +41,9 @@ if TYPE_CHECKING:
     from ackd.core.effects import NudgeAgent, TellAgent
     from ackd.core.message import Place
     from ackd.ports import Post
+
+#: From the KILL of what ignored TERM until it is seen to be gone.
+KILL_TAKES_S: Final = 1.0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -62,6 +65,7 @@ class ExecEndpoint:
     _running: dict[int, Run] = field(default_factory=dict, init=False)
     _ended: dict[int, Path] = field(default_factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
+    _orphans: int = field(default=0, init=False)
     _walkers: anyio.CapacityLimiter = field(default_factory=partial(anyio.CapacityLimiter, 4), init=False)
 
     # --- the port
@@ -106,13 +110,27 @@ class ExecEndpoint:
         for run in self._running.values():
             run.watch.cancel()
 
-    def adopt(self, key: int, found: FoundRun) -> None:
-        """Watch a living run of a daemon that is gone; RunEnded follows. One that is over waits for ``forget``."""
-        if not found.alive:
-            self._ended[key] = found.path
+    def adopt(self, key: int | None, found: FoundRun, *, speaks: bool = True) -> None:
+        """Take over a run of a daemon that is gone.
+
+        One that lives is watched, and RunEnded follows if it ``speaks`` for its message; one that is over waits for
+        ``forget``. Of both, what they started and left is ended, and until then the message is not told again. Without
+        a key the message is nobody's any more, and the run's directory goes when the run has.
+        """
+        run = Run(
+            self._orphan() if key is None else key, found.message_id, found.path, found.timeout_s, found.started_at
+        )
+        run.speaks = speaks and key is not None
+        if found.alive:
+            self._watch_over(run)
             return
-        run = Run(key, found.message_id, found.path, found.timeout_s, found.started_at)
-        self._watch_over(run)
+        self._running[run.key], self._ended[run.key] = run, run.path
+        self.tasks.start_soon(self._tidy, run, name=f"exec {run.path.name}, over")
+
+    def _orphan(self) -> int:
+        """A key that no message has."""
+        self._orphans -= 1
+        return self._orphans
 
     def forget(self, key: int) -> None:
         """The outcome is committed: the run's directory may go."""
@@ -122,8 +140,9 @@ class ExecEndpoint:
 
     # --- starting
     async def _is_free(self, key: int) -> bool:
-        """A command that says ``defer`` may be told again before it has come to its exit: wait for that a while."""
-        with anyio.move_on_after(self.stop_timeout_s):
+        """A command that says ``defer`` may be told again before it has come to its exit, and what a dead run left may
+        have to be killed: wait for that a while."""
+        with anyio.move_on_after(self.stop_timeout_s + KILL_TAKES_S):
             while key in self._running:
                 await self._running[key].over.wait()
         return key not in self._running
@@ -176,15 +195,32 @@ class ExecEndpoint:
         self.tasks.start_soon(self._watch, run, name=f"exec {run.path.name}")
 
     async def _watch(self, run: Run) -> None:
+        with self._watched(run):
+            await self._see_through(run)
+        if not run.watch.cancelled_caught:
+            self._report(run)
+            self._forget_orphan(run)
+
+    async def _tidy(self, run: Run) -> None:
+        """It ended while nobody looked: what it left behind goes on until somebody does."""
+        with self._watched(run):
+            await run.clear_away(self.stop_timeout_s, self._walkers)
+        if not run.watch.cancelled_caught:
+            self._forget_orphan(run)
+
+    @contextlib.contextmanager
+    def _watched(self, run: Run) -> Iterator[None]:
         try:
             with run.watch:
-                await self._see_through(run)
+                yield
         finally:
             run.close()
             del self._running[run.key]
             run.over.set()
-        if not run.watch.cancelled_caught:
-            self._report(run)
+
+    def _forget_orphan(self, run: Run) -> None:
+        if run.key < 0:
+            self.forget(run.key)
 
     async def _see_through(self, run: Run) -> None:
         if not run.ours:
@@ -212,7 +248,8 @@ class ExecEndpoint:
         facts |= {"outcome": outcome.value, "seconds": round(time.monotonic() - run.since, 3)}
         self.record("child_ended", {name: fact for name, fact in facts.items() if fact is not None})
         self._ended[run.key] = run.path
-        self.post(RunEnded(run.key, outcome, detail, run.attempt))
+        if run.speaks:
+            self.post(RunEnded(run.key, outcome, detail, run.attempt))
 
     def _what_is_missing(self) -> str | None:
         """Asked after 126 and 127, which may be the shell's word or the command's own."""

@@ -32,7 +32,10 @@ _LOOK_AGAIN_S: Final = 0.25
 
 @dataclass(slots=True, eq=False)
 class Run:
-    """One run under watch. ``pid`` is safe to signal as a group while ``ours``: our zombie keeps the number."""
+    """One run under watch. ``pid`` is safe to signal as a group while ``ours``: our zombie keeps the number.
+
+    ``speaks``: its end is the message's; one that was heard before, or whose message is gone, is only seen through.
+    """
 
     key: int
     message_id: str
@@ -43,6 +46,7 @@ class Run:
     pid: int | None = None
     pidfd: int | None = None
     ours: bool = False
+    speaks: bool = True
     cause: tuple[Outcome, str] | None = None
     since: float = field(default_factory=time.monotonic)
     patience: anyio.CancelScope = field(default_factory=anyio.CancelScope)
