@@ -163,6 +163,7 @@ def _resume(desk: Desk, delivery: Delivery, event: events.Arrived) -> None:
     policy = desk.book.agents[delivery.agent].policy
     standing = event.standing if event.recovered and event.standing is not None else Standing()
     delivery.retries, delivery.crashes = standing.retry_count, event.crashes
+    delivery.tells = standing.retry_count  # the next telling is the attempt that it would have been
     desk.book.set_state(delivery, S.RETRYING)
     if event.crashes > policy.crash_limit:
         apply(desk, delivery, H.EXHAUSTED, f"poison: ackd itself died {event.crashes} times with it in hand")
@@ -179,7 +180,7 @@ def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: 
     """It was told before the restart: its clock runs on from then."""
     policy = desk.book.agents[delivery.agent].policy
     waited_s = max(0.0, desk.now.wall - standing.processed_at) if standing.processed_at is not None else 0.0
-    delivery.tells, delivery.told, delivery.seen = 1, True, run_alive
+    delivery.tells, delivery.told, delivery.seen = delivery.retries + 1, True, run_alive
     delivery.assigned = not policy.reminds or standing.status is Status.ACKED
     delivery.told_at = delivery.first_told_at = desk.now.mono - waited_s
     if standing.status is Status.ACKED:

@@ -1,0 +1,133 @@
+"""A daemon that dies in the middle of things, and what the next one makes of them: runs, results, retries."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tests.acceptance.teams import Team, running
+from tests.faults.grip import NOTE_RUN, WORKER, descendants, ends, runs
+from tests.strays import UNTIL_GO
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def worker(place: Path, script: str, keys: str = "", **more: str) -> Team:
+    team = Team(place, f"{WORKER}{keys}", **more)
+    team.script("work", script)
+    return team
+
+
+# --- retries ----------------------------------------------------------------------------------------------------------
+FAILS_ONCE = """
+echo "$ACKD_MESSAGE_ID $(date +%s.%N)" >>tries.txt
+[ "$(grep -c "^$ACKD_MESSAGE_ID " tries.txt)" = 2 ]
+"""
+
+
+def tries(team: Team) -> dict[str, list[float]]:
+    found: dict[str, list[float]] = {}
+    path = team.place / "tries.txt"
+    for line in path.read_text().splitlines() if path.exists() else ():
+        message, at = line.split()
+        found.setdefault(message, []).append(float(at))
+    return found
+
+
+def test_a_retry_that_waits_is_made_by_the_next_daemon_as_the_same_attempt_at_the_same_time(tmp_path: Path) -> None:
+    team = worker(tmp_path, FAILS_ONCE, "max_in_flight = 8\n", delivery="backoff_base_s = 6\nbackoff_cap_s = 6")
+    with running(team):
+        ids = [team.post("worker") for _ in range(8)]
+        due = {
+            one: datetime.fromisoformat(team.fact("message_retry", message=one)["next_retry_after"]).timestamp()
+            for one in ids
+        }
+        team.kill()
+        team.start()
+        back_at = (team.root / "run/status.json").stat().st_mtime
+        for one in ids:
+            team.fact("message_completed", message=one)
+    waited = [one for one in ids if due[one] > back_at]
+    assert waited  # all but surely: eight waits of up to six seconds
+    for one in ids:
+        _, second = tries(team)[one]
+        assert second >= due[one] - 1  # the header's time has whole seconds
+        assert second < max(due[one], back_at) + 3
+        assert [fact["attempt"] for fact in team.facts("message_told", message=one)] == [1, 2]
+        assert [fact["retry_count"] for fact in team.facts("message_retry", message=one)] == [1]
+    assert ends(team) == {one: ["completed"] for one in ids}
+
+
+def test_the_attempts_before_a_restart_count_against_the_limit(tmp_path: Path) -> None:
+    """One death of the daemon per attempt: three retries are three retries."""
+    team = worker(tmp_path, f"{NOTE_RUN}\nexit 1")
+    with running(team):
+        one = team.post("worker")
+        for count in (1, 2, 3):
+            team.until(lambda count=count: len(runs(team)) >= count)  # type: ignore[misc]
+            team.kill()
+            team.start()
+        assert team.fact("message_dead", message=one)["retry_count"] == 3
+    assert runs(team) == [one] * 4
+    assert ends(team)[one] == ["dead"]
+
+
+DEFERS = f"""
+echo begin >>turns.txt
+if [ ! -e deferred ]; then
+    touch deferred
+    ackd defer "$ACKD_MESSAGE_ID" --reason "not yet"
+    {UNTIL_GO}
+fi
+echo end >>turns.txt
+"""
+
+
+def test_a_run_that_deferred_and_lives_on_is_not_joined_by_its_retry(tmp_path: Path) -> None:
+    quick = "[watch]\nsettle_s = 0.1\n[daemon]\ndrain_timeout_s = 5\nstop_timeout_s = 15\n"
+    team = worker(tmp_path, DEFERS, quick=quick)
+    with running(team):
+        one = team.post("worker")
+        team.fact("message_retry", message=one)
+        team.kill()
+        team.start()
+        team.until(lambda: [fact for fact in team.facts("child_started", message=one) if fact.get("adopted")])
+        team.until(lambda: team.status()["agents"]["worker"]["in_flight"] == 1)  # told again, and waiting
+        (tmp_path / "go").touch()
+        assert team.fact("message_completed", message=one)["by"] == "exit 0"
+    assert (tmp_path / "turns.txt").read_text().split() == ["begin", "end"] * 2
+    assert [fact["retry_count"] for fact in team.facts("message_retry", message=one)] == [1]
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+TAKES_ITS_TIME = f"""
+{NOTE_RUN}
+case $(cat "$ACKD_BODY") in *slow*) {UNTIL_GO} ;; *) until [ -e soon ]; do sleep 0.01; done ;; esac
+"""
+
+
+def test_runs_that_end_while_it_is_dead_and_runs_that_do_not_are_each_run_once(tmp_path: Path) -> None:
+    """Results are found, the living adopted, the waiting offered, over two deaths."""
+    team = worker(tmp_path, TAKES_ITS_TIME, "max_in_flight = 6\n")
+    with running(team):
+        slow = [team.post("worker", body="content: slow\n") for _ in range(3)]
+        quick = [team.post("worker", body="content: quick\n") for _ in range(3)]
+        waiting = [team.post("worker", body="content: quick\n") for _ in range(6)]
+        team.until(lambda: set(runs(team)) == {*slow, *quick})
+        team.kill()
+        (tmp_path / "soon").touch()
+        team.until(lambda: len(list((team.root / "state/runs").glob("*/status"))) == 3)
+        team.start()
+        team.until(lambda: len([fact for fact in team.facts("child_started") if fact.get("adopted")]) == 3)
+        team.kill()
+        (tmp_path / "go").touch()
+        team.start()
+        ids = [*slow, *quick, *waiting]
+        for one in ids:
+            team.fact("message_completed", message=one)
+        team.until(lambda: not team.files("state/runs"))
+        team.until(lambda: not descendants(team))
+    assert sorted(runs(team)) == sorted(ids)
+    assert ends(team) == {one: ["completed"] for one in ids}
+    assert not team.facts("message_retry", "message_dead", "escalation")
