@@ -6,6 +6,7 @@ import random
 from dataclasses import dataclass, field
 
 import anyio
+import pytest
 
 from ackd.adapters.clock import SystemClock
 from ackd.core.effects import ClaimMessage, Effect, RecordFact
@@ -128,3 +129,39 @@ async def test_it_comes_round_for_events_for_deadlines_and_when_woken() -> None:
                 await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
     assert [type(event).__name__ for event in handled] == ["AgentJoined", "StopRequested", "Ticked"]
+
+
+async def test_a_deadline_that_is_met_late_waits_for_what_was_said_meanwhile() -> None:
+    """The clock jumps while the pump sleeps; an answer is read a moment after it wakes."""
+    handled: list[str] = []
+    clock = Clock()
+
+    class Listening(Engine):
+        def handle(self, event: Event, now: Now) -> list[Effect]:
+            handled.append(type(event).__name__)
+            return super().handle(event, now)
+
+    engine = Listening(EnginePolicy(), random.Random(1))
+    pump = Pump(engine, clock, lambda _: None, lambda: None, lambda: None)
+    late: list[float] = []
+
+    async def look_round(late_s: float) -> None:
+        late.append(late_s)
+        for _ in range(3 * EVENTS_A_TURN):
+            pump.post(StopRequested())
+
+    pump.overslept = look_round
+    pump.post(AgentJoined("nobody", AgentPolicy(), "exec"))
+    pump.turn()
+    engine.desk.alarm("offer", "nobody", 0.1)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(pump.run)
+        await anyio.lowlevel.checkpoint()
+        clock.mono = 60.0
+        pump.wake()
+        with anyio.fail_after(20):
+            while "Ticked" not in handled:  # noqa: ASYNC110 - the engine's, which has no event
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+    assert late == [pytest.approx(59.9)]
+    assert handled == ["AgentJoined", *["StopRequested"] * (3 * EVENTS_A_TURN), "Ticked"]

@@ -145,6 +145,7 @@ class Daemon:
         self._intake = Intake(*common, settle_s, extra_types, self._team.join, record, self._letterbox, self._keep_lock)
         self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail)
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)
+        self._pump.overslept = self._upkeep.look_round
         self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
 
     # --- starting ---------------------------------------------------------------------------------------------------

@@ -3,7 +3,8 @@
 Owns the order of things: an event is decided, its effects are begun, what they gathered is done together when no event
 is left (``gathered``), and what was recorded reaches the kernel before anything slow starts, because a slow effect is a
 task and tasks run only after the turn. Refuses to know what the events are about. A turn is bounded, so that a flood
-does not keep the watcher and the timers waiting.
+does not keep the watcher and the timers waiting. A deadline that is met late (SIGSTOP, a frozen cgroup) waits until
+what happened meanwhile was heard: an answer lies there unread, and silence would be believed first.
 
 Turns are callbacks of the event loop, not a task that waits for them: waking a task and timing its wait cost more than
 deciding a message. A bug in a turn ends ``run``.
@@ -15,10 +16,13 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+import anyio
+import anyio.lowlevel
+
 from ackd.core.events import Arrived, Ticked
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from ackd.core.effects import Effect
     from ackd.core.engine import Engine
@@ -26,6 +30,15 @@ if TYPE_CHECKING:
     from ackd.ports import Clock
 
 EVENTS_A_TURN: Final = 256
+#: A deadline met later than this: the watcher is given a moment to read what it was told.
+LATE_S: Final = 0.05
+HINTS_FIRST_S: Final = 0.01
+#: And later than this: we did not run at all.
+OVERSLEPT_S: Final = 2.0
+
+
+async def _nothing_to_look_at(_late_s: float) -> None:
+    pass
 
 
 class Pump:
@@ -48,7 +61,10 @@ class Pump:
         self._bug: asyncio.Future[None] | None = None  # while it runs
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._catching_up: asyncio.Task[None] | None = None
         self.turns = 0  # the watchdog looks whether it grows
+        #: Looks for itself at what happened while we did not run; told how late we are.
+        self.overslept: Callable[[float], Awaitable[None]] = _nothing_to_look_at
 
     def post(self, event: Event) -> None:
         if isinstance(event, Arrived):
@@ -72,23 +88,26 @@ class Pump:
             await self._bug
         finally:
             self._bug = None
-            for pending in (self._soon, self._timer):
+            for pending in (self._soon, self._timer, self._catching_up):
                 if pending is not None:
                     pending.cancel()
-            self._soon = self._timer = None
+            self._soon = self._timer = self._catching_up = None
 
     def turn(self) -> None:
+        self._hear()
+        deadline = self._engine.next_deadline()
+        if deadline is not None and deadline <= self._clock.now().mono and self._catching_up is None:
+            self._handle(Ticked())
+        self._gathered()
+        self._commit()
+        self.turns += 1
+
+    def _hear(self) -> None:
         for _ in range(EVENTS_A_TURN):
             event = self._next()
             if event is None:
                 break
             self._handle(event)
-        deadline = self._engine.next_deadline()
-        if deadline is not None and deadline <= self._clock.now().mono:
-            self._handle(Ticked())
-        self._gathered()
-        self._commit()
-        self.turns += 1
 
     def _next(self) -> Event | None:
         if self.idle():
@@ -102,6 +121,10 @@ class Pump:
 
     def _come_round(self) -> None:
         assert self._bug is not None
+        late_s = self._late_s()
+        if late_s > LATE_S and self._catching_up is None:
+            self._catching_up = self._bug.get_loop().create_task(self._catch_up(late_s), name="catch up")
+            self._catching_up.add_done_callback(self._caught_up)
         try:
             self.turn()
         except Exception as bug:  # noqa: BLE001 - raised where somebody waits for it
@@ -110,7 +133,8 @@ class Pump:
             return
         self._soon = None  # whatever was said up to here is the kernel's
         if self.idle():
-            self._set_timer()
+            if self._catching_up is None:
+                self._set_timer()
         else:
             self.wake()
 
@@ -130,3 +154,24 @@ class Pump:
     def _time_is_up(self) -> None:
         self._timer = None
         self.wake()
+
+    # --- late -------------------------------------------------------------------------------------------------------
+    def _late_s(self) -> float:
+        deadline = self._engine.next_deadline()
+        return self._clock.now().mono - deadline if deadline is not None else 0.0
+
+    async def _catch_up(self, late_s: float) -> None:
+        """Turns go on meanwhile; only the clocks wait."""
+        await anyio.sleep(HINTS_FIRST_S)
+        if late_s > OVERSLEPT_S:
+            await self.overslept(late_s)
+        while len(self._inbox) > EVENTS_A_TURN:
+            await anyio.lowlevel.checkpoint()
+        self._catching_up = None
+        self.turn()
+        self.wake()
+
+    def _caught_up(self, task: asyncio.Task[None]) -> None:
+        bug = None if task.cancelled() else task.exception()
+        if bug is not None and self._bug is not None and not self._bug.done():
+            self._bug.set_exception(bug)

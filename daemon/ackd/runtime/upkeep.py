@@ -58,6 +58,14 @@ class Upkeep:
             with self.chronicle.reporting("scan"):
                 await self.intake.scan()
 
+    async def look_round(self, late_s: float) -> None:
+        """We did not run for a while: receipts, arrivals and deletions first, then what the clocks say."""
+        self.chronicle.record("overslept", {"seconds": round(late_s, 1)})
+        with self.chronicle.reporting("scan"):
+            await self.intake.letterbox.scan()
+            await self.intake.scan()
+        await anyio.sleep(2 * self.intake.settle_s)  # a deletion is proven by then
+
     def keep_lock(self) -> None:
         """Removed with the rest (``git clean``) it is taken anew; if another daemon was quicker, the root is theirs."""
         try:

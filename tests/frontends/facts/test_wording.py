@@ -62,6 +62,7 @@ GOLDEN = [
     ("child_started", about(pid=77, adopted=True), "child       1763.42.ab12  builder       pid 77 adopted: it outlived the last daemon"),
     ("child_ended", about(pid=77, exit=3, outcome="failed", seconds=1.25), "child       1763.42.ab12  builder       pid 77 ended, exit 3, after 1.2 s"),
     ("child_ended", about(pid=77, outcome="failed"), "child       1763.42.ab12  builder       pid 77 ended, nobody knows how"),
+    ("overslept", {"seconds": 12.5}, "daemon      ackd did not run for 12.5 s and more: receipts and files are read first"),
     ("watch_overflow", {}, "watch       the kernel dropped notifications: everything is scanned again"),
     ("watch_degraded", {"reason": "no inotify"}, "watch       polling from now on: no inotify"),
     ("watch_restored", {"mode": "inotify"}, "watch       inotify again"),

@@ -126,6 +126,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "session_start": Look("daemon", "■", BLUE),
     "session_end": Look("daemon", "■", BLUE),
     "config_reloaded": Look("daemon", "■", BLUE),
+    "overslept": Look("daemon", "!", YELLOW),
     "message_queued": Look("queued", "+", CYAN),
     "message_claimed": Look("claimed", "·", DIM),
     "message_told": Look("told", "→", CYAN),
