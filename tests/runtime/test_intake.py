@@ -14,6 +14,7 @@ from ackd.core import events
 from ackd.core.errors import BadName
 from ackd.core.message import Folder, Place
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost
+from ackd.runtime import departures
 from ackd.runtime import intake as intake_module
 from tests.acceptance.teams import mime
 from tests.runtime.desks import SETTLE_S, desk_in
@@ -151,6 +152,67 @@ async def test_moved_by_hand_between_processed_and_queue_is_no_completion(tmp_pa
         await desk.until(lambda: desk.of(events.Arrived))
         assert events.Vanished(place, moved_to=back) in desk.posted
         assert events.Vanished(place) not in desk.posted
+
+
+async def test_absence_is_counted_from_the_last_time_it_was_there(tmp_path: Path) -> None:
+    """Our own rewriting of its header is told as if it went: what follows a moment later is another matter."""
+    async with desk_in(tmp_path) as desk:
+        place = desk.told()
+        desk.intake.hint(FileGone(place))
+        assert desk.intake.departures._leaving == {}
+        away = tmp_path / "away"
+        for _ in range(6):
+            desk.spool.path(place).rename(away)
+            desk.intake.hint(FileGone(place))
+            await anyio.sleep(SETTLE_S / 2)
+            away.rename(desk.spool.path(place))
+        desk.spool.path(place).rename(away)
+        desk.intake.hint(FileGone(place))
+        await anyio.sleep(SETTLE_S / 2)
+        assert desk.posted == []
+        await desk.until(lambda: desk.posted)
+
+
+async def test_a_directory_that_is_emptied_slowly_and_then_goes_completes_nothing(tmp_path: Path) -> None:
+    """``rm -rf`` of a large queue: its first files are gone for longer than they may take to settle."""
+    async with desk_in(tmp_path) as desk:
+        places = [desk.told(f"{n}.mime", mime(message_id=f"{n}.1.a@x")) for n in range(8)]
+        for place in places:
+            desk.spool.path(place).unlink()
+            desk.intake.hint(FileGone(place))
+            await anyio.sleep(SETTLE_S / 2)
+        assert desk.posted == []
+        shutil.rmtree(tmp_path / "queue/leader")
+        desk.intake.hint(BoxGone("leader"))
+        await desk.until(lambda: desk.of(events.SpoolLost))
+        await anyio.sleep(2 * SETTLE_S)
+        assert desk.posted == [events.SpoolLost("leader", tuple(places))]
+
+
+async def test_files_that_leave_one_after_the_other_are_judged_when_none_has_left_for_a_while(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        places = [desk.told(f"{n}.mime", mime(message_id=f"{n}.1.a@x")) for n in range(200)]
+        for place in places:
+            desk.spool.path(place).unlink()
+            desk.intake.hint(FileGone(place))
+        await desk.until(lambda: len(desk.posted) == 200)
+        assert desk.posted == [events.Vanished(place) for place in places]
+        assert desk.intake.departures._leaving == {}
+
+
+async def test_an_agent_that_never_pauses_is_not_waited_for_without_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(departures, "IN_ONE_GO_S", 3 * SETTLE_S)
+    async with desk_in(tmp_path) as desk:
+        places = [desk.told(f"{n}.mime", mime(message_id=f"{n}.1.a@x")) for n in range(20)]
+        for place in places:
+            desk.spool.path(place).unlink()
+            desk.intake.hint(FileGone(place))
+            await anyio.sleep(SETTLE_S / 2)
+        assert len(desk.posted) >= 10
+        await desk.until(lambda: len(desk.posted) == 20)
+        assert desk.posted == [events.Vanished(place) for place in places]
 
 
 @pytest.mark.parametrize("made_again", [True, False])

@@ -1,8 +1,8 @@
 """From hints to events: reads what came, proves what went, scans for what no hint told of.
 
 A notification is a hint, a scan is the truth: a hint may be lost, repeated or early, and every path here ends in a look
-at the disk. Owns the waiting until a file has settled and the proof that a deletion is one (still absent after
-``settle_s``, same directory, found nowhere else). Refuses to decide what becomes of a message.
+at the disk. Owns the waiting until a file has settled, and the queue directories as they were last seen. What went is
+proven by departures. Refuses to decide what becomes of a message.
 """
 
 from __future__ import annotations
@@ -16,10 +16,11 @@ import anyio.lowlevel
 
 from ackd import ports
 from ackd.core import events
-from ackd.core.delivery import MOVING, State
+from ackd.core.delivery import State
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import Folder, Place
 from ackd.dialects import ignite
+from ackd.runtime.departures import Departures
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,7 +61,6 @@ class Intake:
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
-    _leaving: set[Place] = field(default_factory=set)
     #: Directories that went, as they were: the one that lies there by the time we look may be another.
     _losing: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
@@ -69,12 +69,16 @@ class Intake:
     _owed_scans: int = 0
     _overflowed_at: float = -math.inf
 
+    def __post_init__(self) -> None:
+        common = (self.spool, self.book, self.clock, self.post, self.tasks, self.settle_s)
+        self.departures = Departures(*common, door=self)
+
     def hint(self, hint: Hint) -> None:
         match hint:
             case ports.FileReady(place, closed):
                 self.came(place, closed=closed, told=True)
             case ports.FileGone(place):
-                self.left(place)
+                self.departures.left(place, told=True)
             case ports.ReceiptReady(name):
                 self.letterbox.take(name)
             case ports.BoxAppeared(box):
@@ -109,6 +113,9 @@ class Intake:
             self._losing[box] = self.boxes[box]
             self.alarm()
             self.tasks.start_soon(self._mourn, box, name=f"box {box} gone")
+
+    def is_losing(self, box: str) -> bool:
+        return box in self._losing
 
     async def _mourn(self, box: str) -> None:
         """Moved away and back is no loss; replaced or gone is: say which files went with it, and make it anew."""
@@ -212,29 +219,6 @@ class Intake:
         standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED else None
         return events.Arrived(message, place, file.mtime, standing, recovered=recovered)
 
-    def left(self, place: Place) -> None:
-        known = self.book.at(place)
-        # Where a move of ours is under way, its answer says what became of the file.
-        if known is not None and known.state not in MOVING and place not in self._leaving:
-            self._leaving.add(place)
-            self.tasks.start_soon(self._prove_gone, place, self.boxes.get(place.box), name=f"gone {place}")
-
-    async def _prove_gone(self, place: Place, box_then: tuple[Birth, Birth] | None) -> None:
-        await anyio.sleep(self.settle_s)
-        self._leaving.discard(place)
-        if self.book.at(place) is None or self.spool.exists(place) or place.box in self._losing:
-            return  # with the whole directory: that is not its agent's word
-        if self.spool.births(place.box) != box_then:
-            self.lose_box(place.box)
-            return
-        other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED
-        elsewhere = Place(place.box, other, place.name)
-        if self.spool.exists(elsewhere) and self.book.at(elsewhere) is None:
-            self.post(events.Vanished(place, moved_to=elsewhere))
-            self.came(elsewhere, closed=True)
-        else:
-            self.post(events.Vanished(place))
-
     # --- the scan -----------------------------------------------------------------------------------------------------
     def _miss_hints(self) -> None:
         """In a storm every reading may overflow again: that is said once, and one scan follows the one that runs."""
@@ -301,7 +285,7 @@ class Intake:
             if number % SLICE == SLICE - 1:
                 await anyio.lowlevel.checkpoint()
             if delivery.place.folder in (Folder.QUEUE, Folder.PROCESSED) and not self.spool.exists(delivery.place):
-                self.left(delivery.place)
+                self.departures.left(delivery.place, told=False)
 
     def _stray(self, place: Place) -> None:
         """Not ours to touch: a writer may yet rename it. But somebody should know that nobody will read it."""
