@@ -132,6 +132,7 @@ class Intake:
             self.spool.ensure_layout()
         except OSError as error:
             self.record("io_error", {"what": "make the directories again", "error": str(error)})
+        self.alarm()  # if the root itself was gone, its lock is nobody's yet
         if self.meet_box(box):
             self.scan_box(box)
         else:

@@ -67,7 +67,13 @@ class Upkeep:
         await anyio.sleep(2 * self.intake.settle_s)  # a deletion is proven by then
 
     def keep_lock(self) -> None:
-        """Removed with the rest (``git clean``) it is taken anew; if another daemon was quicker, the root is theirs."""
+        """Removed with the rest (``git clean``) it is taken anew; if another daemon was quicker, the root is theirs.
+
+        While the root itself is away nothing is made in its place: moved away and back is no loss, and nobody else
+        serves what is not there.
+        """
+        if not self.spool.is_there():
+            return
         try:
             with self.chronicle.reporting("run/ackd.lock"):
                 self.lock.keep()

@@ -69,6 +69,10 @@ class Spool:
         self._corrupt = Quarantine(f"{root}/queue/corrupt", self._disk)
 
     # --- what is where ------------------------------------------------------------------------------------------------
+    def is_there(self) -> bool:
+        """Whether the root exists at all."""
+        return os.path.isdir(self._root)  # noqa: PTH112 - as the rest of this module
+
     def ensure_layout(self) -> None:
         for name in _LAYOUT:
             self._disk.make_directory(f"{self._root}/{name}")
