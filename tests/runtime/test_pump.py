@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import anyio
 import pytest
 
 from ackd.adapters.clock import SystemClock
-from ackd.core.effects import ClaimMessage, Effect, RecordFact
+from ackd.core.effects import ClaimMessage, Effect, RecordFact, ReviveMessage
 from ackd.core.engine import Engine
-from ackd.core.events import AgentJoined, Arrived, Event, Now, StopRequested
-from ackd.core.message import Folder, Message, Place, Priority
+from ackd.core.events import AgentJoined, Arrived, Event, Now, ReceiptCame, StopRequested
+from ackd.core.message import Folder, Message, Place, Priority, Receipt, ReceiptKind
 from ackd.core.policy import AgentPolicy, EnginePolicy
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
 
@@ -77,6 +77,16 @@ def test_a_flood_of_arrivals_holds_up_no_answer() -> None:
     loop.pump.post(StopRequested())  # heard first: nothing is offered
     loop.pump.turn()
     assert loop.log == [RecordFact.__name__] * 3 + ["commit"]
+
+
+def test_a_dead_letter_is_met_before_the_receipt_that_asked_for_it() -> None:
+    loop = Loop()
+    loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+    letter = replace(arrival(), place=Place("worker", Folder.DEAD, "message_1.mime"))
+    loop.pump.post(letter)
+    loop.pump.post(ReceiptCame(Receipt(ReceiptKind.REQUEUE, letter.message.message_id, "worker", "requeue_1.json")))
+    loop.pump.turn()
+    assert ReviveMessage.__name__ in loop.log
 
 
 def test_a_turn_is_bounded_so_that_a_flood_leaves_room_for_others() -> None:

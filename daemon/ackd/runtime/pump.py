@@ -20,6 +20,7 @@ import anyio
 import anyio.lowlevel
 
 from ackd.core.events import Arrived, Ticked
+from ackd.core.message import Folder
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -56,7 +57,8 @@ class Pump:
         self._gathered = gathered
         self._commit = commit
         self._inbox: deque[Event] = deque()
-        #: New messages come after everything that is said of those in hand: a flood of them holds up no answer.
+        #: Waiting mail comes after everything that is said of messages in hand: a flood of it holds up no answer. (A
+        #: dead letter does not: the receipt that asked for it is behind it.)
         self._arrivals: deque[Arrived] = deque()
         self._bug: asyncio.Future[None] | None = None  # while it runs
         self._soon: asyncio.Handle | None = None
@@ -67,7 +69,7 @@ class Pump:
         self.overslept: Callable[[float], Awaitable[None]] = _nothing_to_look_at
 
     def post(self, event: Event) -> None:
-        if isinstance(event, Arrived):
+        if isinstance(event, Arrived) and event.place.folder is Folder.QUEUE:
             self._arrivals.append(event)
         else:
             self._inbox.append(event)
