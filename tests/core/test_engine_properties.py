@@ -409,6 +409,13 @@ class Promises(RuleBasedStateMachine):
             assert self.world.is_waited_for(delivery), delivery
 
     @invariant()
+    def the_counts_are_those_of_the_deliveries(self) -> None:
+        book = self.world.engine.desk.book
+        counted = Counter((d.agent, d.state) for d in book)
+        for name, agent in book.agents.items():
+            assert (agent.queued, agent.retrying) == (counted[name, State.QUEUED], counted[name, State.RETRYING])
+
+    @invariant()
     def whoever_is_down_was_told_on(self) -> None:
         for agent in self.world.engine.desk.book.agents.values():
             if agent.state is AgentState.DOWN:

@@ -45,7 +45,8 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
         return  # a hint that came twice, or before the answer to the move it tells of
     delivery = desk.book.open(message, place, min(event.arrived_at, desk.now.wall), met_at=desk.now.wall)
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
-        delivery.state, delivery.late = S.DEAD, True
+        desk.book.set_state(delivery, S.DEAD)
+        delivery.late = True
         return
     if event.recovered:
         hear_out(desk)

@@ -82,6 +82,9 @@ class Agent:
     hindered: bool = False  # parked by a fault of the machine, not by an absence of its own
     absence_told: bool = False  # someone knows that it is away
     window: set[int] = field(default_factory=set)
+    #: How many of its messages stand in line, and how many wait for another try.
+    queued: int = 0
+    retrying: int = 0
     line: Lineup = field(init=False)
     ladder: Ladder | None = None
     last_life: float | None = None  # monotonic
@@ -120,10 +123,12 @@ class Book:
         self._by_key[delivery.key] = delivery
         self._by_place[place] = delivery.key
         self._by_id.setdefault((message.message_id, message.recipient), []).append(delivery.key)
+        self._count(delivery, 1)
         return delivery
 
     def close(self, delivery: Delivery) -> None:
-        self._by_key.pop(delivery.key, None)
+        if self._by_key.pop(delivery.key, None) is not None:
+            self._count(delivery, -1)
         self._drop_place(delivery)
         ident = (delivery.message.message_id, delivery.agent)
         keys = [key for key in self._by_id.get(ident, ()) if key != delivery.key]
@@ -146,7 +151,9 @@ class Book:
 
     def set_state(self, delivery: Delivery, state: State) -> None:
         """Keeps the agent's window, and its ladder: only a message that was told and not answered stands on one."""
+        self._count(delivery, -1)
         delivery.state = state
+        self._count(delivery, 1)
         agent = self.agents[delivery.agent]
         if state in IN_WINDOW:
             agent.window.add(delivery.key)
@@ -154,6 +161,12 @@ class Book:
             agent.window.discard(delivery.key)
         if state is not State.DELIVERED and agent.ladder is not None and agent.ladder.key == delivery.key:
             agent.ladder = None
+
+    def _count(self, delivery: Delivery, by: int) -> None:
+        if delivery.state is State.QUEUED:
+            self.agents[delivery.agent].queued += by
+        elif delivery.state is State.RETRYING:
+            self.agents[delivery.agent].retrying += by
 
     def get(self, key: int) -> Delivery | None:
         return self._by_key.get(key)

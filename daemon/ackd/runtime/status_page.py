@@ -15,7 +15,6 @@ import anyio
 import orjson
 
 from ackd.adapters import atomic_file
-from ackd.core.delivery import IN_WINDOW, State
 from ackd.core.escalations import stamp
 
 if TYPE_CHECKING:
@@ -31,36 +30,28 @@ EVERY_S: Final = 0.5
 def describe(engine: Engine) -> dict[str, object]:
     """Agents, totals and open escalations, as ``ackd status --json`` has them."""
     desk = engine.desk
-    waiting: dict[str, int] = {}
-    retrying: dict[str, int] = {}
-    for delivery in desk.book:
-        if delivery.state is State.QUEUED:
-            waiting[delivery.agent] = waiting.get(delivery.agent, 0) + 1
-        elif delivery.state is State.RETRYING:
-            retrying[delivery.agent] = retrying.get(delivery.agent, 0) + 1
     agents: dict[str, dict[str, object]] = {}
     for agent in desk.book.agents.values():
         entry: dict[str, object] = {
             "endpoint": agent.endpoint,
             "state": agent.state.value,
-            "queued": waiting.get(agent.name, 0),
-            "in_flight": len(agent.window) + retrying.get(agent.name, 0),
-            "retrying": retrying.get(agent.name, 0),
+            "queued": agent.queued,
+            "in_flight": len(agent.window) + agent.retrying,
+            "retrying": agent.retrying,
         }
         if agent.reason:
             entry["reason"] = agent.reason
         if agent.until is not None:
             entry["until"] = stamp(agent.until)
         agents[agent.name] = entry
-    return {"agents": agents, "totals": _totals(engine, waiting, retrying), "escalations": _escalations(engine)}
+    return {"agents": agents, "totals": _totals(engine), "escalations": _escalations(engine)}
 
 
-def _totals(engine: Engine, waiting: dict[str, int], retrying: dict[str, int]) -> dict[str, int]:
-    desk = engine.desk
-    in_flight = sum(1 for d in desk.book if d.state in IN_WINDOW) + sum(retrying.values())
+def _totals(engine: Engine) -> dict[str, int]:
+    desk, agents = engine.desk, engine.desk.book.agents.values()
     return {
-        "queued": sum(waiting.values()),
-        "in_flight": in_flight,
+        "queued": sum(agent.queued for agent in agents),
+        "in_flight": sum(len(agent.window) + agent.retrying for agent in agents),
         "completed": desk.totals.completed,
         "dead": desk.totals.dead,
         "corrupt": desk.totals.rejected,
