@@ -307,6 +307,31 @@ def test_a_report_that_came_while_we_were_away_completes_what_it_answers() -> No
     assert (world.folder_of("m1"), world.told("worker")) == (Folder.ARCHIVE, ["m1"])
 
 
+def test_while_a_long_queue_is_read_what_was_read_is_told_and_what_was_answered_is_not() -> None:
+    world = World()
+    world.tell(ev.AgentPaused("leader"))
+    reply = world.drop(letter("r1", "leader", sender="worker", type="task_completed", in_reply_to="m2"))
+    world.tell(world.arrival(reply, recovered=True))
+    world.tell(ev.RecoveryEnded(reading=True))
+    for name in ("m1", "m2", "m3"):
+        world.tell(world.arrival(world.drop(letter(name)), recovered=True))
+    world.says("done", "m1")
+    assert world.told("worker") == ["m1", "m3"]
+    assert world.folder_of("m2") is Folder.ARCHIVE
+    world.tell(ev.RecoveryEnded())
+    assert not world.engine.desk.answers
+
+
+def test_an_answer_to_what_is_nowhere_is_dropped_when_all_has_been_read() -> None:
+    world = World()
+    reply = world.drop(letter("r1", "leader", sender="worker", type="task_completed", in_reply_to="gone"))
+    world.tell(world.arrival(reply, recovered=True))
+    world.tell(ev.RecoveryEnded(reading=True))
+    assert len(world.engine.desk.answers) == 1
+    world.tell(ev.RecoveryEnded())
+    assert not world.engine.desk.answers
+
+
 def test_an_old_reply_does_not_acknowledge_the_next_attempt() -> None:
     """A stale ACK from an earlier run counts as an instant ACK."""
     world = World()

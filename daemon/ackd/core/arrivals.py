@@ -25,7 +25,7 @@ from ackd.core.message import MONITOR, Folder, Standing, Status
 if TYPE_CHECKING:
     from ackd.core import events
     from ackd.core.book import Delivery
-    from ackd.core.desk import Desk
+    from ackd.core.desk import About, Desk
 
 H, S = Happening, State
 
@@ -48,7 +48,7 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
         desk.book.set_state(delivery, S.DEAD)
         delivery.late = True
         return
-    if event.recovered:
+    if event.recovered and not desk.reading:
         hear_out(desk)
     desk.put(facts.queued(delivery, recovered=event.recovered))
     if _is_repeat(desk, delivery):
@@ -58,6 +58,8 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
         _resume(desk, delivery, event)
     else:
         line_up(desk, delivery)
+    if desk.reading:
+        settle_answers(desk, about=(message.message_id, delivery.agent))
 
 
 def _is_our_own_move(desk: Desk, event: events.Arrived) -> bool:
@@ -91,7 +93,7 @@ def _heard(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
     sender = desk.agent_called(message.sender)
     report = message.type in REPORT_TYPES
     if sender is not None and message.in_reply_to is not None and (report or not (recovered and claimed)):
-        desk.answers.append(Answer(sender, message.in_reply_to, report=report, old=recovered))
+        _take_answer(desk, (message.in_reply_to, sender), Answer(report=report, old=recovered))
     if not (recovered and claimed):  # else the session before has written it down
         _write_down(desk, delivery, recovered=recovered)
     if recovered:
@@ -110,13 +112,23 @@ def _write_down(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
         desk.put(facts.review_result(delivery, recovered=recovered))
 
 
-def settle_answers(desk: Desk) -> None:
-    """What was answered is acknowledged or, by a report, completed."""
+def _take_answer(desk: Desk, about: About, answer: Answer) -> None:
+    """Of several the strongest word counts."""
+    known = desk.answers.get(about)
+    if known is not None:
+        answer = Answer(report=known.report or answer.report, old=known.old and answer.old)
+    desk.answers[about] = answer
+
+
+def settle_answers(desk: Desk, about: About | None = None) -> None:
+    """What was answered is acknowledged or, by a report, completed. ``about``: that one only."""
     if desk.recovering:
         return  # the question may not have been met yet
-    answers, desk.answers = desk.answers, []
-    for answer in answers:
-        asked = desk.book.addressed(answer.about, answer.sender)
+    for each in list(desk.answers) if about is None else [about]:
+        asked, answer = desk.book.addressed(*each), desk.answers.get(each)
+        if answer is None or (asked is None and desk.reading):
+            continue
+        del desk.answers[each]
         if asked is None:
             continue
         if answer.report:
@@ -150,8 +162,8 @@ def hear_out(desk: Desk) -> None:
     desk.alarm("heard out", "", HEAR_OUT_S)
 
 
-def recovered(desk: Desk) -> None:
-    desk.recovering = False
+def recovered(desk: Desk, *, reading: bool = False) -> None:
+    desk.recovering, desk.reading = False, reading
     desk.hush("", "heard out")
     settle_answers(desk)
 

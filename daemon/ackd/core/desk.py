@@ -27,13 +27,15 @@ if TYPE_CHECKING:
 Alarm: TypeAlias = tuple[str, int | str]
 
 
+#: A message's id and whom it went to.
+About: TypeAlias = tuple[str, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A message from ``sender`` that replies to ``about``; ``report``: and completes it. ``old``: it may have been
-    answered with before, so as a mere acknowledgement it counts only for what still waits for one."""
+    """What a reply says of the message that it answers. ``report``: it is completed. ``old``: it may have been answered
+    with before, so as a mere acknowledgement it counts only for what still waits for one."""
 
-    sender: str
-    about: str
     report: bool
     old: bool
 
@@ -68,8 +70,10 @@ class Desk:
     stopping: bool = False
     #: After a start: files and receipts from before are still being met, and nothing is offered until they are.
     recovering: bool = False
+    #: Work is offered, but not all queues are read yet: what they hold may have been answered already.
+    reading: bool = False
     #: Answers met meanwhile, whose question may not have been met yet.
-    answers: list[Answer] = field(default_factory=list)
+    answers: dict[About, Answer] = field(default_factory=dict)
     #: Agents whose line or window changed, in order: offered work when the event is through.
     touched: dict[str, None] = field(default_factory=dict)
     tray: list[Effect] = field(default_factory=list)

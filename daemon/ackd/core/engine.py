@@ -93,8 +93,8 @@ class Engine:
                 arrivals.spool_lost(self.desk, event)
             case events.AgentJoined() | events.AgentPaused() | events.AgentResumed() | events.SignOfLife():
                 self._agent(event)
-            case events.RecoveryEnded():
-                arrivals.recovered(self.desk)
+            case events.RecoveryEnded(reading):
+                arrivals.recovered(self.desk, reading=reading)
             case events.FaultEnded():
                 calling.relieve(self.desk)
             case events.StopRequested():

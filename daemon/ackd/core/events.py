@@ -207,7 +207,12 @@ class Ticked:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryEnded:
-    """Everything from before the start has been met: files, runs and receipts."""
+    """What was in hand before the start has been met: files, runs, receipts, and every answer. Work may be offered.
+
+    ``reading``: messages that nobody was told of are still being read, and the same event, without it, ends that.
+    """
+
+    reading: bool = False
 
 
 @dataclass(frozen=True, slots=True)
