@@ -72,7 +72,7 @@ class Desk:
 
     async def end_of(self, handler: Handler) -> Event:
         async with self.agent(handler) as endpoint:
-            assert endpoint.tell(tell()) == Told(1, "handler called", seen=True)
+            assert endpoint.tell(tell()) == Told(1, "handler called", seen=True, attempt=3)
             return await self.news()
 
 
@@ -235,7 +235,7 @@ async def test_a_call_that_outlasts_the_drain_is_stopped_not_failed(desk: Desk, 
         await asyncio.sleep(0)
         await endpoint.stop(0)
         assert desk.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 3)]
-        assert endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping")
+        assert endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping", attempt=3)
 
 
 async def test_a_call_that_was_told_but_had_not_begun_is_stopped_too(desk: Desk) -> None:

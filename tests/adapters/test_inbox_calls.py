@@ -11,7 +11,7 @@ PLACE = Place("user", Folder.PROCESSED, "message_1.mime")
 
 async def test_telling_claims_no_more_than_that_it_was_placed() -> None:
     told = InboxEndpoint().tell(TellAgent("user", 7, MESSAGE, PLACE, 1))
-    assert told == Told(7, PLACED, seen=False)
+    assert told == Told(7, PLACED, seen=False, attempt=1)
 
 
 async def test_an_inbox_cannot_be_nudged_and_has_nothing_to_stop() -> None:

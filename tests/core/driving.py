@@ -202,8 +202,8 @@ class World:
                 return [self._revive(effect)]
             case fx.TellAgent():
                 return self._tell(effect)
-            case fx.NudgeAgent(key=key):
-                return [ev.Told(key, "nudged")]
+            case fx.NudgeAgent(key=key, attempt=attempt):
+                return [ev.Told(key, "nudged", attempt=attempt)]
             case fx.WriteStatus():
                 self._rewrite(effect.place, effect.headers)
             case fx.SendMessage():
@@ -255,14 +255,14 @@ class World:
             return self.on_tell[order.lane](order)
         match self.team[order.lane][1]:
             case "exec":
-                return [ev.Told(order.key, "it runs", seen=True)]
+                return [ev.Told(order.key, "it runs", seen=True, attempt=order.attempt)]
             case "handler":
-                told = ev.Told(order.key, "called", seen=True)
+                told = ev.Told(order.key, "called", seen=True, attempt=order.attempt)
                 return [told, ev.RunEnded(order.key, ev.Outcome.DONE, "returned", order.attempt)]
             case "inbox":
-                return [ev.Told(order.key, "placed in the inbox")]
+                return [ev.Told(order.key, "placed in the inbox", attempt=order.attempt)]
             case _:
-                return [ev.Told(order.key, "typed and read back")]
+                return [ev.Told(order.key, "typed and read back", attempt=order.attempt)]
 
     def _send(self, effect: fx.SendMessage) -> Event:
         self.sent.append(effect)

@@ -10,6 +10,7 @@ import pytest
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
+from ackd.core.delivery import State
 from ackd.core.engine import OFFERS_AT_ONCE, Engine
 from ackd.core.message import MONITOR, USER, Folder, Priority
 from ackd.core.policy import EnginePolicy
@@ -85,6 +86,32 @@ def test_a_failure_does_not_come_back_at_once() -> None:
     world.wait(100_000)
     delays = [d["delay_s"] for d in world.facts("message_retry")]
     assert delays == [5, 10, 20, 40, 80, 160, 300, 300, 300, 300, 300, 300]
+
+
+@pytest.mark.parametrize("late", [ev.Told, ev.NotTold, ev.EndpointAway])
+def test_an_answer_that_comes_after_its_time_is_not_taken_for_the_next(
+    late: type[ev.Told | ev.NotTold | ev.EndpointAway],
+) -> None:
+    """A telling that hangs for longer than processing_timeout_s, and answers while the message is told again."""
+    world = World()
+    orders: list[fx.TellAgent] = []
+
+    def hang(order: fx.TellAgent) -> list[ev.Event]:
+        orders.append(order)
+        return []
+
+    world.on_tell["runner"] = hang
+    world.send(letter("m1", "runner"))
+    world.wait(300 + 300)
+    first, second = orders[:2]
+    delivery = world.delivery("m1")
+    assert (delivery.state, delivery.tells) == (State.PROCESSING, second.attempt)
+    retries = delivery.retries
+    world.tell(late(first.key, "late", attempt=first.attempt))
+    assert (delivery.state, delivery.retries) == (State.PROCESSING, retries)
+    assert not world.facts("message_told", "agent_state")
+    world.tell(ev.Told(second.key, "typed", attempt=second.attempt))
+    assert delivery.state is State.DELIVERED
 
 
 # --- order and window -------------------------------------------------------------------------------------------------------

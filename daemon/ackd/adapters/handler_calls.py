@@ -66,21 +66,21 @@ class HandlerEndpoint:
 
     def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway | Hindered:
         if self._stopping:
-            return EndpointAway(order.key, "ackd is stopping")
+            return EndpointAway(order.key, "ackd is stopping", attempt=order.attempt)
         try:
             mail = self.read(order.message, order.place)
         except (OSError, TheirFault) as error:
             why = f"could not read {order.place}: {_one_line(error)}"
             nobodys = isinstance(error, OSError) and faults.is_nobodys(error)
-            return Hindered(order.key, why) if nobodys else NotTold(order.key, why)
+            return (Hindered if nobodys else NotTold)(order.key, why, attempt=order.attempt)
         scope = anyio.CancelScope()
         call = asyncio.get_running_loop().create_task(self._run(order, mail, scope), name=self._task_name)
         self._calls[call] = scope
         call.add_done_callback(self._over)
-        return Told(order.key, "handler called", seen=True)
+        return Told(order.key, "handler called", seen=True, attempt=order.attempt)
 
     async def nudge(self, order: NudgeAgent) -> Told | NotTold:
-        return NotTold(order.key, "handlers have no ladder")
+        return NotTold(order.key, "handlers have no ladder", attempt=order.attempt)
 
     async def stop(self, drain_s: float) -> None:
         """After the drain what still runs is cancelled. A thread cannot be: it runs on, and nobody waits for it."""

@@ -18,10 +18,10 @@ PLACED = "placed in the inbox; nobody has read it yet"
 
 class InboxEndpoint:
     def tell(self, order: TellAgent) -> Told:
-        return Told(order.key, PLACED)
+        return Told(order.key, PLACED, attempt=order.attempt)
 
     async def nudge(self, order: NudgeAgent) -> NotTold:
-        return NotTold(order.key, "an inbox has no ladder")
+        return NotTold(order.key, "an inbox has no ladder", attempt=order.attempt)
 
     async def stop(self, drain_s: float) -> None:
         """Nothing runs."""

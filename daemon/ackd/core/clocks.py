@@ -105,7 +105,8 @@ def _climb(desk: Desk, agent: Agent, delivery: Delivery, ladder: Ladder) -> None
     delivery.remember(desk.now.wall, f"silent for {wait_s:.0f} s: rung {ladder.rung}")
     desk.alarm("ack", delivery.key, wait_s)
     desk.put(RecordFact("nudge", facts.about(delivery, rung=ladder.rung)))
-    desk.put(NudgeAgent(agent.name, delivery.key, delivery.message, delivery.place, ladder.rung))
+    order = (agent.name, delivery.key, delivery.message, delivery.place)
+    desk.put(NudgeAgent(*order, ladder.rung, attempt=delivery.tells))
 
 
 def _give_up(desk: Desk, delivery: Delivery, waited_s: float) -> None:

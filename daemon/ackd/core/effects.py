@@ -43,6 +43,7 @@ class NudgeAgent:
     message: Message
     place: Place
     rung: int
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

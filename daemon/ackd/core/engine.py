@@ -160,6 +160,8 @@ class Engine:
         apply(self.desk, delivery, happening)
 
     def _answered(self, delivery: Delivery, event: _Answer) -> None:
+        if _is_late(delivery, event):
+            return
         desk = self.desk
         match event:
             case events.MoveLost():
@@ -215,3 +217,10 @@ class Engine:
                 fail(self.desk, delivery, H.FAILED, event.detail)
             case _:
                 assert_never(event.outcome)
+
+
+def _is_late(delivery: Delivery, event: _Answer) -> bool:
+    """Whether it answers an earlier telling, whose time was up: the message has been told again since."""
+    if not isinstance(event, events.Told | events.NotTold | events.EndpointAway | events.Hindered):
+        return False
+    return event.attempt not in (0, delivery.tells)

@@ -142,17 +142,23 @@ class SpoolFailed:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The endpoint has proof that the agent was told; ``proof`` says which. ``seen``: and that it took it."""
+    """The endpoint has proof that the agent was told; ``proof`` says which. ``seen``: and that it took it.
+
+    ``attempt``, here and in the three below, is that of the order it answers: one that comes after its time was up must
+    not be taken for the answer to the next. 0 stands for the current one.
+    """
 
     key: int
     proof: str
     seen: bool = False
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class NotTold:
     key: int
     reason: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +167,7 @@ class EndpointAway:
 
     key: int
     reason: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +176,7 @@ class Hindered:
 
     key: int
     reason: str
+    attempt: int = 0
 
 
 @dataclass(frozen=True, slots=True)

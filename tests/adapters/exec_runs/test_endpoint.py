@@ -31,7 +31,7 @@ async def test_told_names_the_pid_and_counts_as_seen(bench: Bench) -> None:
         told = await endpoint.tell(tell())
         assert isinstance(await bench.news(), RunEnded)
     pid = bench.facts[0][1]["pid"]
-    assert told == Told(1, f"exec pid {pid}", seen=True)
+    assert told == Told(1, f"exec pid {pid}", seen=True, attempt=2)
     assert bench.facts[0] == ("child_started", {"agent": "worker", "message_id": "m1@ignite.local", "pid": pid})
     kind, data = bench.facts[1]
     assert kind == "child_ended"
@@ -77,7 +77,7 @@ async def test_several_runs_at_a_time(bench: Bench) -> None:
 async def test_the_same_key_is_not_run_twice_at_once(bench: Bench) -> None:
     async with bench.sh("sleep 60") as endpoint:
         await endpoint.tell(tell())
-        assert await endpoint.tell(tell()) == NotTold(1, "its last run has not ended")
+        assert await endpoint.tell(tell()) == NotTold(1, "its last run has not ended", attempt=2)
         await endpoint.stop(0)
 
 
@@ -144,7 +144,7 @@ async def test_what_still_runs_after_the_drain_is_stopped_not_failed(bench: Benc
         await endpoint.stop(0.05)
         assert bench.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 2)]
         assert process_is_gone(pid)
-        assert await endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping")
+        assert await endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping", attempt=2)
     bench.assert_no_child_left()
     (found,) = scan_runs(bench.runs)  # and should we die before that is committed, the next daemon reads the same
     assert (found.alive, found.outcome) == (False, Outcome.STOPPED)

@@ -23,12 +23,12 @@ async def test_a_missing_interpreter_is_an_absence_too(bench: Bench) -> None:
     script.write_text("#!/no/such/python3 -u\n")
     script.chmod(0o755)
     async with bench.agent("./script") as endpoint:
-        assert await endpoint.tell(tell()) == EndpointAway(1, "no interpreter /no/such/python3 for ./script")
+        assert await endpoint.tell(tell()) == EndpointAway(1, "no interpreter /no/such/python3 for ./script", attempt=2)
 
 
 async def test_a_missing_working_directory_is_an_absence(bench: Bench) -> None:
     async with bench.sh("exit 0", cwd=bench.tmp / "gone") as endpoint:
-        assert await endpoint.tell(tell()) == EndpointAway(1, f"no working directory {bench.tmp / 'gone'}")
+        assert await endpoint.tell(tell()) == EndpointAway(1, f"no working directory {bench.tmp / 'gone'}", attempt=2)
 
 
 async def test_a_program_that_vanishes_while_it_runs_is_found_away_by_its_exit_code(bench: Bench) -> None:
@@ -38,7 +38,7 @@ async def test_a_program_that_vanishes_while_it_runs_is_found_away_by_its_exit_c
     async with bench.agent("./program") as endpoint:
         await endpoint.tell(tell())
         assert await bench.news() == RunEnded(1, Outcome.STOPPED, "no program ./program", 2)
-        assert await endpoint.tell(tell()) == EndpointAway(1, "no program ./program")
+        assert await endpoint.tell(tell()) == EndpointAway(1, "no program ./program", attempt=2)
 
 
 async def test_127_of_a_program_that_is_there_is_its_own_failure(bench: Bench) -> None:

@@ -71,25 +71,25 @@ class ExecEndpoint:
     # --- the port
     async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway | Hindered:
         if self._stopping:
-            return EndpointAway(order.key, "ackd is stopping")
+            return EndpointAway(order.key, "ackd is stopping", attempt=order.attempt)
         if not await self._is_free(order.key):
-            return NotTold(order.key, "its last run has not ended")
+            return NotTold(order.key, "its last run has not ended", attempt=order.attempt)
         self.forget(order.key)  # told again: what came before was committed
         try:
             run = self._start(order)
         except NoProgramError as away:
-            return EndpointAway(order.key, str(away))
+            return EndpointAway(order.key, str(away), attempt=order.attempt)
         except (OSError, ValueError) as error:
             why = f"could not start {self.command[0]}: {error}"
             nobodys = isinstance(error, OSError) and faults.is_nobodys(error)
-            return Hindered(order.key, why) if nobodys else NotTold(order.key, why)
+            return (Hindered if nobodys else NotTold)(order.key, why, attempt=order.attempt)
         self.record("child_started", {"agent": self.agent, "message_id": run.message_id, "pid": run.pid})
         run.patience.deadline = anyio.current_time() + run.timeout_s
         self._watch_over(run)
-        return Told(order.key, f"exec pid {run.pid}", seen=True)
+        return Told(order.key, f"exec pid {run.pid}", seen=True, attempt=order.attempt)
 
     async def nudge(self, order: NudgeAgent) -> Told | NotTold:
-        return NotTold(order.key, "exec agents have no ladder")
+        return NotTold(order.key, "exec agents have no ladder", attempt=order.attempt)
 
     async def stop(self, drain_s: float) -> None:
         """After the drain what still runs is ended. What even KILL cannot end is left to adoption."""
