@@ -131,3 +131,24 @@ def test_runs_that_end_while_it_is_dead_and_runs_that_do_not_are_each_run_once(t
     assert sorted(runs(team)) == sorted(ids)
     assert ends(team) == {one: ["completed"] for one in ids}
     assert not team.facts("message_retry", "message_dead", "escalation")
+
+
+# --- written over -----------------------------------------------------------------------------------------------------
+def test_a_file_that_was_written_over_while_it_was_dead_is_never_read_as_completed(tmp_path: Path) -> None:
+    """Quarantined by the first start after it; the second finds nothing where a message was in hand."""
+    team = Team(tmp_path, "[agents.reader]\n")
+    with running(team):
+        spoilt, kept = team.post("reader"), team.post("reader")
+        for one in (spoilt, kept):
+            team.fact("message_told", message=one)
+        team.kill()
+        (team.root / "queue/reader/processed/message_1770263544000001.mime").write_text("rubbish")
+        team.start()
+        assert "overwritten with what is no message" in team.fact("message_withdrawn", message=spoilt)["reason"]
+        team.fact("message_rejected", agent="reader")
+        assert len(team.files("queue/corrupt")) == 2  # byte for byte, beside its reason
+        team.kill()
+        team.start()
+        assert team.ackd("done", kept, "--agent", "reader").returncode == 0
+        team.fact("message_completed", message=kept)
+    assert ends(team) == {spoilt: ["withdrawn"], kept: ["completed"]}

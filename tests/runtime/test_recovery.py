@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import pytest
 
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.exec_runs import FoundRun
@@ -242,6 +243,37 @@ async def test_a_clean_stop_counts_no_crash(tmp_path: Path) -> None:
         await start.recover()
         (delivery,) = start.engine.desk.book
         assert delivery.crashes == 2
+
+
+# --- written over -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("data", [b"rubbish", mime(message_id="2.2.b@x")], ids=["no message", "another message"])
+async def test_a_file_in_hand_that_was_written_over_is_withdrawn_and_never_completed(
+    tmp_path: Path, data: bytes
+) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", message_id="1.1.a@x")
+        start.held(place)
+        start.spool.path(place).write_bytes(data)
+        await start.recover()
+        (fact,) = start.said("message_withdrawn")
+        assert fact["message_id"] == "1.1.a@x"
+        assert "overwritten with" in str(fact["reason"])
+        held = start.journal.load(start.clock.now().wall, 3600).in_flight
+        assert "1.1.a@x" not in {entry.message_id for entry in held.values()}
+        start.spool.path(place).unlink()  # quarantined, or finished and archived
+        await start.recover()
+        assert not [fact for fact in start.said("message_completed") if fact["message_id"] == "1.1.a@x"]
+
+
+async def test_a_file_in_hand_whose_content_was_changed_is_the_same_message_and_goes_on(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", message_id="1.1.a@x")
+        old = start.held(place)
+        start.put("m.mime", message_id="1.1.a@x", body="content: other\n")
+        await start.recover()
+        assert not start.said("message_withdrawn")
+        assert start.states("leader") == [State.PROCESSING]
+        assert old.key not in start.journal.load(start.clock.now().wall, 3600).in_flight
 
 
 # --- runs ---------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ copied to another file system), and a line is only written if the log of the ses
 | in processed/, its run alive or with a result      | adopted, or its result taken                     |
 | in processed/, and a copy in archive/ or dead_letter/ | its move across file systems was not finished: it is |
 | in processed/, else                                | by its header: offered again, or its clock goes on |
+| journal has it, something else in its place        | written over while we were away: withdrawn       |
 | journal has it, file in archive/ or dead_letter/   | ended; the line is written if it is missing      |
 | journal has it, file nowhere, directory intact     | its agent completed it while we were away        |
 | journal has it, file nowhere, directory another    | lost with its directory: said loudly             |
@@ -98,9 +99,10 @@ class Recovery:
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
         self._remember(state)
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
-        before = _Before(in_flight, _latest(runs), {}, clean_stop=state.clean_stop)
+        before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
         met = await self._meet_all(before)
         self._take_runs(runs, before)
+        self._write_off(before, met)
         self._missing([e for known, e in in_flight.items() if known not in met and not self._still_there(e)])
         await self.intake.letterbox.scan()
         self.pump.post(events.RecoveryEnded())
@@ -124,6 +126,8 @@ class Recovery:
                 if isinstance(event, events.Arrived):
                     met.add(_known(event.message.recipient, event.message.message_id, event.message.digest))
                 if event is not None:
+                    if place.folder is Folder.PROCESSED:
+                        before.found[place] = event
                     self.pump.post(event)
             await self._heard()
         return met
@@ -206,6 +210,28 @@ class Recovery:
         agent = self.engine.desk.agent_called(run.agent)
         open_ones = self.engine.desk.book.of_id(run.message_id, agent) if agent is not None else []
         return next((one.key for one in open_ones if one.message.digest == run.digest), None)
+
+    # --- what was written over ----------------------------------------------------------------------------------------
+    def _write_off(self, before: _Before, met: set[_Known]) -> None:
+        """In hand by the journal, and what lies in its place is something else: its file was written over while we were
+        away. Said now, for what lies there goes its own way, and would leave a message that seems completed."""
+        for known, entry in list(before.in_flight.items()):
+            found = before.found.get(Place(entry.box, Folder.PROCESSED, entry.name))
+            if known in met or found is None:
+                continue
+            del before.in_flight[known]
+            now = self.clock.now().wall
+            self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, End.WITHDRAWN, entry.digest, now))
+            if isinstance(found, events.Unreadable):
+                self._say_written_over(entry, f"what is no message ({found.code})")
+            elif found.message.message_id != entry.message_id:  # else the message goes on, with other content
+                self._say_written_over(entry, f"another message, {found.message.message_id}")
+
+    def _say_written_over(self, entry: TakenIn, by: str) -> None:
+        about: dict[str, object] = {"message_id": entry.message_id, "agent": entry.agent}
+        reason = f"overwritten with {by} while ackd was away"
+        self.record("message_withdrawn", {**about, "reason": reason, "recovered": True})
+        self.engine.desk.totals.withdrawn += 1
 
     # --- what the journal misses --------------------------------------------------------------------------------------
     def _still_there(self, entry: TakenIn) -> bool:
@@ -291,6 +317,8 @@ class _Before:
     in_flight: dict[_Known, TakenIn]
     runs: dict[_Known, FoundRun]
     heard: dict[_Known, FoundRun]
+    #: In processed/: what lies there now.
+    found: dict[Place, events.Arrived | events.Unreadable]
     clean_stop: bool
 
 
