@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from ackd.adapters.spool.graves import Graves
 from ackd.core import events
 from ackd.core.message import Folder, Place, Receipt, ReceiptKind
 from tests.acceptance.teams import mime
@@ -64,6 +65,7 @@ async def test_a_receipt_for_no_message_is_handed_on_all_the_same(tmp_path: Path
 async def test_an_operators_receipt_is_operated(tmp_path: Path, kind: str) -> None:
     async with desk_in(tmp_path) as desk:
         desk.letterbox.take(receipt(desk, kind=kind, agent=None))
+        await desk.until(lambda: desk.operated)
         assert [one.kind.value for one in desk.operated] == [kind]
         assert desk.posted == []
 
@@ -109,13 +111,13 @@ async def test_a_receipt_that_cannot_be_acted_on_is_said_and_kept(
 ) -> None:
     async with desk_in(tmp_path) as desk:
 
-        def broken() -> Any:
+        def broken(_: Graves) -> Any:
             raise PermissionError(13, "Permission denied")
 
-        monkeypatch.setattr(desk.spool, "dead_letters", broken)
+        monkeypatch.setattr(Graves, "files", broken)
         desk.letterbox.take(receipt(desk))
+        await desk.until(lambda: desk.said("io_error"))
         assert desk.posted == []
-        assert desk.said("io_error")
         assert desk.spool.receipt_path("done_1.json").exists()
 
 
@@ -144,3 +146,42 @@ async def test_a_dead_letter_that_is_named_is_the_one_that_is_meant(tmp_path: Pa
         desk.letterbox.dig_up(Receipt(ReceiptKind.REQUEUE, "1.1.a@x", None, "r", file=wanted))
         (arrived,) = desk.of(events.Arrived)
         assert arrived.place.name == wanted
+
+
+# --- very many of both --------------------------------------------------------------------------------------------------
+async def test_receipts_that_mean_nothing_do_not_read_the_dead_letters_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A thousand of each: a letter's head is read once, however many ask."""
+    async with desk_in(tmp_path) as desk:
+        for n in range(1000):
+            bury(desk, f"{n}.mime", message_id=f"{n}.0.dead@x")
+        heads: list[str] = []
+        whole = Graves.head
+
+        def head(graves: Graves, name: str) -> bytes | None:
+            heads.append(name)
+            return whole(graves, name)
+
+        monkeypatch.setattr(Graves, "head", head)
+        names = [receipt(desk, f"done_{n}.json", message_id=f"{n}.9.unknown@x") for n in range(1000)]
+        for name in names:
+            desk.letterbox.take(name)
+        await desk.until(lambda: len(desk.of(events.ReceiptCame)) == len(names))
+        assert sorted(heads) == sorted(f"{n}.mime" for n in range(1000))
+
+
+async def test_a_letter_that_came_or_was_replaced_since_is_found(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        letters = desk.letterbox.letters
+        bury(desk, "a.mime", message_id="1.1.a@x")
+        assert letters.named("1.1.a@x") == ["a.mime"]
+        bury(desk, "b.mime", message_id="1.1.a@x")
+        bury(desk, "new", message_id="2.2.b@x")
+        (tmp_path / "queue/dead_letter/new").rename(tmp_path / "queue/dead_letter/a.mime")
+        assert letters.named("1.1.a@x") == ["b.mime"]
+        assert letters.named("2.2.b@x") == ["a.mime"]
+        (tmp_path / "queue/dead_letter/b.mime").unlink()
+        assert letters.named("1.1.a@x") == []
+        assert letters.named("1.1.a@x", "b.mime") == []
+        assert letters.named("", "a.mime") == ["a.mime"]

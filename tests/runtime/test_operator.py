@@ -10,6 +10,7 @@ from ackd.adapters.spool import Spool
 from ackd.core import events
 from ackd.core.book import Book
 from ackd.core.message import Folder, Place, Receipt, ReceiptKind
+from ackd.runtime.dead_letters import DeadLetters
 from ackd.runtime.operator import Operator
 from tests.acceptance.teams import mime
 
@@ -36,6 +37,7 @@ class Desk:
             lambda type_, data: self.facts.append((type_, data)),
             self.dig_up,
             self.counted.append,
+            DeadLetters(self.spool).named,
         )
 
     def dig_up(self, receipt: Receipt) -> tuple[str, str] | None:

@@ -138,7 +138,8 @@ class Daemon:
 
     def _make_doors(self, tasks: TaskGroup) -> None:
         config, record, desk = self.config, self._chronicle.record, self._engine.desk
-        self._operator = Operator(self._spool, desk.book, self._pump.post, record, self._dig_up, desk.totals.purged)
+        graves = (self._dig_up, desk.totals.purged, self._letters_of)
+        self._operator = Operator(self._spool, desk.book, self._pump.post, record, *graves)
         common = (self._spool, desk.book, self.clock, self._pump.post, tasks)
         settle_s, extra_types = config.watch.settle_s, frozenset(config.extra_types)
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, self._operator.operate)
@@ -281,6 +282,9 @@ class Daemon:
 
     def _dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
         return self._letterbox.dig_up(receipt)
+
+    def _letters_of(self, message_id: str, file: str | None) -> list[str]:
+        return self._letterbox.letters.named(message_id, file)
 
     def _status_page(self) -> dict[str, object]:
         session_id, watch = self._chronicle.log.session_id, self._lookout.mode

@@ -18,6 +18,7 @@ from ackd.core import events
 from ackd.core.errors import BadMessage, BadReceipt
 from ackd.core.message import Folder, Place, ReceiptKind, Rejection
 from ackd.dialects import ignite
+from ackd.runtime.dead_letters import DeadLetters
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,6 +50,11 @@ class Letterbox:
     operate: Callable[[Receipt], None]
     _waiting: set[str] = field(default_factory=set)
     _waited: set[str] = field(default_factory=set)
+    #: Receipts for which the dead letters were looked through.
+    _sought: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.letters = DeadLetters(self.spool)
 
     def take(self, name: str) -> None:
         if name in self._waiting:
@@ -75,14 +81,36 @@ class Letterbox:
 
     # --- matching -----------------------------------------------------------------------------------------------------
     def _match(self, receipt: Receipt) -> None:
-        if receipt.kind in _OPERATOR:
+        if self._means_a_letter(receipt) and not self.letters.is_fresh():
+            self._waiting.add(receipt.name)
+            self.tasks.start_soon(self._seek, receipt.name, name=f"dead letters for {receipt.name}")
+        elif receipt.kind in _OPERATOR:
+            self._sought.discard(receipt.name)
             self.operate(receipt)
         elif self.dig_up(receipt) is not None or (receipt.name in self._waited and not self._still_to_come(receipt)):
             self._waited.discard(receipt.name)
+            self._sought.discard(receipt.name)
             self.post(events.ReceiptCame(receipt))
         else:
             self._waiting.add(receipt.name)
             self.tasks.start_soon(self._hear_later, receipt.name, name=f"receipt {receipt.name}")
+
+    def _means_a_letter(self, receipt: Receipt) -> bool:
+        """By its id, which no open message has, and they were not looked through for it yet."""
+        if receipt.file is not None or receipt.name in self._sought:
+            return False
+        agent = self.called(receipt.agent) if receipt.agent else None
+        return agent is None or not self.book.of_id(receipt.message_id, agent)
+
+    async def _seek(self, name: str) -> None:
+        """It may mean a dead letter, and there may be very many that were never looked at."""
+        try:
+            await self.letters.refresh()
+        except OSError as error:  # said again when the letter is asked for
+            self.record("io_error", {"what": "list dead_letter", "error": str(error)})
+        self._waiting.discard(name)
+        self._sought.add(name)
+        self.take(name)
 
     async def _hear_later(self, name: str) -> None:
         """Quicker than its message, which may have been written in place and not be read yet; or for none at all."""
@@ -108,10 +136,7 @@ class Letterbox:
         agent = self.called(receipt.agent) if receipt.agent else None
         if agent is not None and self.book.of_id(receipt.message_id, agent):
             return receipt.message_id, agent
-        for name, head in self.spool.dead_letters():
-            # A message to several agents may have died several times: a file that is named is the one that is meant.
-            if name != receipt.file if receipt.file else receipt.message_id.encode() not in head:
-                continue
+        for name in self.letters.named(receipt.message_id, receipt.file):
             found = self._dead(name)
             if found is None or (agent is not None and found[0].recipient != agent):
                 continue

@@ -33,6 +33,8 @@ class Operator:
     #: Puts the dead letter a receipt means before the engine: its (message id, agent), or None.
     dig_up: Callable[[Receipt], tuple[str, str] | None]
     purged: Callable[[Folder], None]
+    #: Names of the dead letters that may be meant by an id, or by a file's name.
+    letters_of: Callable[[str, str | None], list[str]]
 
     def operate(self, receipt: Receipt) -> None:
         try:
@@ -76,8 +78,8 @@ class Operator:
         if receipt.file is not None and not receipt.message_id:  # no message any more, or never one
             there = self.spool.exists(Place("", Folder.DEAD, receipt.file))
             return Folder.DEAD, receipt.file if there else None
-        for name, head in self.spool.dead_letters():
-            if receipt.file in (None, name) and _id_of(head) == receipt.message_id:
+        for name in self.letters_of(receipt.message_id, receipt.file):
+            if _id_of(self.spool.graves.head(name)) == receipt.message_id:
                 return Folder.DEAD, name
         return Folder.DEAD, None
 
@@ -97,7 +99,9 @@ def _named(receipt: Receipt) -> dict[str, object]:
     return {key: value for key, value in said.items() if value}
 
 
-def _id_of(head: bytes) -> str | None:
+def _id_of(head: bytes | None) -> str | None:
+    if head is None:
+        return None
     try:
         fields = ignite.split_head(head).fields
     except BadMessage:

@@ -111,7 +111,7 @@ class Recovery:
         desk = self.engine.desk
         for done in state.completed:
             desk.completed.remember(done.message_id, done.agent, done.digest, done.at)
-        desk.totals.dead = sum(1 for _ in self.spool.dead_letters())
+        desk.totals.dead = len(self.spool.graves.files())
         desk.totals.rejected = sum(1 for _ in self.spool.quarantined())
 
     # --- files --------------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.disk import Disk
+from ackd.adapters.spool.graves import Graves
 from ackd.adapters.spool.names import is_temporary, plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
 from ackd.adapters.spool.reading import FileBytes, has_settled, read_header_block, read_regular
@@ -66,6 +67,7 @@ class Spool:
         self._max_message_bytes = max_message_bytes
         self._reserved = reserved
         self._disk = Disk(durable=durable)
+        self.graves = Graves(self._dead, _HEADER_LIMIT)
         self._corrupt = Quarantine(f"{root}/queue/corrupt", self._disk)
 
     # --- what is where ------------------------------------------------------------------------------------------------
