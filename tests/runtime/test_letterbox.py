@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,6 +12,7 @@ import pytest
 from ackd.adapters.spool.graves import Graves
 from ackd.core import events
 from ackd.core.message import Folder, Place, Receipt, ReceiptKind
+from ackd.runtime.letterbox import LIST_AGAIN_S
 from tests.acceptance.teams import mime
 from tests.runtime.desks import SETTLE_S, Desk, desk_in
 
@@ -169,6 +171,25 @@ async def test_receipts_that_mean_nothing_do_not_read_the_dead_letters_again_and
             desk.letterbox.take(name)
         await desk.until(lambda: len(desk.of(events.ReceiptCame)) == len(names))
         assert sorted(heads) == sorted(f"{n}.mime" for n in range(1000))
+
+
+async def test_receipts_that_mean_nothing_do_not_list_their_queue_again_and_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_in(tmp_path) as desk:
+        lists: list[str] = []
+        whole = desk.spool.scan
+
+        def scan(box: str) -> Any:
+            lists.append(box)
+            return whole(box)
+
+        monkeypatch.setattr(desk.spool, "scan", scan)
+        began = time.monotonic()
+        for n in range(300):
+            desk.letterbox.take(receipt(desk, f"done_{n}.json", message_id=f"{n}.9.unknown@x"))
+        await desk.until(lambda: len(desk.of(events.ReceiptCame)) == 300)
+        assert len(lists) <= 1 + (time.monotonic() - began) / LIST_AGAIN_S
 
 
 async def test_a_letter_that_came_or_was_replaced_since_is_found(tmp_path: Path) -> None:

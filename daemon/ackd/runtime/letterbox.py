@@ -7,6 +7,7 @@ put before the engine. Requests of a person go to ``operate``. What is no receip
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 #: Receipts read between two breaths of the loop.
 SLICE: Final = 64
+#: How old a list of a queue's unread files may be for a receipt that has already waited.
+LIST_AGAIN_S: Final = 1.0
 _OPERATOR: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
 
 
@@ -52,6 +55,8 @@ class Letterbox:
     _waited: set[str] = field(default_factory=set)
     #: Receipts for which the dead letters were looked through.
     _sought: set[str] = field(default_factory=set)
+    #: By box: when it was last listed, and what in it the engine did not know then.
+    _listed: dict[str, tuple[float, list[Place]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.letters = DeadLetters(self.spool)
@@ -123,10 +128,19 @@ class Letterbox:
         """Whether its message lies in its agent's queue and has not been met: its writer is still at it."""
         agent = self.called(receipt.agent) if receipt.agent else None
         for box in (box for box in self.spool.boxes() if agent is not None and self.called(box) == agent):
-            for place, _ in self.spool.scan(box):
+            for place in self._unmet(box):
                 if self.book.at(place) is None and self.spool.mentions(place, receipt.message_id):
                     return True
         return False
+
+    def _unmet(self, box: str) -> list[Place]:
+        """Listed at most once in a while: a queue may be long, and receipts that mean nothing many."""
+        now = self.clock.now().mono
+        listed_at, places = self._listed.get(box, (-math.inf, []))
+        if now - listed_at > LIST_AGAIN_S:
+            places = [place for place, _ in self.spool.scan(box) if self.book.at(place) is None]
+            self._listed[box] = (now, places)
+        return places
 
     def dig_up(self, receipt: Receipt) -> tuple[str, str] | None:
         """A receipt for a message the engine has let go may mean a dead letter: a late completion, or a requeue.
