@@ -1,22 +1,10 @@
-"""Text for people: nothing in it can play tricks on a terminal."""
+"""Tables for people."""
 
 from __future__ import annotations
 
 import pytest
 
-from ackd.frontends.cli.table import age, print_table, printable, printable_lines
-
-
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [("plain ünï", "plain ünï"), ("a\x1b[2Jb", "a?[2Jb"), ("a\nb\tc", "a b c"), ("\u202egpj", "?gpj"), ("\x07", "?")],
-)
-def test_control_characters_are_shown_as_question_marks(text: str, shown: str) -> None:
-    assert printable(text) == shown
-
-
-def test_lines_stay_lines() -> None:
-    assert printable_lines("a\nb\x1bc\n") == "a\nb?c\n"
+from ackd.frontends.cli.table import age, print_table
 
 
 @pytest.mark.parametrize(

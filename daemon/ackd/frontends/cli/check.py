@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -51,16 +52,18 @@ def check(root: str | None, config: str | None, as_json: bool) -> None:
 
 
 def _report(findings: list[Finding], *, as_json: bool) -> None:
-    from ackd.frontends.cli.table import printable
+    from ackd.frontends import facts
+    from ackd.frontends.cli.saying import printable
 
     if as_json:
         ok = all(finding.level != FAIL for finding in findings)
         print_json({"ok": ok, "checks": [finding._asdict() for finding in findings]})
         return
+    colour = facts.colour_wanted(sys.stdout)
     for finding in findings:
         style: dict[str, Any] = {WARN: {"fg": "yellow"}, FAIL: {"fg": "red", "bold": True}, OK: {"fg": "green"}}
         level = click.style(f"{finding.level:<4}", **style[finding.level])
-        click.echo(f"{level}  {finding.subject}: {printable(finding.words)}")
+        click.echo(f"{level}  {printable(f'{finding.subject}: {finding.words}')}", color=colour)
         if finding.mend:
             click.echo(f"      → {printable(finding.mend)}")
 

@@ -17,6 +17,7 @@ from ackd.core.message import ReceiptKind
 from ackd.frontends.cli.errors import NO, TRY_AGAIN, Failure, creating
 from ackd.frontends.cli.options import site_options
 from ackd.frontends.cli.output import print_json
+from ackd.frontends.cli.saying import say
 
 if TYPE_CHECKING:
     from ackd.frontends.cli.graveyard import Grave
@@ -67,7 +68,7 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
     """Print one, after the reason why it is here."""
     from ackd.adapters.message_lookup import read_head
     from ackd.frontends.cli import graveyard
-    from ackd.frontends.cli.table import printable, printable_lines
+    from ackd.frontends.cli.saying import printable, printable_lines
 
     grave = graveyard.find(site, wanted)
     data = read_head(grave.path, site.max_message_bytes)
@@ -213,6 +214,6 @@ def _report(results: list[dict[str, Any]], *, as_json: bool) -> None:
         return
     for result in results:
         to = f" to {result['to']}" if "to" in result else ""
-        click.echo(f"{result['result']} {result['message_id'] or result['file']}{to}")
+        say(f"{result['result']} {result['message_id'] or result['file']}{to}")
     if not results:
         click.echo("nothing is dead or corrupt")

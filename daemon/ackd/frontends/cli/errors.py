@@ -71,8 +71,9 @@ class Failure(Exception):  # noqa: N818 - an end of a command, not an error of o
 
     def show(self) -> None:
         from ackd.frontends.cli.output import echo
+        from ackd.frontends.cli.saying import printable_lines
 
-        echo(f"ackd: {self.message}", err=True)
+        echo(f"ackd: {printable_lines(self.message)}", err=True)
 
 
 class WrongUsage(Exception):  # noqa: N818

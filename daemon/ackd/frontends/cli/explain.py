@@ -25,6 +25,7 @@ from ackd.frontends import facts
 from ackd.frontends.agent_states import last_agent_state
 from ackd.frontends.cli.errors import USAGE, Failure
 from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.output import print_json
 from ackd.frontends.story_of_message import (
     RECEIPTS,
     Course,
@@ -76,9 +77,7 @@ def explain(message: str, site: Site, as_json: bool) -> None:
         raise Failure(USAGE, _candidates(error)) from None
     told_story, recipients = gather(site, message_id, time.time())
     if as_json:
-        import orjson
-
-        click.echo(orjson.dumps(as_data(told_story, recipients), option=orjson.OPT_INDENT_2).decode())
+        print_json(as_data(told_story, recipients), indent=2)
         return
     colour = facts.colour_wanted(sys.stdout)
     facts.never_choke(sys.stdout)

@@ -176,19 +176,16 @@ def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
 
 
 def _print(one: Found, data: bytes, *, as_json: bool) -> None:
-    import sys
-
     from ackd.dialects import ignite
-    from ackd.frontends.cli.table import printable_lines
+    from ackd.frontends.cli.saying import as_it_is
 
-    text = data.decode(errors="replace")
     if as_json:
         raw = ignite.split_head(data)
         row = {"message_id": one.message_id, "agent": one.box or None, "state": _state(one.folder, data)}
         headers = dict(ignite.headers(data))
         print_json({**row, "file": str(one.path), "headers": headers, "body": raw.body.decode(errors="replace")})
     else:
-        click.echo(printable_lines(text) if sys.stdout.isatty() else text, nl=not text.endswith("\n"))
+        as_it_is(data)
 
 
 def _say_seen(site: Site, one: Found, name: str | None) -> None:

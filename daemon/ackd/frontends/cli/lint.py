@@ -15,6 +15,7 @@ from ackd.core import plain_words
 from ackd.frontends.cli.errors import BAD_DATA, NO, NOT_FOUND, Failure
 from ackd.frontends.cli.options import place_options
 from ackd.frontends.cli.output import print_json, read_stdin
+from ackd.frontends.cli.saying import printable, say
 
 if TYPE_CHECKING:
     from ackd.core.plain_words import Finding
@@ -57,28 +58,28 @@ def _print(file: str, report: _Report, words: list[Finding], missing: list[str],
         print_json({"file": file, "words": listed, "missing": missing})
         return
     for word in words:
-        click.echo(f"{file}:{word.line + shift}:{word.column}: {word.word!r} is vague: {word.say}")
+        say(f"{file}:{word.line + shift}:{word.column}: {word.word!r} is vague: {word.say}")
     for fact in missing:
-        click.echo(f"{file}: {fact} is missing: {plain_words.ADVICE[fact]}")
+        say(f"{file}: {fact} is missing: {plain_words.ADVICE[fact]}")
 
 
 def _read(file: str) -> _Report:
     data = read_stdin(MAX_BYTES + 1) if file == "-" else _read_file(file)
     if len(data) > MAX_BYTES:
-        raise Failure(BAD_DATA, f"{file}: more than {MAX_BYTES} bytes")
+        raise Failure(BAD_DATA, f"{printable(file)}: more than {MAX_BYTES} bytes")
     if file.endswith(".mime"):
         return _body_of(data)
     try:
         return _Report(data.decode())
     except UnicodeDecodeError as error:
-        raise Failure(BAD_DATA, f"{file}: byte {error.start} is not UTF-8") from None
+        raise Failure(BAD_DATA, f"{printable(file)}: byte {error.start} is not UTF-8") from None
 
 
 def _read_file(file: str) -> bytes:
     try:
         return atomic_file.read_regular(file, MAX_BYTES)
     except OSError as error:
-        raise Failure(NOT_FOUND, f"cannot read {file}: {error.strerror}") from None
+        raise Failure(NOT_FOUND, f"cannot read {printable(file)}: {error.strerror}") from None
 
 
 def _body_of(data: bytes) -> _Report:

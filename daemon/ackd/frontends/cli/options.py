@@ -14,6 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackd.frontends.cli import errors, shape
+from ackd.frontends.cli.saying import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -130,6 +131,10 @@ def reported() -> Iterator[None]:
     """Whatever leaves this block is a click outcome: a refusal, wrong usage, an exit; or nothing."""
     try:
         yield
+    except click.UsageError as error:
+        # An argument may be a file's name, put there by a shell's `*`.
+        error.message = printable_lines(error.message)  # type: ignore[misc]  # click reads it from the instance
+        raise
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except errors.WrongUsage as error:

@@ -19,16 +19,14 @@ def echo(text: str, *, err: bool = False) -> None:
     stream.flush()
 
 
-def print_json(value: object) -> None:
-    """One JSON document on stdout, Unicode as it is; a file name that is not, escaped, so that it can be read back."""
+def print_json(value: object, indent: int | None = None) -> None:
+    """One JSON document on stdout, Unicode as it is. Escaped, so that it can be read back: what a terminal would act
+    on, and a file name that is no Unicode."""
     import json
 
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        text = json.dumps(value, default=str)
-    echo(text)
+    from ackd.frontends.cli.saying import escaped_json
+
+    echo(escaped_json(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
 
 
 def read_stdin(limit_bytes: int) -> bytes:

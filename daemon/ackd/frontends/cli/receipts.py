@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NO, Failure, WrongUsage, accepted, creating
-from ackd.frontends.cli.output import echo, print_json
+from ackd.frontends.cli.output import print_json
+from ackd.frontends.cli.saying import say
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
 
 if TYPE_CHECKING:
@@ -86,9 +87,9 @@ def _drop(
         waits = "" if root_lock.holder(site.run) is not None else " (waits: no daemon is running)"
         for one in found:
             if one.message_id in pending:
-                echo(f"{kind.value}: receipt written for {one.message_id}{waits}")
+                say(f"{kind.value}: receipt written for {one.message_id}{waits}")
             else:
-                echo(f"{one.message_id} is completed already: nothing to say")
+                say(f"{one.message_id} is completed already: nothing to say")
 
 
 def _is_open(kind: ReceiptKind, one: Found) -> bool:

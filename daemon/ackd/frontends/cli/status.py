@@ -9,6 +9,7 @@ disk no status can be written at all, so faults of the disk are looked for here,
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,11 +103,10 @@ def _told_by_daemon(site: Site) -> dict[str, Any]:
     try:
         with open(site.run / STATUS_NAME, "rb") as file:  # noqa: PTH123
             told = json.loads(file.read(_MAX_STATUS_BYTES))
-    except (FileNotFoundError, ValueError):
+    except (FileNotFoundError, ValueError, RecursionError):
         return {}
-    if not isinstance(told, dict) or not all(
-        isinstance(told.get(key, {}), dict) for key in ("daemon", "agents", "totals")
-    ):
+    shapes = {"daemon": dict, "agents": dict, "totals": dict, "escalations": list}
+    if not isinstance(told, dict) or not all(isinstance(told.get(key, of()), of) for key, of in shapes.items()):
         return {}
     told["agents"] = {name: words for name, words in told.get("agents", {}).items() if isinstance(words, dict)}
     return told
@@ -121,8 +121,12 @@ def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
 
 
 def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
-    sums = {key: sum(int(agent.get(key) or 0) for agent in agents.values()) for key in _COUNTS}
+    sums = {key: sum(_number(agent.get(key)) for agent in agents.values()) for key in _COUNTS}
     return {**sums, "dead": len(graveyard.dead_files(site)), "corrupt": len(graveyard.quarantined_files(site))}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
 
 
 def _remembered(site: Site) -> dict[str, int]:
@@ -155,11 +159,13 @@ def _subdirectories(directory: Path) -> list[Path]:
 
 # --- for people -------------------------------------------------------------------------------------------------------
 def _print(site: Site, picture: dict[str, Any]) -> None:
-    from ackd.frontends.cli.table import print_table, printable
+    from ackd.frontends import facts
+    from ackd.frontends.cli.saying import printable, say
+    from ackd.frontends.cli.table import print_table
 
-    click.echo(printable(_daemon_line(site, picture["daemon"])))
+    say(_daemon_line(site, picture["daemon"]))
     for fault in picture["faults"]:
-        click.echo(click.style(printable(f"fault: {_fault_words(fault)}"), fg="red"))
+        click.echo(click.style(printable(f"fault: {_fault_words(fault)}"), fg="red"), color=facts.colour_wanted(sys.stdout))
     click.echo()
     rows = [
         [name, str(agent.get("endpoint", "-")), str(agent.get("state", "unknown")), str(agent.get("queued", 0)),
@@ -169,9 +175,9 @@ def _print(site: Site, picture: dict[str, Any]) -> None:
     print_table(["AGENT", "ENDPOINT", "STATE", "QUEUED", "IN FLIGHT", "NOTE"], rows, _STYLES)
     click.echo()
     totals = picture["totals"]
-    click.echo("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
+    say("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
     for escalation in picture.get("escalations", []):
-        click.echo(printable(f"open escalation: {_escalation_words(escalation)}"))
+        say(f"open escalation: {_escalation_words(escalation)}")
     if not any(totals.get(key) for key in _TOTALS):
         click.echo("no mail yet: `ackd send AGENT --body TEXT` writes the first")
     if totals.get("dead") or totals.get("corrupt"):

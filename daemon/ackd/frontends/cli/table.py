@@ -1,8 +1,7 @@
-"""Text for people: tables as wide as the terminal, and words that cannot play tricks on it.
+"""Tables for people, as wide as the terminal.
 
-Names, reasons and bodies come from whoever could write a file. A control character among them could retitle the
-terminal or hide a line, so everything printed for people goes through ``printable``. On a terminal rich draws the
-table; into a pipe go plain columns, untruncated, for grep and awk.
+On a terminal rich draws the table; into a pipe go plain columns, untruncated, for grep and awk. Cells come from whoever
+could write a file: each goes through ``printable``.
 """
 
 from __future__ import annotations
@@ -12,22 +11,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ackd.frontends.cli.saying import printable
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _LEAST_ROOM: Final = 12
-
-
-def printable(text: str) -> str:
-    """The text on one line, with whatever would move the cursor shown as a question mark."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else " " if c in "\n\t" else "?" for c in text)
-
-
-def printable_lines(text: str) -> str:
-    """The same for text of several lines."""
-    return "\n".join(printable(line) for line in text.split("\n"))
 
 
 def age(seconds: float) -> str:

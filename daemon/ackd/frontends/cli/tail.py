@@ -25,6 +25,7 @@ from ackd.core.throttle import ProgressDisplay
 from ackd.frontends import facts
 from ackd.frontends.cli.errors import NOT_FOUND, Failure
 from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.saying import escaped_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -173,7 +174,7 @@ class Printer:
 
     def one(self, line: Line) -> None:
         if self.as_json:
-            click.echo(line.raw)
+            click.echo(escaped_json(line.raw.decode(errors="replace")) if self.width else line.raw)
         else:
             text = facts.render(line, colour=self.colour, width=self.width, agents=self.agents)
             click.echo(text, color=self.colour)

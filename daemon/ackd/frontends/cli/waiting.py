@@ -121,7 +121,7 @@ class Waiter:
             if not as_json:
                 why = f" ({visible(course.reason)})" if course.reason and course.state in _BAD else ""
                 with accepted(f"{message_id} is queued"):
-                    echo(f"{course.state}: {course.agent}{why}")
+                    echo(f"{course.state}: {visible(course.agent)}{why}")
 
     # --- saying -------------------------------------------------------------------------------------------------------
     def _as_data(self, who: str) -> dict[str, Any]:
@@ -185,6 +185,6 @@ def _seen(course: Course) -> str:
 def _again(data: dict[str, Any]) -> str:
     try:
         due = datetime.fromisoformat(str(data.get("next_retry_after"))).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return "again when it is due"
     return f"again in {duration(round(due - time.time()))}" if due > time.time() else "again now"

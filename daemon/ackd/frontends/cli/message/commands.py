@@ -23,6 +23,7 @@ from ackd.frontends.cli.message.judging import faults, known_type, problems
 from ackd.frontends.cli.message.several_values import SeveralValues
 from ackd.frontends.cli.options import place_options
 from ackd.frontends.cli.output import print_json
+from ackd.frontends.cli.saying import as_it_is, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +102,7 @@ def _give(data: bytes, message_id: str, output: str | None, *, as_json: bool) ->
         if as_json:
             print_json({"message_id": ignite.bare_id(message_id), "message": data.decode()})
         else:
-            click.echo(data, nl=False)
+            as_it_is(data)
         return
     write_output(Path(str(output)), data)
     if as_json:
@@ -117,9 +118,7 @@ def parse(root: str | None, config: str | None, as_json: bool, file: str) -> Non
         raw = ignite.split(read(file))
         for fault in faults(raw, root, config):
             raise fault
-    import json
-
-    click.echo(json.dumps(parsed(raw), ensure_ascii=False, indent=2))
+    print_json(parsed(raw), indent=2)
 
 
 def parsed(raw: ignite.RawMessage) -> dict[str, Any]:
@@ -144,7 +143,7 @@ def extract_body(root: str | None, config: str | None, as_json: bool, file: str)
     if as_json:
         print_json({"body": body.decode()})
     else:
-        click.echo(body, nl=False)
+        as_it_is(body)
 
 
 @message.command("update-status", cls=SeveralValues)
@@ -207,9 +206,9 @@ def validate(root: str | None, config: str | None, as_json: bool, file: str) -> 
         print_json({"file": file, "valid": not found, "problems": listed})
     else:
         for problem in found:
-            click.echo(f"{file}: {problem}")
+            say(f"{file}: {problem}")
         if not found:
-            click.echo(f"{file}: valid")
+            say(f"{file}: valid")
     if found:
         raise click.exceptions.Exit(NO)
 
@@ -231,6 +230,4 @@ def schema(root: str | None, config: str | None, as_json: bool, kind: str) -> No
 
     known_type(kind, root, config)
     described = bodies.schema(kind) if kind in KNOWN_TYPES else {**bodies.schema("message"), "title": kind}
-    import json
-
-    click.echo(json.dumps(described, ensure_ascii=False, indent=2))
+    print_json(described, indent=2)

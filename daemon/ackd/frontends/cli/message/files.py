@@ -19,6 +19,7 @@ from ackd.dialects import ignite
 from ackd.frontends.cli.errors import BAD_DATA, CANNOT_CREATE, NOT_FOUND, Failure
 from ackd.frontends.cli.message.judging import refuse_new_faults
 from ackd.frontends.cli.output import read_stdin
+from ackd.frontends.cli.saying import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,9 +32,9 @@ def read(file: str) -> bytes:
     try:
         return atomic_file.read_regular(file, MAX_BYTES)
     except FileNotFoundError:
-        raise Failure(NOT_FOUND, f"{file}: no such file") from None
+        raise Failure(NOT_FOUND, f"{printable(file)}: no such file") from None
     except OSError as error:
-        raise Failure(NOT_FOUND, f"{file}: cannot be read: {error.strerror}") from None
+        raise Failure(NOT_FOUND, f"{printable(file)}: cannot be read: {error.strerror}") from None
 
 
 @contextlib.contextmanager
@@ -43,7 +44,7 @@ def named(what: str) -> Iterator[None]:
         yield
     except BadMessage as error:
         text = str(error)
-        raise Failure(BAD_DATA, text if text.startswith(what) else f"{what}: {text}") from None
+        raise Failure(BAD_DATA, printable(text if text.startswith(what) else f"{what}: {text}")) from None
 
 
 def read_body(body_file: str) -> str:
@@ -54,7 +55,7 @@ def read_body(body_file: str) -> str:
         with open(body_file, "rb") as file:  # noqa: PTH123
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise Failure(NOT_FOUND, f"cannot read the body: {body_file}: {error.strerror}") from None
+        raise Failure(NOT_FOUND, f"cannot read the body: {printable(body_file)}: {error.strerror}") from None
     return _text(body_file, data)
 
 
@@ -62,7 +63,9 @@ def _text(body_file: str, data: bytes) -> str:
     try:
         return data[:MAX_BYTES].decode() if len(data) <= MAX_BYTES else data.decode(errors="replace")
     except UnicodeDecodeError as error:
-        raise Failure(BAD_DATA, f"cannot read the body: {body_file}: byte {error.start} is not UTF-8") from None
+        raise Failure(
+            BAD_DATA, f"cannot read the body: {printable(body_file)}: byte {error.start} is not UTF-8"
+        ) from None
 
 
 def write_output(path: Path, data: bytes) -> None:
@@ -72,14 +75,14 @@ def write_output(path: Path, data: bytes) -> None:
         if info is None:
             atomic_file.write_new(path, data)
         elif info.st_size and stat.S_ISREG(info.st_mode) and _in_a_queue(path):
-            raise Failure(CANNOT_CREATE, f"{path}: a message is there already; choose another name")
+            raise Failure(CANNOT_CREATE, f"{printable(str(path))}: a message is there already; choose another name")
         else:
             atomic_file.replace(path, data, keep_mtime=False)
     except BadMessage as error:
         raise Failure(CANNOT_CREATE, f"cannot write: {error}") from None
     except OSError as error:
         hint = "; make the directory first" if isinstance(error, FileNotFoundError) else ""
-        raise Failure(CANNOT_CREATE, f"cannot write {path}: {error.strerror}{hint}") from None
+        raise Failure(CANNOT_CREATE, f"cannot write {printable(str(path))}: {error.strerror}{hint}") from None
 
 
 def _in_a_queue(path: Path) -> bool:
@@ -97,7 +100,7 @@ def rewrite(file: str, changes: Sequence[tuple[str, str | None]], root: str | No
     try:
         atomic_file.replace(file, new)
     except FileNotFoundError:
-        raise Failure(NOT_FOUND, f"{file}: was deleted meanwhile, and stays so") from None
+        raise Failure(NOT_FOUND, f"{printable(file)}: was deleted meanwhile, and stays so") from None
     except OSError as error:
-        raise Failure(CANNOT_CREATE, f"cannot write {file}: {error.strerror}") from None
+        raise Failure(CANNOT_CREATE, f"cannot write {printable(file)}: {error.strerror}") from None
     return True
