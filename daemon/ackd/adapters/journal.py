@@ -210,6 +210,7 @@ class Journal:
         self._compact_above = max(COMPACT_ABOVE_BYTES, 2 * self._size)
 
 
+_END_OF_TIME_S: Final = 1e11  # the year 5138
 _STOP: Final = b'{"op":"stop"}\n'
 
 
@@ -250,7 +251,7 @@ def _add_up(path: Path, size: int, completed_since: float) -> tuple[JournalState
 def _add(state: JournalState, line: bytes, completed_since: float) -> None:
     try:
         entry = _read(line)
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         state.unreadable_lines += 1
         state.clean_stop = False  # whatever it was, the stop was not the last thing that happened
         return
@@ -286,16 +287,23 @@ def _read(line: bytes) -> TakenIn | LetGo | None:
                 **_texts(found, "agent", "message_id", "box", "name", "digest", "type"),
                 sender=str(found["from"]),
                 crashes=int(found["crashes"]),
-                at=float(found["at"]),
+                at=_wall(found["at"]),
             )
         case "out":
             return LetGo(
-                **_texts(found, "agent", "message_id", "name", "digest"), end=End(found["end"]), at=float(found["at"])
+                **_texts(found, "agent", "message_id", "name", "digest"), end=End(found["end"]), at=_wall(found["at"])
             )
         case "stop":
             return None
         case other:
             raise ValueError(f"unknown op {other!r}")
+
+
+def _wall(value: object) -> float:
+    """Seconds that a date can be made of: recovery asks for the day."""
+    if isinstance(value, int | float) and 0 <= value < _END_OF_TIME_S:
+        return float(value)
+    raise ValueError("no time")
 
 
 def _texts(found: dict[str, object], *names: str) -> dict[str, str]:
