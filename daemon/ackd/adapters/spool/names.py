@@ -22,10 +22,18 @@ _TEMPORARY: Final = re.compile(r"\.ackd-\d+-[0-9a-f]{16}\.tmp|\..*\.\d+\.[0-9a-f
 
 
 def plain(name: str) -> str:
-    """The name itself, if it is one: no path, no dot-name."""
-    if not name or name[0] == "." or "/" in name or "\0" in name:
+    """The name itself, if it is one: no path, no dot-name, nothing that no file system can hold."""
+    if not name or name[0] == "." or "/" in name or "\0" in name or not (name.isascii() or _can_be_encoded(name)):
         raise FileNotFoundError(errno.ENOENT, "not a plain file name", name)
     return name
+
+
+def _can_be_encoded(name: str) -> bool:
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:  # half a character, as only JSON can write it
+        return False
+    return True
 
 
 def temporary() -> str:

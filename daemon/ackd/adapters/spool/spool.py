@@ -95,7 +95,10 @@ class Spool:
 
     def births(self, box: str) -> tuple[Birth, Birth] | None:
         """Of a box and its processed/; None if either is not there. Others than before: it was replaced."""
-        outer, inner = birth(f"{self._queue}/{plain(box)}"), birth(f"{self._queue}/{box}/processed")
+        try:
+            outer, inner = birth(f"{self._queue}/{plain(box)}"), birth(f"{self._queue}/{box}/processed")
+        except FileNotFoundError:  # a name that no directory has
+            return None
         return (outer, inner) if outer is not None and inner is not None else None
 
     def path(self, place: Place) -> Path:
@@ -106,7 +109,10 @@ class Spool:
         return self._path(place)
 
     def exists(self, place: Place) -> bool:
-        return os.path.lexists(self._path(place))
+        try:
+            return os.path.lexists(self._path(place))
+        except FileNotFoundError:  # a name that no file has
+            return False
 
     def scan(self, box: str) -> Iterator[tuple[Place, os.DirEntry[str]]]:
         """What lies in a box and in its processed/, of whatever kind. A box that is not there raises."""
