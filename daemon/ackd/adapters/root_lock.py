@@ -112,7 +112,7 @@ def _written_pid(fd: int) -> int:
 
     try:
         pid = json.loads(os.pread(fd, _MAX_CONTENT_BYTES, 0))["pid"]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return 0
     return pid if isinstance(pid, int) and pid > 0 else 0
 

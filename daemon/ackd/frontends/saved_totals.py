@@ -43,13 +43,13 @@ def saved_totals(state_dir: Path, logs_dir: Path) -> dict[str, int] | None:
 def _read(path: Path) -> dict[str, Any]:
     try:
         found = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
 
 
 def _number(value: object) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+    return value if isinstance(value, int) and 0 < value < 1 << 63 else 0
 
 
 def _age(name: str) -> tuple[str, int]:

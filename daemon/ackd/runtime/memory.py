@@ -34,6 +34,10 @@ _COUNTED: Final = {
 }
 
 
+_LARGEST_COUNT: Final = 1 << 53
+_END_OF_TIME_S: Final = 1e11  # the year 5138: a date can be made of what is before
+
+
 class Memory:
     def __init__(
         self, state_dir: Path, engine: Engine, logs_dir: Path, still_lies: Callable[[OpenEscalation], bool]
@@ -54,9 +58,9 @@ class Memory:
         self._load_totals()
         found = _read(self._escalations).get("open")
         for item in found if isinstance(found, list) else ():
-            with contextlib.suppress(TypeError, BadName):  # another version's, or someone's edit
-                escalation = OpenEscalation(**item)
-                if self._still_lies(escalation):
+            escalation = _escalation(item)
+            with contextlib.suppress(BadName):  # someone's edit
+                if escalation is not None and self._still_lies(escalation):
                     self._engine.desk.escalations.open(escalation)
         self._written = self._picture()
 
@@ -64,13 +68,12 @@ class Memory:
         """What was saved, and whatever the logs after it tell of."""
         saved, totals = _read(self._totals), self._engine.desk.totals
         for name in _COUNTED.values():
-            count = saved.get(name, 0)
-            setattr(totals, name, count if isinstance(count, int) else 0)
-        upto, offset = str(saved.get("log", "")), saved.get("offset", 0)
+            setattr(totals, name, _count(saved.get(name)))
+        upto, offset = str(saved.get("log", "")), _count(saved.get("offset"))
         for path in session_log.session_files(self._logs):
             if _age_order(path.name) < _age_order(upto):
                 continue
-            start = offset if path.name == upto and isinstance(offset, int) else 0
+            start = offset if path.name == upto else 0
             for line in session_log.read_lines(path, start):
                 if line.type in _COUNTED:
                     name = _COUNTED[line.type]
@@ -118,6 +121,27 @@ def _age_order(name: str) -> tuple[str, int]:
     """Session logs by age. As text ``…-2.ndjson`` comes before ``….ndjson``, which is the older one."""
     found = re.fullmatch(r"session-(\d{8}-\d{6})(?:-(\d{1,9}))?\.ndjson", name)
     return (found[1], int(found[2] or 1)) if found else ("", 0)
+
+
+def _escalation(item: object) -> OpenEscalation | None:
+    """None for another version's, or someone's edit."""
+    match item:
+        case {
+            "escalation_id": str(escalation_id),
+            "agent": str(agent),
+            "cause": str(cause),
+            "to": str(to),
+            "opened_at": int() | float() as opened_at,
+            **more,
+        } if 0 <= opened_at < _END_OF_TIME_S:
+            counted = max(1, _count(more.get("counted")))
+            return OpenEscalation(escalation_id, agent, cause, to, opened_at, counted)
+        case _:
+            return None
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and 0 <= value < _LARGEST_COUNT else 0
 
 
 def _read(path: Path) -> dict[str, object]:

@@ -78,5 +78,5 @@ def _found(path: Path) -> FoundRun | None:
             started_at=float(spec["started_at"]),
             timeout_s=float(spec["timeout_s"]),
         )
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None

@@ -8,6 +8,7 @@ that a file goes back to.
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import stat
 from dataclasses import asdict, dataclass
@@ -130,7 +131,7 @@ def _corrupt(path: Path) -> Grave:
     raw = read_head(path.with_name(path.name + _REASON_SUFFIX), _HEAD_BYTES)
     try:
         said = json.loads(raw or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         said = None
     if not isinstance(said, dict):
         return Grave("corrupt", path.name, path, "no reason was kept")
@@ -191,4 +192,11 @@ def _forget_reason(grave: Grave) -> None:
 
 
 def _plain(name: str | None) -> str | None:
-    return name if name and "/" not in name and "\0" not in name and not name.startswith(".") else None
+    """The name, if a file in a queue may have it. Of surrogates JSON can write more than a file system has."""
+    if not name or "/" in name or "\0" in name or name.startswith("."):
+        return None
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        return None
+    return name
