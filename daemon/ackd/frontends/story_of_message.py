@@ -232,7 +232,7 @@ def _awaited(course: Course, who: str) -> str:
 def _again(course: Course, now: float) -> str:
     try:
         at = datetime.fromisoformat(course.next_retry_after or "").timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):
         return "tried again"
     return f"tried again at {clock_time(at)}, " + (f"in {duration(at - now)}" if at > now else "which is now")
 

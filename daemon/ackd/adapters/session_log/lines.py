@@ -14,6 +14,7 @@ import orjson
 
 _STAMP: Final = slice(len('{"timestamp":"'), len('{"timestamp":"2026-11-16T01:02:03.123456Z'))
 _DEEPEST: Final = 32
+_DEEPEST_READ: Final = 256  # orjson writes 254
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,10 @@ def parse_line(raw: bytes) -> Line | None:
     try:
         content = orjson.loads(raw)
         timestamp, type_, data = content["timestamp"], content["type"], content["data"]
-        datetime.fromisoformat(timestamp)
-    except (ValueError, TypeError, KeyError):
+        datetime.fromisoformat(timestamp).timestamp()  # a date before all dates is none
+    except (ValueError, TypeError, KeyError, OverflowError):
         return None
-    if not (isinstance(type_, str) and isinstance(data, dict)):
+    if not (isinstance(type_, str) and isinstance(data, dict)) or _is_too_deep(raw, data):
         return None
     seq = content.get("seq")
     return Line(
@@ -54,6 +55,19 @@ def parse_line(raw: bytes) -> Line | None:
         data,
         raw,
     )
+
+
+def _is_too_deep(raw: bytes, data: dict[str, Any]) -> bool:
+    """Deeper than any line that ackd writes: whoever shows it would run out of stack."""
+    if raw.count(b"[") + raw.count(b"{") <= _DEEPEST_READ:
+        return False
+    level: list[Any] = [data]
+    for _ in range(_DEEPEST_READ):
+        inner = [item.values() if isinstance(item, dict) else item for item in level]
+        level = [item for items in inner for item in items if isinstance(item, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def encode_line(timestamp: str, session_id: str, seq: int, writer: str, type_: str, data: dict[str, object]) -> bytes:
