@@ -26,6 +26,10 @@ BARE_ROOTS: Final = (".ackd", ".ignite")
 ALWAYS: Final = (USER, "system", MONITOR)
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_576
 
+_MAX_CONFIG_CHARS: Final = 1_048_576
+#: tomllib takes the square of a dotted key's length for it: half a megabyte of dots would take minutes.
+_ENDLESS_KEY: Final = r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
+
 _Value = TypeVar("_Value")
 
 
@@ -163,15 +167,24 @@ def read_toml(path: Path) -> dict[str, object]:
         raise BadConfig(str(path), (Problem("", f"not UTF-8 at byte {error.start}"),)) from None
     except OSError as error:
         raise BadConfig(str(path), (Problem("", f"cannot be read: {error.strerror}"),)) from None
+    if len(text) > _MAX_CONFIG_CHARS:
+        raise BadConfig(str(path), (Problem("", f"larger than {_MAX_CONFIG_CHARS} characters"),))
     plain = plain_toml.read(text)
     if plain is not None:
         return plain
     import tomllib  # noqa: PLC0415 - see plain_toml
 
+    if found := re.search(_ENDLESS_KEY, text, re.ASCII):
+        line = text.count("\n", 0, found.start()) + 1
+        raise BadConfig(str(path), (Problem("", "a key of more than 64 parts", line),))
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BadConfig(str(path), (_not_toml(str(error), text),)) from None
+    except RecursionError:
+        raise BadConfig(str(path), (Problem("", "not TOML: nested too deep"),)) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise BadConfig(str(path), (Problem("", f"not TOML: {error}"),)) from None
 
 
 def _not_toml(words: str, text: str) -> Problem:

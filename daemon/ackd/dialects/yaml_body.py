@@ -28,6 +28,7 @@ except ImportError:  # PyYAML was built without libyaml: the same, ten times slo
 MAX_CHARS: Final = 1_048_576
 MAX_DEPTH: Final = 32
 MAX_NODES: Final = 20_000
+MAX_DIRECTIVES: Final = 64
 
 Value: TypeAlias = "dict[str, Value] | list[Value] | str | int | float | bool | None"
 Path: TypeAlias = tuple[str | int, ...]
@@ -40,6 +41,8 @@ _CONSTANTS: Final[dict[str, bool | None]] = {
 # refuses to read very long numbers.
 _INT: Final = re.compile(r"[-+]?(?:0|[1-9][0-9]{0,300})")
 _FLOAT: Final = re.compile(r"[-+]?[0-9]{1,300}\.[0-9]{0,300}(?:[eE][-+][0-9]{1,3})?")
+# libyaml compares each %TAG with all before it: a megabyte of them would take minutes.
+_DIRECTIVE: Final = re.compile(r"(?m:^|[\r\x85\u2028\u2029])%")
 _STR_TAGS: Final = frozenset({"!", "tag:yaml.org,2002:str"})
 
 
@@ -51,6 +54,8 @@ def load_with_lines(text: str) -> tuple[Value, dict[Path, int]]:
     """The value, and the line (from 1) on which each key or item begins; ``()`` is the whole."""
     if len(text) > MAX_CHARS:
         raise _bad(f"the body is larger than {MAX_CHARS} characters")
+    if len(_DIRECTIVE.findall(text)) > MAX_DIRECTIVES:
+        raise _bad(f"more than {MAX_DIRECTIVES} directives")
     builder = _Builder()
     try:
         loader = _BodyLoader(text)
