@@ -20,6 +20,7 @@ from ackd.core.events import Claimed
 from ackd.ports import WatchFailed
 from ackd.runtime.daemon import CannotGoOn, Daemon
 from ackd.site import find_site
+from tests.acceptance.teams import mime
 from tests.runtime.onlooker import Onlooker
 
 if TYPE_CHECKING:
@@ -109,6 +110,15 @@ async def test_it_starts_says_so_stops_and_leaves_a_clean_house(tmp_path: Path) 
     assert run.types() == ["session_start", "session_end"]
     assert root_lock.holder(run.site.run) is None
     assert (run.site.state / "journal.ndjson").read_bytes().endswith(b'{"op":"stop"}\n')
+
+
+async def test_it_starts_with_mail_in_the_hands_of_an_agent_that_no_config_names(tmp_path: Path) -> None:
+    run = make(tmp_path)
+    (run.site.queue / "stranger" / "processed").mkdir(parents=True)
+    (run.site.queue / "stranger" / "processed" / "m.mime").write_bytes(mime(to="stranger"))
+    async with serving(run):
+        await run.until(lambda: "message_queued" in run.types())
+    assert run.failure == []
 
 
 async def test_a_root_that_is_held_is_left_alone(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ class Recovery:
         for box in sorted(self.spool.boxes()):
             if not self.intake.meet_box(box):
                 continue
+            self.pump.turn()  # its agent may be in no config: the engine hears of it before its mail is looked at
             for place in self._places(box):
                 event = self._meet(place, before)
                 if isinstance(event, events.Arrived):
