@@ -4,10 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PEERS := $(VENV)/.bench
+READY_TO_FUZZ := $(VENV)/.ready-to-fuzz
+FUZZ_SECONDS ?= 10
 WORKERS ?= 4
 BENCH_ARGS ?= --save
 
-.PHONY: help demo test check faults bench diagrams picture clean
+.PHONY: help demo test check faults bench fuzz diagrams picture clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,6 +19,7 @@ help:
 	@echo "make faults every crash and fault, in full: takes hours, as root mounts file systems of its own"
 	@echo "make bench  speed, beside limits and other queues: prints a table, and keeps it with its plot in README.md;"
 	@echo "            10 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick is a rough minute and keeps nothing"
+	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 5 minutes in all)"
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ackd needs Python 3.11 or newer")'
@@ -46,6 +49,13 @@ $(PEERS): $(READY)
 bench: $(PEERS)
 	$(BIN)/python -m tests.bench $(BENCH_ARGS)
 
+$(READY_TO_FUZZ): $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[fuzz]'
+	touch $(READY_TO_FUZZ)
+
+fuzz: $(READY_TO_FUZZ)
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m tests.fuzz $(FUZZ_TARGETS)
+
 diagrams: $(READY)
 	$(BIN)/python tests/redraw_diagrams.py
 
@@ -53,4 +63,4 @@ picture: $(READY)
 	$(BIN)/python tests/draw_picture.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz
