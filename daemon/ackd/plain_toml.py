@@ -16,6 +16,8 @@ _BARE: Final = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01
 _WORDS: Final = {"true": True, "false": False}
 #: More digits are tomllib's business: whether they fit, and how they are rounded.
 _MAX_DIGITS: Final = 15
+#: And so are longer lines: what stands behind a value is copied for each one.
+_MAX_LINE_CHARS: Final = 1_000
 
 
 def read(text: str) -> dict[str, Any] | None:
@@ -25,7 +27,7 @@ def read(text: str) -> dict[str, Any] | None:
     headers: set[tuple[str, ...]] = set()
     for raw in text.split("\n"):
         line = raw.strip(" ")
-        if not line.isprintable():
+        if len(raw) > _MAX_LINE_CHARS or not line.isprintable():
             return None
         if line.startswith("["):
             path = _header(line)
