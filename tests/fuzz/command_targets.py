@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import TYPE_CHECKING, Final
 
+from ackd import plain_toml
 from ackd.adapters import root_lock
 from ackd.frontends.cli.waiting import Waiter
 from ackd.site import find_site
@@ -146,11 +148,19 @@ def lock(data: bytes) -> None:
 
 def config(data: bytes) -> None:
     """Every command reads ackd.toml, `check` all of it. None is run: a config may name any program."""
+    _means_the_same_to_both_readers(data)
     with place(data) as at:
         (at.home / "input.mime").write_bytes(b"X-IGNITE-Type: nobody_knows_it\n\n")
         for words in (("check",), ("check", "--json"), ("status",), ("message", "validate", "input.mime")):
             ackd(*words)
         ackd("status", "--root", ".ackd")
+
+
+def _means_the_same_to_both_readers(data: bytes) -> None:
+    text = data.decode(errors="replace")
+    plain = plain_toml.read(text)
+    if plain is not None:
+        assert plain == tomllib.loads(text)
 
 
 DOORS: Final[tuple[tuple[str, Family, Callable[[bytes], None]], ...]] = (

@@ -54,16 +54,22 @@ class _StopWhenReady(ServiceManager):
 def serve(at: Place) -> None:
     """One session on the place's root: it becomes ready, and ends."""
     site, service = find_site(), _StopWhenReady()
-    service.daemon = Daemon(load_site(site), site, _show, service=service)
+    service.daemon = Daemon(load_site(site), site, _View(), service=service)
     anyio.run(service.daemon.serve)
     assert service.was_ready
     assert at.root.is_dir()
 
 
-def _show(type_: str, data: dict[str, object], at: float) -> None:
-    line = Line(stamp(at), "", 0, "daemon", type_, data, b"")
-    for width in _WIDTHS:
-        assert_harmless(facts.render(line, colour=False, width=width))
+class _View:
+    """What an operator would see, at several widths."""
+
+    def show(self, type_: str, data: dict[str, object], at: float) -> None:
+        line = Line(stamp(at), "", 0, "daemon", type_, data, b"")
+        for width in _WIDTHS:
+            assert_harmless(facts.render(line, colour=False, width=width))
+
+    def flush(self) -> None:
+        """Nothing is kept back."""
 
 
 def started(path: str, data: bytes) -> None:

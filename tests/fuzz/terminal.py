@@ -13,8 +13,7 @@ import sys
 import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import click
-
+from ackd.frontends.cli import errors
 from ackd.frontends.cli.errors import BUG, EXIT_CODES
 from ackd.frontends.cli.main import main
 
@@ -100,12 +99,12 @@ class Ended:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[Ended]:
-    """For a part of a command, without its command line: the same terminal, and click's exits as codes."""
+    """For a part of a command, without its command line: the same terminal, and its end as a code."""
     ended = Ended()
     out, err = _Terminal("strict"), _Terminal("backslashreplace")
     with _streams((), b"", out, err):
         try:
             yield ended
-        except click.exceptions.Exit as end:
+        except errors.Ended as end:
             ended.code = end.exit_code
     assert_harmless(out.shown + err.shown)

@@ -106,6 +106,8 @@ CASES: Final[dict[str, tuple[Callable[[str], object], Callable[[int], str], int]
     "a config of short words": (toml, lambda n: "a " * n, 50_000),
     "a config of dotted words": (toml, lambda n: "'" + "a.a.a a." * n, 20_000),
     "a config of open quotes": (toml, lambda n: "'\"" * n, 50_000),
+    "a config of one long list": (toml, lambda n: f"a = [{'1, ' * n}]", 10_000),
+    "a config of one long header": (toml, lambda n: f"[{'a' * n}]", 50_000),
     "a config of tables": (key_lines, lambda n: "".join(f"[agents.a{i}]\n" for i in range(n)), 4_000),
     "a config of blanks": (key_lines, lambda n: " " * n + "x", 50_000),
     "a config of dots": (key_lines, lambda n: "a." * n, 20_000),

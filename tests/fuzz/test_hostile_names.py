@@ -143,8 +143,8 @@ def test_headers_of_any_content_are_shown_harmlessly_and_lead_nowhere(first: str
                 ("dead", "requeue", "--all"),
             ):
                 ackd(*words)
-            for words in (("read",), ("explain",), ("done", "--agent", "worker"), ("reply", "--body", "x")):
-                ackd(*words, str(file))
+            for command in (("read",), ("explain",), ("done", "--agent", "worker"), ("reply", "--body", "x")):
+                ackd(*command, str(file))
             assert boxes(at) <= {"leader", "worker", "user", "system", "queue_monitor", "dead_letter", "corrupt"}
 
 

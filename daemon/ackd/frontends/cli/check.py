@@ -53,7 +53,7 @@ def check(root: str | None, config: str | None, as_json: bool) -> None:
 
 def _report(findings: list[Finding], *, as_json: bool) -> None:
     from ackd.frontends import facts
-    from ackd.frontends.cli.saying import printable
+    from ackd.frontends.cli.output import printable
 
     if as_json:
         ok = all(finding.level != FAIL for finding in findings)

@@ -16,8 +16,7 @@ from ackd.core.errors import RootHeld, TheirFault
 from ackd.core.message import ReceiptKind
 from ackd.frontends.cli.errors import NO, TRY_AGAIN, Failure, creating
 from ackd.frontends.cli.options import site_options
-from ackd.frontends.cli.output import print_json
-from ackd.frontends.cli.saying import say
+from ackd.frontends.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from ackd.frontends.cli.graveyard import Grave
@@ -68,7 +67,7 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
     """Print one, after the reason why it is here."""
     from ackd.adapters.message_lookup import read_head
     from ackd.frontends.cli import graveyard
-    from ackd.frontends.cli.saying import printable, printable_lines
+    from ackd.frontends.cli.output import printable, printable_lines
 
     grave = graveyard.find(site, wanted)
     data = read_head(grave.path, site.max_message_bytes)

@@ -70,8 +70,7 @@ class Failure(Exception):  # noqa: N818 - an end of a command, not an error of o
         return self.message
 
     def show(self) -> None:
-        from ackd.frontends.cli.output import echo
-        from ackd.frontends.cli.saying import printable_lines
+        from ackd.frontends.cli.output import echo, printable_lines
 
         echo(f"ackd: {printable_lines(self.message)}", err=True)
 

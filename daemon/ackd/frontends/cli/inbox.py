@@ -177,7 +177,7 @@ def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
 
 def _print(one: Found, data: bytes, *, as_json: bool) -> None:
     from ackd.dialects import ignite
-    from ackd.frontends.cli.saying import as_it_is
+    from ackd.frontends.cli.output import as_it_is
 
     if as_json:
         raw = ignite.split_head(data)

@@ -14,8 +14,7 @@ from ackd.adapters import atomic_file
 from ackd.core import plain_words
 from ackd.frontends.cli.errors import BAD_DATA, NO, NOT_FOUND, Failure
 from ackd.frontends.cli.options import place_options
-from ackd.frontends.cli.output import print_json, read_stdin
-from ackd.frontends.cli.saying import printable, say
+from ackd.frontends.cli.output import print_json, printable, read_stdin, say
 
 if TYPE_CHECKING:
     from ackd.core.plain_words import Finding

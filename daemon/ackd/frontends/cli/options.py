@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackd.frontends.cli import errors, shape
-from ackd.frontends.cli.saying import printable_lines
+from ackd.frontends.cli.output import printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

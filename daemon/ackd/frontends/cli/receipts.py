@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NO, Failure, WrongUsage, accepted, creating
-from ackd.frontends.cli.output import print_json
-from ackd.frontends.cli.saying import say
+from ackd.frontends.cli.output import print_json, say
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
 
 if TYPE_CHECKING:

@@ -160,12 +160,14 @@ def _subdirectories(directory: Path) -> list[Path]:
 # --- for people -------------------------------------------------------------------------------------------------------
 def _print(site: Site, picture: dict[str, Any]) -> None:
     from ackd.frontends import facts
-    from ackd.frontends.cli.saying import printable, say
+    from ackd.frontends.cli.output import printable, say
     from ackd.frontends.cli.table import print_table
 
     say(_daemon_line(site, picture["daemon"]))
     for fault in picture["faults"]:
-        click.echo(click.style(printable(f"fault: {_fault_words(fault)}"), fg="red"), color=facts.colour_wanted(sys.stdout))
+        click.echo(
+            click.style(printable(f"fault: {_fault_words(fault)}"), fg="red"), color=facts.colour_wanted(sys.stdout)
+        )
     click.echo()
     rows = [
         [name, str(agent.get("endpoint", "-")), str(agent.get("state", "unknown")), str(agent.get("queued", 0)),

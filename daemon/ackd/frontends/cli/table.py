@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ackd.frontends.cli.saying import printable
+from ackd.frontends.cli.output import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

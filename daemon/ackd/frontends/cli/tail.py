@@ -25,7 +25,7 @@ from ackd.core.throttle import ProgressDisplay
 from ackd.frontends import facts
 from ackd.frontends.cli.errors import NOT_FOUND, Failure
 from ackd.frontends.cli.options import site_options
-from ackd.frontends.cli.saying import escaped_json
+from ackd.frontends.cli.output import escaped_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -22,8 +22,7 @@ from ackd.frontends.cli.message.files import MAX_BYTES, named, read, read_body, 
 from ackd.frontends.cli.message.judging import faults, known_type, problems
 from ackd.frontends.cli.message.several_values import SeveralValues
 from ackd.frontends.cli.options import place_options
-from ackd.frontends.cli.output import print_json
-from ackd.frontends.cli.saying import as_it_is, say
+from ackd.frontends.cli.output import as_it_is, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -18,8 +18,7 @@ from ackd.core.errors import BadMessage
 from ackd.dialects import ignite
 from ackd.frontends.cli.errors import BAD_DATA, CANNOT_CREATE, NOT_FOUND, Failure
 from ackd.frontends.cli.message.judging import refuse_new_faults
-from ackd.frontends.cli.output import read_stdin
-from ackd.frontends.cli.saying import printable
+from ackd.frontends.cli.output import printable, read_stdin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from ackd.frontends.cli.saying import as_it_is, escaped_json, printable, printable_lines
+from ackd.frontends.cli.output import as_it_is, escaped_json, printable, printable_lines
 
 
 @pytest.mark.parametrize(
