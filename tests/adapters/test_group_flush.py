@@ -3,16 +3,17 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import tempfile
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.adapters.group_flush import GroupFlusher, NoFlusher, sync_path
+from ackd.adapters.group_flush import DeviceFlusher, GroupFlusher, NoFlusher, sync_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ackd.ports import Flusher
 
@@ -322,3 +323,44 @@ async def test_who_asked_for_it_hears_once_of_a_batch_that_failed(
 
 def _nobody_complains(error: OSError) -> None:
     raise AssertionError(error)
+
+
+# --- one group for each file system -----------------------------------------------------------------------------------
+async def test_a_file_system_that_hangs_keeps_no_other_waiting(tmp_path: Path) -> None:
+    """/dev/shm and the test's own directory are two; all threads of one hang."""
+    gate, synced = threading.Event(), []
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+        stuck = [Path(other) / str(number) for number in range(40)]
+        here = tmp_path / "here"
+        for path in (*stuck, here):
+            path.touch()
+
+        def sync(path: str) -> None:
+            if path.startswith(other):
+                gate.wait(20)
+            synced.append(path)
+
+        flusher = DeviceFlusher(lambda: GroupFlusher(sync=sync))
+        hanging = asyncio.create_task(flusher.flush([str(path) for path in stuck]))
+        both = asyncio.create_task(flusher.flush([str(here), str(stuck[0])]))
+        async with asyncio.timeout(10):
+            await flusher.flush([str(here)])
+        assert not hanging.done()
+        assert not both.done()
+        gate.set()
+        await asyncio.gather(hanging, both)
+        await flusher.aclose()
+    assert str(here) in synced
+
+
+async def test_a_failure_on_one_file_system_is_heard_by_who_asked_for_two(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as other:
+
+        def sync(path: str) -> None:
+            if path.startswith(other):
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+
+        flusher = DeviceFlusher(lambda: GroupFlusher(sync=sync))
+        with pytest.raises(OSError, match="Input/output"):
+            await flusher.flush([f"{tmp_path}/x", f"{other}/x"])
+        await flusher.aclose()

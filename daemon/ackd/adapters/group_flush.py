@@ -203,6 +203,53 @@ class GroupFlusher:
             raise error
 
 
+class DeviceFlusher:
+    """``ports.Flusher``: a group of its own for each file system, so that one that hangs (a dead network mount) takes
+    neither the threads of the others nor a place in their batches."""
+
+    def __init__(self, make: Callable[[], GroupFlusher] = GroupFlusher) -> None:
+        self._make = make
+        self._groups: dict[int, GroupFlusher] = {}
+        self._devices: dict[str, int] = {}
+
+    async def flush(self, paths: Sequence[str]) -> None:
+        """As ``GroupFlusher.flush``."""
+        shares: dict[int, list[str]] = {}
+        for path in paths:
+            shares.setdefault(self._device(path), []).append(path)
+        if len(shares) == 1:  # nearly always
+            await self._group(next(iter(shares))).flush(paths)
+            return
+        done = await asyncio.gather(
+            *(self._group(device).flush(share) for device, share in shares.items()), return_exceptions=True
+        )
+        for result in done:
+            if isinstance(result, BaseException):
+                raise result
+
+    def flush_later(self, path: str, failed: Callable[[OSError], None]) -> None:
+        self._group(self._device(path)).flush_later(path, failed)
+
+    async def aclose(self) -> None:
+        for group in self._groups.values():
+            await group.aclose()
+
+    def _group(self, device: int) -> GroupFlusher:
+        if device not in self._groups:
+            self._groups[device] = self._make()
+        return self._groups[device]
+
+    def _device(self, path: str) -> int:
+        """Of its directory; remembered, for there are few. What is gone goes with any group."""
+        directory = path.rpartition("/")[0] or "/"
+        if directory not in self._devices:
+            try:
+                self._devices[directory] = os.stat(directory).st_dev  # noqa: PTH116 - a text, as all paths here
+            except OSError:
+                return 0
+        return self._devices[directory]
+
+
 class NoFlusher:
     """For ``durability = "process"``: the page cache survives us, and a power cut is accepted."""
 

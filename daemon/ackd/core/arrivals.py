@@ -75,7 +75,7 @@ def _is_repeat(desk: Desk, delivery: Delivery) -> bool:
     # One that is dying or dead is no reason not to try: its sender sent it once more.
     open_ones = [d for d in others if d.state not in (S.BURYING, S.DEAD) and not d.duplicate]
     twin = next((d for d in open_ones if d.message.digest == message.digest), None)
-    verdict = desk.completed.verdict(message.message_id, delivery.agent, message.digest, desk.now.wall)
+    verdict = desk.completed.verdict(message.message_id, delivery.agent, message.digest, desk.steady)
     if twin is not None or isinstance(verdict, Repeated):
         delivery.duplicate = True
         apply(desk, delivery, H.DONE, SHOWN[twin.state] if twin else "completed")

@@ -82,8 +82,17 @@ class Desk:
         self.completed = Completed(self.policy.dedup_window_s)
         self.loops = Loops(self.policy.loop_limit)
         self._names: dict[str, str] = {}
+        self._began: Now | None = None
         #: Which clocks run for whom. One that has rung may still stand here.
         self._running: dict[int | str, set[str]] = {}
+
+    @property
+    def steady(self) -> float:
+        """Wall time that does not jump: as it was once, and since then by the other clock. A clock that is set must not
+        make us forget what was completed a minute ago."""
+        if self._began is None:
+            self._began = self.now
+        return self._began.wall + (self.now.mono - self._began.mono)
 
     def name_agent(self, name: str) -> None:
         self._names[identity(name)] = name

@@ -147,7 +147,7 @@ def _completed(desk: Desk, delivery: Delivery, happening: Happening, why: str) -
     message, kept = delivery.message, delivery.place.folder is Folder.ARCHIVE
     desk.totals.completed += 1
     desk.totals.dead -= delivery.late
-    desk.completed.remember(message.message_id, delivery.agent, message.digest, desk.now.wall)
+    desk.completed.remember(message.message_id, delivery.agent, message.digest, desk.steady)
     if facts.is_task(delivery):
         task_started(desk, delivery)
     _say(

@@ -24,7 +24,7 @@ import anyio
 from ackd import __version__
 from ackd.adapters import exec_runs, root_lock
 from ackd.adapters.clock import SystemClock
-from ackd.adapters.group_flush import GroupFlusher, NoFlusher
+from ackd.adapters.group_flush import DeviceFlusher, NoFlusher
 from ackd.adapters.journal import Journal
 from ackd.adapters.notifier import Notifier
 from ackd.adapters.spool import Spool
@@ -111,7 +111,7 @@ class Daemon:
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
         journal = Journal.open(site.state / "journal.ndjson")
         self._chronicle = Chronicle(journal, self.clock, self.view, self._pump.wake)
-        self._flusher: GroupFlusher | NoFlusher = GroupFlusher() if durable else NoFlusher()
+        self._flusher: DeviceFlusher | NoFlusher = DeviceFlusher() if durable else NoFlusher()
         self._memory = Memory(site.state, self._engine, site.logs, self._still_lies)
         self._stop_asked, self._reason, self._failure = anyio.Event(), "", ""
         self._make_team(tasks)

@@ -173,7 +173,7 @@ class EffectRunner:
     def flush_directories(self) -> None:
         """Those that were made lately, in the background: a file in one is durable when both are."""
         for directory in self.spool.new_directories():
-            self.flusher.flush_later(directory, self._flush_failed)
+            self.flusher.flush_later(f"{directory}/", self._flush_failed)
 
     def _archive(self, effect: effects.ArchiveMessage) -> Coroutine[None, None, None] | None:
         day = datetime.fromtimestamp(self.clock.now().wall, UTC).strftime("%Y%m%d")
