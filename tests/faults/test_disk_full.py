@@ -209,6 +209,24 @@ def test_a_daemon_that_begins_on_a_full_disk_says_so_and_serves_when_there_is_ro
         assert set(runs(team)) == {waiting}
 
 
+@pytest.mark.parametrize("fault", ["no room", "no inodes"])
+def test_what_finishes_on_a_full_disk_while_the_daemon_is_dead_is_not_run_again(tmp_path: Path, fault: str) -> None:
+    """The place for its result was taken before it began."""
+    team, (begin, _) = team_in(tmp_path), FAULTS[fault]
+    with small_disk(team), running(team):
+        message = team.send("worker")
+        team.fact("message_told", message=message)
+        with begin(team.root):
+            team.kill()
+            (tmp_path / "go").touch()
+            team.until(lambda: runs(team) == [message])
+            (status,) = (team.root / "state/runs").glob("*/status")
+            team.until(lambda: status.read_bytes() == b"000\n")
+        team.start()
+        team.fact("message_completed", message=message)
+        assert runs(team) == [message]
+
+
 def test_a_death_on_a_full_disk_waits_until_it_can_be_told_of(tmp_path: Path) -> None:
     """First the escalation and the notice, then the move: none of it can be written, so nothing of it happens yet."""
     team = Team(tmp_path, AGENTS)

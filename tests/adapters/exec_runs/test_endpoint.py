@@ -46,7 +46,7 @@ async def test_run_directories_are_private_and_kept_until_forgotten(bench: Bench
         assert stat.S_IMODE(run.stat().st_mode) == 0o700 == stat.S_IMODE(bench.runs.stat().st_mode)
         for name in ("spec.json", "body", "lock", "output", "started", "status"):
             assert stat.S_IMODE((run / name).stat().st_mode) == 0o600
-        assert (run / "status").read_text() == "0\n"
+        assert (run / "status").read_text() == "000\n"
         endpoint.forget(1)
         assert bench.run_dirs == []
         endpoint.forget(1)  # again, after a second commit: harmless

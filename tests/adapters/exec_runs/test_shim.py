@@ -105,7 +105,7 @@ async def test_a_killed_shim_is_a_failure_and_its_command_is_ended(bench: Bench)
 
 async def test_a_status_that_the_disk_refused_is_taken_from_the_shim_itself(bench: Bench) -> None:
     # A directory in the way stands for the full disk: the shim's write fails in both.
-    ended = await bench.run('mkdir "${ACKD_BODY%body}status"; exit 75')
+    ended = await bench.run('cd "${ACKD_BODY%body}"; rm status; mkdir status; exit 75')
     assert ended == RunEnded(1, Outcome.DEFERRED, "exit 75", 2)
 
 

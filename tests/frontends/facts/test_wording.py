@@ -61,6 +61,11 @@ GOLDEN = [
     ("child_started", about(pid=77), "child       1763.42.ab12  builder       pid 77 started"),
     ("child_started", about(pid=77, adopted=True), "child       1763.42.ab12  builder       pid 77 adopted: it outlived the last daemon"),
     ("child_ended", about(pid=77, exit=3, outcome="failed", seconds=1.25), "child       1763.42.ab12  builder       pid 77 ended, exit 3, after 1.2 s"),
+    (
+        "output_cut",
+        about(limit_bytes=8388608),
+        "child       1763.42.ab12  builder       it prints more than 8388608 bytes: only the end is kept, and it goes on",
+    ),
     ("child_ended", about(pid=77, outcome="failed"), "child       1763.42.ab12  builder       pid 77 ended, nobody knows how"),
     ("overslept", {"seconds": 12.5}, "daemon      ackd did not run for 12.5 s and more: receipts and files are read first"),
     ("watch_overflow", {}, "watch       the kernel dropped notifications: everything is scanned again"),

@@ -22,11 +22,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import anyio.to_thread
 
-from ackd.adapters.exec_runs import shim
+from ackd.adapters.exec_runs import output, shim
 from ackd.adapters.exec_runs.program import NoProgramError, find_program
 from ackd.adapters.exec_runs.run import KILLED_WAIT_S, Run
-from ackd.adapters.exec_runs.run_files import read_status, write_private, write_spec
+from ackd.adapters.exec_runs.run_files import NO_STATUS, read_status, write_private, write_spec
 from ackd.adapters.exec_runs.verdict import NOT_RUN, killed_detail, verdict
 from ackd.core import faults
 from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
@@ -66,6 +67,7 @@ class ExecEndpoint:
     _ended: dict[int, Path] = field(default_factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
     _orphans: int = field(default=0, init=False)
+    _cutting: bool = field(default=False, init=False)
     _walkers: anyio.CapacityLimiter = field(default_factory=partial(anyio.CapacityLimiter, 4), init=False)
 
     # --- the port
@@ -167,6 +169,7 @@ class ExecEndpoint:
             message = shim.open_message(self.resolve(order.place), fds)
             write_spec(run.path, order, self.agent, run.started_at, run.timeout_s)
             write_private(run.path / "body", shim.body_of(message))
+            write_private(run.path / "status", NO_STATUS)
             command = [program, *self.command[1:]]
             env = self._environment(order, run.path)
             return shim.spawn(run.path, command, cwd=self.cwd, env=env, message=message, fds=fds)
@@ -193,6 +196,24 @@ class ExecEndpoint:
     def _watch_over(self, run: Run) -> None:
         self._running[run.key] = run
         self.tasks.start_soon(self._watch, run, name=f"exec {run.path.name}")
+        if not self._cutting:
+            self._cutting = True
+            self.tasks.start_soon(self._keep_outputs_short, name=f"outputs of {self.agent}")
+
+    async def _keep_outputs_short(self) -> None:
+        """While anything runs, also after we have asked it to end."""
+        while self._running:
+            await anyio.sleep(output.LOOK_EVERY_S)
+            for run in [run for run in self._running.values() if output.is_too_long(run.path)]:
+                with contextlib.suppress(OSError):  # its directory is gone
+                    self._cut(run, await anyio.to_thread.run_sync(output.cut, run.path))
+        self._cutting = False
+
+    def _cut(self, run: Run, dropped_bytes: int) -> None:
+        if not run.cut_bytes:
+            facts = {"agent": self.agent, "message_id": run.message_id, "limit_bytes": output.LIMIT_BYTES}
+            self.record("output_cut", facts)
+        run.cut_bytes += dropped_bytes
 
     async def _watch(self, run: Run) -> None:
         with self._watched(run):
@@ -246,6 +267,8 @@ class ExecEndpoint:
             outcome, detail = Outcome.STOPPED, missing  # offered again, uncounted, and then found away
         facts: dict[str, object] = {"agent": self.agent, "message_id": run.message_id, "pid": run.pid, "exit": code}
         facts |= {"outcome": outcome.value, "seconds": round(time.monotonic() - run.since, 3)}
+        if run.cut_bytes:
+            facts["output_cut_bytes"] = run.cut_bytes
         self.record("child_ended", {name: fact for name, fact in facts.items() if fact is not None})
         self._ended[run.key] = run.path
         if run.speaks:

@@ -48,6 +48,7 @@ class Run:
     ours: bool = False
     speaks: bool = True
     cause: tuple[Outcome, str] | None = None
+    cut_bytes: int = 0  # of its output
     since: float = field(default_factory=time.monotonic)
     patience: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     watch: anyio.CancelScope = field(default_factory=anyio.CancelScope)

@@ -1,7 +1,8 @@
 """The directory of one run below ``state/runs/``: who writes which file in it, and how each is read.
 
 spec.json and body: ours, before it starts · lock: held by the shim for as long as the run lives · started, status: the
-shim's · output: the command's · cause: ours, before we end a run. All are 0600.
+shim's · output: the command's · cause: ours, before we end a run. All are 0600. The place for the status is taken by us
+before it starts, and written over: a disk that is full by then must not cost the result, and the work be done again.
 
 A run lives exactly as long as the flock on its ``lock`` is held, because only its shim holds it: no pid is believed
 after a crash, and a shim that has not yet written a byte counts as alive.
@@ -20,10 +21,14 @@ import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ackd.core.effects import TellAgent
+
+
+#: As long as a status, and none.
+NO_STATUS: Final = b"----"
 
 
 def write_private(path: Path, content: bytes) -> None:

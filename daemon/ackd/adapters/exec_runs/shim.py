@@ -26,10 +26,10 @@ SHELL: Final = "/bin/sh"
 #: the shim cannot write to: what a shell has to say of its own ("Terminated") is not the command's output.
 #:
 #: Builtins only: a fork of the shim's own (``mv``) could be killed by the signal that ends its command, and the status
-#: with it. So ``status`` is one write of one line, and a line without its newline is no status. The command's name has
-#: a slash, so no builtin can take its place. Until the trap is set a TERM ends the shim itself, and nothing was run;
-#: afterwards it outlives the signal to write the status, while its command starts with the default action (an ignored
-#: signal would be inherited).
+#: with it. So ``status`` is one write of one line over what lies there (``1<>``), and a line without its newline is no
+#: status. The command's name has a slash, so no builtin can take its place. Until the trap is set a TERM ends the shim
+#: itself, and nothing was run; afterwards it outlives the signal to write the status, while its command starts with the
+#: default action (an ignored signal would be inherited).
 SHIM: Final = """\
 umask 077
 IFS= read -r ackd_boot </proc/sys/kernel/random/boot_id
@@ -42,7 +42,7 @@ shift 3
 trap : TERM INT HUP
 (umask "$ackd_umask"; exec "$@" <&2 2>&1)
 ackd_code=$?
-printf '%s\\n' "$ackd_code" >"$ackd_run/status"
+printf '%03d\\n' "$ackd_code" 1<>"$ackd_run/status"
 exit "$ackd_code"
 """
 

@@ -157,6 +157,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "progress": Look("progress", "▸", DIM_CYAN),
     "child_started": Look("child", "·", DIM),
     "child_ended": Look("child", "·", DIM),
+    "output_cut": Look("child", "!", YELLOW),
     "watch_overflow": Look("watch", "!", YELLOW),
     "watch_degraded": Look("watch", "!", YELLOW),
     "watch_restored": Look("watch", "·", DIM),

@@ -180,6 +180,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "child_started": _child_started,
     "child_ended": _child_ended,
     "overslept": lambda of: f"ackd did not run for {of['seconds']} s and more: receipts and files are read first",
+    "output_cut": lambda of: f"it prints more than {of['limit_bytes']} bytes: only the end is kept, and it goes on",
     "watch_overflow": lambda _: "the kernel dropped notifications: everything is scanned again",
     "watch_degraded": lambda of: f"{of('mode') or 'polling'} from now on: {of['reason']}",
     "watch_restored": lambda of: f"{of('mode') or 'inotify'} again",
