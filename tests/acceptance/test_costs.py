@@ -27,9 +27,9 @@ FEW, MANY = 200, 800
 WAITING = frozenset("futex epoll_wait epoll_pwait poll ppoll clock_nanosleep sched_yield restart_syscall".split())
 FLUSHES = frozenset("fsync fdatasync syncfs sync sync_file_range msync".split())
 #: Its file is read twice (when it is met, when it is told), moved twice, and each move is checked and written down.
-CALLS_A_MESSAGE_TOGETHER = 45
+CALLS_A_MESSAGE_TOGETHER = 30
 #: Alone it shares no wake-up, no write of lines and no look at a directory with anyone.
-CALLS_A_MESSAGE_ALONE = 110
+CALLS_A_MESSAGE_ALONE = 80
 #: The file and its directory, when it is claimed.
 FLUSHES_A_MESSAGE = 2
 #: How much dearer the many may be than the few, by the message: nothing, but for housekeeping that falls into the run.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import inotify_simple
@@ -75,48 +76,61 @@ def spool_sender(place: Path, numbers: range, *, flush: bool) -> race.Work:
 
 
 def spool_consumer(place: Path, count: int, *, flush: bool) -> race.Work:
-    """What inotify names, in batches of up to 64: read and move each to processed/; flush each file, then processed/ once
-    for the batch; call the agent for each, move it to archive/, and write a line of log for each with one write.
+    """What inotify names, in batches of up to 64: read each and move it to processed/; call the agent for each, move it to
+    archive/; a line of log for each, with one write. Behind its back, as in ackd, a thread flushes what was moved: the
+    data of each file by its descriptor, then processed/ once for the batch. It is waited for at the end.
     """
 
     def work(ready: Callable[[], object]) -> None:
         for name in ("queue", "processed", "archive"):
             (place / name).mkdir(parents=True, exist_ok=True)
-        queue, processed, archive = (
-            os.open(place / name, os.O_RDONLY | os.O_DIRECTORY) for name in ("queue", "processed", "archive")
-        )
-        log = os.open(place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         watch = inotify_simple.INotify()
         watch.add_watch(str(place / "queue"), inotify_simple.flags.MOVED_TO)
+        spool = _Spool(place)
         ready()
         done = 0
-        while done < count:
-            names = [event.name for event in watch.read()]
-            for start in range(0, len(names), BATCH):
-                batch = names[start : start + BATCH]
-                _consume(batch, queue, processed, archive, log, flush=flush)
-                done += len(batch)
+        with ThreadPoolExecutor(1) as behind:
+            while done < count:
+                names = [event.name for event in watch.read()]
+                for start in range(0, len(names), BATCH):
+                    files = spool.consume(names[start : start + BATCH])
+                    done += len(files)
+                    if flush:
+                        behind.submit(spool.flush, files)
+                    else:
+                        spool.close(files)
 
     return work
 
 
-def _consume(batch: list[str], queue: int, processed: int, archive: int, log: int, *, flush: bool) -> None:
-    bytes_of: dict[str, bytes] = {}
-    for name in batch:
-        fd = os.open(name, os.O_RDONLY, dir_fd=queue)
-        bytes_of[name] = os.read(fd, 1 << 20)
-        os.close(fd)
-        os.rename(name, name, src_dir_fd=queue, dst_dir_fd=processed)
-    if flush:
-        for name in batch:
-            fd = os.open(name, os.O_RDONLY, dir_fd=processed)
-            os.fsync(fd)
+class _Spool:
+    def __init__(self, place: Path) -> None:
+        names = ("queue", "processed", "archive")
+        self._queue, self._processed, self._archive = (os.open(place / name, os.O_DIRECTORY) for name in names)
+        self._log = os.open(place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def consume(self, names: list[str]) -> list[int]:
+        """The descriptors of the files, which are archived by now."""
+        files, contents = [], []
+        for name in names:
+            files.append(os.open(name, os.O_RDONLY, dir_fd=self._queue))
+            contents.append(os.read(files[-1], 1 << 20))
+            os.rename(name, name, src_dir_fd=self._queue, dst_dir_fd=self._processed)
+        for name, data in zip(names, contents, strict=True):
+            nothing(data)
+            os.rename(name, name, src_dir_fd=self._processed, dst_dir_fd=self._archive)
+        os.write(self._log, b"".join(b"%s completed\n" % name.encode() for name in names))
+        return files
+
+    def flush(self, files: list[int]) -> None:
+        for fd in files:
+            os.fdatasync(fd)
             os.close(fd)
-        os.fsync(processed)
-    for name, data in bytes_of.items():
-        nothing(data)
-        os.rename(name, name, src_dir_fd=processed, dst_dir_fd=archive)
-    os.write(log, b"".join(b"%s completed\n" % name.encode() for name in batch))
+        os.fsync(self._processed)
+
+    def close(self, files: list[int]) -> None:
+        for fd in files:
+            os.close(fd)
 
 
 # --- backlog ----------------------------------------------------------------------------------------------------------
