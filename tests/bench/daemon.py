@@ -35,6 +35,8 @@ async def note(mail, ctx):
 """
 _COMPLETED = b'"type":"message_completed"'
 _LOOK_EVERY_S = 0.01
+#: A thousand queue directories are made and flushed before it is ready.
+START_PATIENCE_S = 120.0
 
 
 def make_team(place: Path, agents: Sequence[str], *, handler: str = "nothing", durability: str = "power") -> Team:
@@ -61,8 +63,10 @@ def notes_of(team: Team) -> Path:
 @contextlib.contextmanager
 def serving(team: Team, *, ready: bool = True) -> Iterator[Team]:
     """The daemon runs inside. Its end is not waited for politely: the team's directory goes with the bench."""
-    team.start("--quiet", ready=ready)
     try:
+        team.start("--quiet", ready=False)
+        if ready:
+            _until(lambda: team.status_pid() == team.pid, team, "the daemon is ready", START_PATIENCE_S)
         yield team
     finally:
         if team.process is not None:
@@ -74,13 +78,12 @@ class Completions:
 
     def __init__(self, team: Team) -> None:
         self._team = team
-        self._pid = team.pid
         self._offsets: dict[Path, int] = {}
         self.count = 0
 
     def wait(self, count: int, patience_s: float) -> float:
         """Until ``count`` are there; when that was seen, on the monotonic clock."""
-        return self._until(lambda: self.look() >= count, f"{count} messages completed", patience_s)
+        return _until(lambda: self.look() >= count, self._team, f"{count} messages completed", patience_s)
 
     def wait_for_start(self, patience_s: float) -> float:
         """Until the session has its first line, which is written before recovery begins."""
@@ -89,17 +92,7 @@ class Completions:
             self.look()
             return any(self._offsets.values())
 
-        return self._until(started, "a line in the log", patience_s)
-
-    def _until(self, holds: Callable[[], bool], what: str, patience_s: float) -> float:
-        give_up_at = time.monotonic() + patience_s
-        while not holds():
-            if not _lives(self._pid):
-                raise BenchFailed(f"the daemon ended: {self._team.output()[-2000:]}")
-            if time.monotonic() > give_up_at:
-                raise BenchFailed(f"not within {patience_s:.0f} s: {what} ({self.count} completed)")
-            time.sleep(_LOOK_EVERY_S)
-        return time.monotonic()
+        return _until(started, self._team, "a line in the log", patience_s)
 
     def look(self) -> int:
         for path in (self._team.root / "logs").glob("session-*.ndjson"):
@@ -111,6 +104,18 @@ class Completions:
             self.count += new.count(_COMPLETED, 0, whole)
             self._offsets[path] = offset + whole
         return self.count
+
+
+def _until(holds: Callable[[], bool], team: Team, what: str, patience_s: float) -> float:
+    """When it held, on the monotonic clock."""
+    give_up_at = time.monotonic() + patience_s
+    while not holds():
+        if not _lives(team.pid):
+            raise BenchFailed(f"the daemon ended: {team.output()[-2000:]}")
+        if time.monotonic() > give_up_at:
+            raise BenchFailed(f"not within {patience_s:.0f} s: {what}")
+        time.sleep(_LOOK_EVERY_S)
+    return time.monotonic()
 
 
 def _lives(pid: int) -> bool:
