@@ -60,6 +60,8 @@ class Pump:
         #: Waiting mail comes after everything that is said of messages in hand: a flood of it holds up no answer. (A
         #: dead letter does not: the receipt that asked for it is behind it.)
         self._arrivals: deque[Arrived] = deque()
+        #: Which of them: a file that is met twice before it is decided on is one message, not one and its duplicate.
+        self._arriving: set[tuple[Place, str, str]] = set()
         self._bug: asyncio.Future[None] | None = None  # while it runs
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
