@@ -32,7 +32,9 @@ def test_it_gives_up_in_the_end() -> None:
         list(numbered("x.mime"))
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", ".hidden", "a/b", "../x", "/etc/passwd", "nul\0"])
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", ".hidden", "a/b", "../x", "/etc/passwd", "nul\0", "\ud800", "x" * 256, "é" * 128]
+)
 def test_a_name_that_leads_elsewhere_is_not_there(name: str) -> None:
     with pytest.raises(FileNotFoundError):
         plain(name)

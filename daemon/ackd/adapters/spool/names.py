@@ -23,17 +23,16 @@ _TEMPORARY: Final = re.compile(r"\.ackd-\d+-[0-9a-f]{16}\.tmp|\..*\.\d+\.[0-9a-f
 
 def plain(name: str) -> str:
     """The name itself, if it is one: no path, no dot-name, nothing that no file system can hold."""
-    if not name or name[0] == "." or "/" in name or "\0" in name or not (name.isascii() or _can_be_encoded(name)):
+    if not name or name[0] == "." or "/" in name or "\0" in name or not _can_be_held(name):
         raise FileNotFoundError(errno.ENOENT, "not a plain file name", name)
     return name
 
 
-def _can_be_encoded(name: str) -> bool:
+def _can_be_held(name: str) -> bool:
     try:
-        os.fsencode(name)
+        return len(name if name.isascii() else os.fsencode(name)) <= _MAX_NAME_BYTES
     except UnicodeEncodeError:  # half a character, as only JSON can write it
         return False
-    return True
 
 
 def temporary() -> str:
