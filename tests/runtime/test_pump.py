@@ -89,6 +89,16 @@ def test_a_dead_letter_is_met_before_the_receipt_that_asked_for_it() -> None:
     assert ReviveMessage.__name__ in loop.log
 
 
+def test_a_file_that_is_met_twice_before_it_is_decided_on_is_one_arrival() -> None:
+    loop = Loop()
+    loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+    for number in (1, 2, 1):
+        loop.pump.post(arrival(number))
+    loop.pump.post(StopRequested())
+    loop.pump.turn()
+    assert loop.log == [RecordFact.__name__] * 2 + ["commit"]
+
+
 def test_a_turn_is_bounded_so_that_a_flood_leaves_room_for_others() -> None:
     loop = Loop()
     for _ in range(EVENTS_A_TURN + 1):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ackd.core.effects import Effect
     from ackd.core.engine import Engine
     from ackd.core.events import Event
+    from ackd.core.message import Place
     from ackd.ports import Clock
 
 EVENTS_A_TURN: Final = 256
@@ -72,10 +73,16 @@ class Pump:
 
     def post(self, event: Event) -> None:
         if isinstance(event, Arrived) and event.place.folder is Folder.QUEUE:
-            self._arrivals.append(event)
+            self._post_arrival(event)
         else:
             self._inbox.append(event)
         self.wake()
+
+    def _post_arrival(self, event: Arrived) -> None:
+        which = _which(event)
+        if which not in self._arriving:
+            self._arriving.add(which)
+            self._arrivals.append(event)
 
     def wake(self) -> None:
         """Come round once, though no event came: a fact was recorded, or the watchdog asks whether we can."""
@@ -118,7 +125,11 @@ class Pump:
             self._gathered()
         if self._inbox:
             return self._inbox.popleft()
-        return self._arrivals.popleft() if self._arrivals else None
+        if not self._arrivals:
+            return None
+        arrival = self._arrivals.popleft()
+        self._arriving.discard(_which(arrival))
+        return arrival
 
     def _handle(self, event: Event) -> None:
         self._carry_out(self._engine.handle(event, self._clock.now()))
@@ -179,3 +190,7 @@ class Pump:
         bug = None if task.cancelled() else task.exception()
         if bug is not None and self._bug is not None and not self._bug.done():
             self._bug.set_exception(bug)
+
+
+def _which(event: Arrived) -> tuple[Place, str, str]:
+    return event.place, event.message.message_id, event.message.digest
