@@ -330,3 +330,29 @@ def test_a_journal_that_was_removed_under_us_is_there_again_with_all_it_said(pat
     journal.take_in(taken(3))
     journal.close()
     assert list(loaded(path).in_flight.values()) == [taken(1), taken(2), taken(3)]
+
+
+def test_what_a_crash_in_compaction_left_is_gone_at_the_next_start(path: Path) -> None:
+    written(path, taken(1))
+    (path.parent / f".{path.name}.0123abcd.tmp").write_text("half")
+    assert list(loaded(path).in_flight.values()) == [taken(1)]
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+
+
+def test_a_compaction_that_cannot_be_put_in_place_leaves_the_old_journal_alone(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(os, "rename", refuse)
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(OSError, match="Input/output"):
+        journal.compact(JournalState())
+    monkeypatch.undo()
+    assert [p.name for p in path.parent.iterdir()] == [path.name]
+    assert list(journal.load(NOW, WINDOW).in_flight.values()) == [taken(1)]
+    journal.close()

@@ -11,6 +11,7 @@ raises OSError and keeps what it could not write: the next flush goes on at the 
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import json
 import os
@@ -106,7 +107,10 @@ class Journal:
 
     @classmethod
     def open(cls, path: Path) -> Journal:
+        """Whoever opens it holds the root: a shorter journal that was never put in place is a dead daemon's."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for left in path.parent.glob(f".{path.name}.*.tmp"):
+            left.unlink(missing_ok=True)
         return cls(path, _open_for_appending(path))
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -198,11 +202,15 @@ class Journal:
         self._replace_by(prepared.temp)
 
     def _replace_by(self, temp: Path) -> None:
-        fd = _open_for_appending(temp)
+        fd = -1
         try:
+            fd = _open_for_appending(temp)
             temp.replace(self._path)
         except OSError:
-            os.close(fd)
+            if fd >= 0:
+                os.close(fd)
+            with contextlib.suppress(OSError):
+                temp.unlink()
             raise
         os.close(self._fd)
         self._fd = fd
@@ -229,7 +237,8 @@ def _write_state(path: Path, state: JournalState) -> Path:
             # Renamed without it, a power cut could leave nothing at all in place of everything.
             os.fsync(file.fileno())
     except OSError:
-        temp.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # the disk that refused may refuse this, too: the next start removes it
+            temp.unlink()
         raise
     return temp
 

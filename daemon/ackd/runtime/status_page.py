@@ -99,7 +99,7 @@ class StatusPage:
         if content == self._written:
             return None
         dated = _encode({**content, "at": stamp(self._clock.now().wall)})
-        temp = self._path.with_name(f".{self._path.name}.{os.getpid()}")
+        temp = self._path.with_name(f".{self._path.name}.tmp")  # one name: a crash leaves one, and the next takes it
         self._spend_spare()
         try:
             atomic_file.put(self._path, temp, dated + b"\n")
