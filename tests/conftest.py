@@ -29,6 +29,16 @@ def pytest_runtest_makereport(
     return report
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a test has to tell beside having passed: how many cases, what was counted."""
+    passed = terminalreporter.getreports("passed")
+    told = [value for report in passed for name, value in report.user_properties if name == "told"]
+    if told:
+        terminalreporter.section("told")
+        for line in told:
+            terminalreporter.write_line(str(line))
+
+
 @pytest.fixture(autouse=True)
 def _no_ackd_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test run by an agent of a real team must not talk to that team."""

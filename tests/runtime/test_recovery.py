@@ -7,14 +7,14 @@ import os
 import random
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.exec_runs import FoundRun
-from ackd.adapters.journal import Journal, TakenIn
+from ackd.adapters.journal import End, Journal, LetGo, TakenIn
 from ackd.adapters.session_log import SessionLog
 from ackd.adapters.spool import Spool
 from ackd.core.delivery import State
@@ -23,6 +23,7 @@ from ackd.core.events import AgentJoined, Outcome
 from ackd.core.message import Folder, Place
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
 from ackd.dialects import ignite
+from ackd.runtime.aftermath import Aftermath
 from ackd.runtime.intake import Intake
 from ackd.runtime.letterbox import Letterbox
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
@@ -56,6 +57,7 @@ class Start:
         self.speaking: list[bool] = []
         self.pump = Pump(self.engine, self.clock, self.effects.extend, lambda: None, lambda: None)
         self.recovery: Recovery
+        self.aftermath: Aftermath
         for name, policy in (("user", INBOX), ("leader", INBOX), ("runner", EXEC)):
             self.spool.ensure_box(name)
             self.pump.post(AgentJoined(name, policy, "inbox" if policy.reminds else "exec"))
@@ -80,6 +82,12 @@ class Start:
         self.journal.take_in(entry)
         return entry
 
+    def let_go(self, entry: TakenIn) -> LetGo:
+        return LetGo(entry.agent, entry.message_id, entry.name, End.WITHDRAWN, entry.digest, entry.at)
+
+    def twin_of(self, entry: TakenIn, digest: str) -> TakenIn:
+        return replace(entry, digest=digest)
+
     def run_of(self, place: Place, outcome: Outcome | None = None, *, alive: bool = False) -> FoundRun:
         message = self.message(place)
         path = self.root / "state/runs" / place.name
@@ -93,9 +101,8 @@ class Start:
         self.adopted.append((agent, key))
         self.speaking.append(speaks)
 
-    async def recover(self, *runs: FoundRun, **changes: Any) -> None:
-        recovery = replace(self.recovery, **changes)
-        await recovery.recover(self.journal.load(self.clock.now().wall, 3600), list(runs))
+    async def recover(self, *runs: FoundRun) -> None:
+        await self.recovery.recover(self.journal.load(self.clock.now().wall, 3600), list(runs))
         while not self.pump.idle():
             self.pump.turn()
 
@@ -118,9 +125,12 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
         common = (start.spool, start.engine.desk.book, start.clock, start.pump.post, tasks, 0.05, frozenset[str]())
         letterbox = Letterbox(*common, lambda name: name if name in agents else None, record, lambda _receipt: None)
         intake = Intake(*common, lambda box: box, record, letterbox, lambda: None)
+        start.aftermath = Aftermath(
+            start.spool, start.engine, start.pump.post, start.journal, start.clock, root / "logs", record
+        )
         start.recovery = Recovery(
-            start.spool, start.engine, start.pump, intake, start.journal, start.clock, root / "logs", record,
-            start.adopt,
+            start.spool, start.engine, start.pump, intake, start.journal, start.clock, record,
+            start.adopt, start.aftermath,
         )  # fmt: skip
         yield start
         tasks.cancel_scope.cancel()
@@ -144,7 +154,8 @@ async def test_a_directory_that_was_replaced_completes_nothing(tmp_path: Path) -
         place = start.put("m.mime")
         start.held(place)
         start.spool.path(place).unlink()
-        await start.recover(lost_boxes=frozenset({"leader"}))
+        start.aftermath.lost_boxes = frozenset({"leader"})
+        await start.recover()
         assert not start.said("message_completed")
         assert len(start.said("message_withdrawn")) == 1
 

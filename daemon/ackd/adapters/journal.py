@@ -29,12 +29,19 @@ COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
 
 #: One message in one agent's hand. The digest tells two messages apart whose id was copied.
 Held: TypeAlias = tuple[str, str, str]
+_TWIN: Final = "twin "
+
+
+def twin_digest(digest: str, name: str) -> str:
+    """For a duplicate, which is let go beside its twin: it must not be taken for it."""
+    return f"{_TWIN}{name} {digest}"
 
 
 class End(enum.StrEnum):
     COMPLETED = "completed"
     DEAD = "dead"
     WITHDRAWN = "withdrawn"
+    DUPLICATE = "duplicate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +61,10 @@ class TakenIn:
     @property
     def key(self) -> Held:
         return (self.agent, self.message_id, self.digest)
+
+    @property
+    def is_duplicate(self) -> bool:
+        return self.digest.startswith(_TWIN)
 
 
 @dataclass(frozen=True, slots=True)

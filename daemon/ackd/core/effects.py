@@ -63,12 +63,13 @@ class WriteStatus:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveMessage:
-    """→ archive/. Answer: Moved, MoveLost, SpoolFailed."""
+    """→ archive/. Answer: Moved, MoveLost, SpoolFailed. ``duplicate``: put away unworked, beside its twin."""
 
     lane: str
     key: int
     message: Message
     place: Place
+    duplicate: bool = False
 
 
 @dataclass(frozen=True, slots=True)

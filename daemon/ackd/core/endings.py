@@ -34,7 +34,7 @@ def ask_for_move(desk: Desk, delivery: Delivery) -> None:
     lane, key, message, place = delivery.agent, delivery.key, delivery.message, delivery.place
     desk.book.agents[lane].line.discard(key)
     if delivery.state is S.FINISHING:
-        desk.put(ArchiveMessage(lane, key, message, place))
+        desk.put(ArchiveMessage(lane, key, message, place, delivery.duplicate))
     elif delivery.state is S.BURYING:
         desk.put(BuryMessage(lane, key, message, place, headers.tombstone(delivery, desk.now.wall)))
     elif delivery.state is S.REVIVING:

@@ -32,6 +32,7 @@ from ackd.adapters.systemd import ServiceManager
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.events import StopRequested
+from ackd.runtime.aftermath import Aftermath
 from ackd.runtime.chronicle import Chronicle
 from ackd.runtime.effect_runner import EffectRunner
 from ackd.runtime.intake import Intake
@@ -161,7 +162,7 @@ class Daemon:
         tasks.start_soon(self._signals, name="signals")  # early: who stops us while we recover means a clean stop
         self._pump.turn()
         self._memory.load()
-        await self._recover(lost)
+        await self._recover(tasks, lost)
         gc.freeze()  # what was made so far stays: the collector need not look at it again and again
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.reconcile, name="reconcile")
@@ -178,27 +179,20 @@ class Daemon:
         before = self._memory.boxes()
         return frozenset(box for box, then in before.items() if marks(self._spool.births(box)) != then)
 
-    async def _recover(self, lost: frozenset[str]) -> None:
+    async def _recover(self, tasks: TaskGroup, lost: frozenset[str]) -> None:
         journal = self._chronicle.journal
         state = journal.load(self.clock.now().wall, self.config.delivery.dedup_window_s)
         runs = exec_runs.scan_runs(self.site.state / "runs")
-        recovery = Recovery(
-            self._spool,
-            self._engine,
-            self._pump,
-            self._intake,
-            journal,
-            self.clock,
-            self.site.logs,
-            self._chronicle.record,
-            self._team.adopt,
-            lost,
-        )
+        record = self._chronicle.record
+        common = (self._spool, self._engine)
+        aftermath = Aftermath(*common, self._pump.post, journal, self.clock, self.site.logs, record, lost)
+        recovery = Recovery(*common, self._pump, self._intake, journal, self.clock, record, self._team.adopt, aftermath)
         self._first_line(recovery.count(state, runs))
         with self._chronicle.reporting("journal"):
             journal.compact(state)
         await self._lookout.begin()
         await recovery.recover(state, runs)
+        tasks.start_soon(aftermath.fill_in, name="aftermath")
 
     def _first_line(self, recovered: dict[str, int]) -> None:
         data: dict[str, object] = {"version": __version__, "pid": os.getpid(), "root": str(self.site.root)}

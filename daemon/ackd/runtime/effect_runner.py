@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 import anyio
 import anyio.to_thread
 
-from ackd.adapters.journal import End, LetGo, TakenIn
+from ackd.adapters.journal import End, LetGo, TakenIn, twin_digest
 from ackd.core import effects, events
 from ackd.core.errors import BadMessage
 from ackd.core.message import USER, Folder
@@ -101,7 +101,7 @@ class EffectRunner:
             case effects.QuarantineFile():
                 return self._quarantine(effect)
             case effects.DropReceipt(_, name):
-                self._or_report(self.spool.remove_receipt, name)
+                self._drop_receipt(name)
             case effects.ForgetMessage():
                 self._forget(effect)
             case effects.TellAgent():
@@ -150,15 +150,16 @@ class EffectRunner:
             self.post(events.Claimed(effect.key, moved))
             self.flusher.flush_later(self.spool.located(moved), self._flush_failed)
 
-    def take_in(self, key: int, message: Message, place: Place, crashes: int = 0) -> None:
+    def take_in(self, key: int, message: Message, place: Place, crashes: int = 0, *, duplicate: bool = False) -> None:
         """The journal is flushed before anything moves that it explains."""
         now = self.clock.now().wall
+        digest = twin_digest(message.digest, place.name) if duplicate else message.digest
         entry = TakenIn(
             message.recipient,
             message.message_id,
             place.box,
             place.name,
-            message.digest,
+            digest,
             message.sender,
             message.type,
             crashes,
@@ -166,6 +167,18 @@ class EffectRunner:
         )
         self._in_journal.add(key)
         self.journal.take_in(entry)
+
+    def _explain(self, effect: effects.ArchiveMessage | effects.BuryMessage, *, duplicate: bool = False) -> None:
+        """Before a move to an end: of what ends unclaimed the journal has not heard, and a crash would swallow its
+        line."""
+        if effect.key in self._in_journal:
+            return
+        self.take_in(effect.key, effect.message, effect.place, duplicate=duplicate)
+        try:
+            self.journal.flush()
+        except OSError:
+            self._in_journal.discard(effect.key)
+            raise
 
     def _flush_failed(self, error: OSError) -> None:
         self._report("flush", error)
@@ -177,6 +190,11 @@ class EffectRunner:
 
     def _archive(self, effect: effects.ArchiveMessage) -> Coroutine[None, None, None] | None:
         day = datetime.fromtimestamp(self.clock.now().wall, UTC).strftime("%Y%m%d")
+        try:
+            self._explain(effect, duplicate=effect.duplicate)
+        except OSError as error:
+            self.post(events.SpoolFailed(effect.key, _words(error)))
+            return None
         return self._move(effect, Folder.ARCHIVE, day)
 
     def _move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
@@ -206,16 +224,18 @@ class EffectRunner:
         self._unkept.discard(effect.place)
         self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail))
 
+    def _drop_receipt(self, name: str) -> None:
+        """The lines about it first: a crash in between must leave the one or the other."""
+        self.journal.ahead()
+        self._or_report(self.spool.remove_receipt, name)
+
     def _forget(self, effect: effects.ForgetMessage) -> None:
-        """A duplicate was never in hand, and its twin still may be."""
+        """A duplicate goes under its own name: its twin may still be in hand."""
         self.team.forget_run(effect.lane, effect.key)
         self._in_journal.discard(effect.key)
-        if effect.end != "duplicate":
-            message, now = effect.message, self.clock.now().wall
-            end = End(effect.end)
-            self.journal.let_go(
-                LetGo(message.recipient, message.message_id, effect.place.name, end, message.digest, now)
-            )
+        message, name, end = effect.message, effect.place.name.rpartition("/")[2], End(effect.end)
+        digest = twin_digest(message.digest, name) if end is End.DUPLICATE else message.digest
+        self.journal.let_go(LetGo(message.recipient, message.message_id, name, end, digest, self.clock.now().wall))
 
     def _ring_with(self, message_id: str, place: Place) -> None:
         try:
@@ -281,6 +301,7 @@ class EffectRunner:
     async def _bury(self, effect: effects.BuryMessage) -> None:
         with self._answering(effect):
             await self._pen.rewrite(effect.place, effect.headers)
+            self._explain(effect)
             if (slow := self._move(effect, Folder.DEAD)) is not None:
                 await slow
 

@@ -1,8 +1,8 @@
 """After a start: the directories say what is, the journal says what was in hand, the runs say what came of it.
 
-Reads them once, feeds the engine the same events as ever, and writes the log lines that a crash swallowed
-(``recovered: true``). Safe to be interrupted and done again: nothing here moves a file (but for removing what has been
-copied to another file system), and a line is only written if the log of the sessions before has none.
+Reads them once and feeds the engine the same events as ever. Lines that a crash swallowed are written by
+``aftermath``. Safe to be interrupted and done again: nothing here moves a file (but for removing what has been copied
+to another file system).
 
 | found                                              | means                                            |
 |----------------------------------------------------|--------------------------------------------------|
@@ -20,29 +20,25 @@ Names are compared as identities: a config that now spells an agent otherwise ha
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import anyio.lowlevel
 
-from ackd.adapters import session_log
-from ackd.adapters.journal import End, LetGo, TakenIn
+from ackd.adapters.journal import End, LetGo
 from ackd.core import events
-from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, Status, identity
-from ackd.dialects import ignite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ackd.adapters.exec_runs import FoundRun
-    from ackd.adapters.journal import Journal, JournalState
-    from ackd.adapters.spool import Spool
+    from ackd.adapters.journal import Journal, JournalState, TakenIn
+    from ackd.adapters.spool import Reason, Spool
     from ackd.core.engine import Engine
-    from ackd.core.message import Standing
+    from ackd.core.message import Message, Standing
     from ackd.ports import Clock
+    from ackd.runtime.aftermath import Aftermath
     from ackd.runtime.intake import Intake
     from ackd.runtime.pump import Pump
 
@@ -61,7 +57,8 @@ class Adopt(Protocol):
     def __call__(self, agent: str, key: int | None, run: FoundRun, *, speaks: bool) -> None: ...
 
 
-_TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
+def _known_of(message: Message) -> _Known:
+    return _known(message.recipient, message.message_id, message.digest)
 
 
 @dataclass
@@ -72,11 +69,9 @@ class Recovery:
     intake: Intake
     journal: Journal
     clock: Clock
-    logs_dir: Path
     record: Callable[[str, dict[str, object]], None]
     adopt: Adopt
-    #: Queue directories that are gone, or others than those we left: what is missing there was completed by nobody.
-    lost_boxes: frozenset[str] = frozenset()
+    aftermath: Aftermath
 
     def count(self, state: JournalState, runs: list[FoundRun]) -> dict[str, int]:
         """What there is to recover, for the session's first line: by names only."""
@@ -97,22 +92,26 @@ class Recovery:
         return sorted(found, key=lambda place: place.folder is Folder.QUEUE)  # of two twins the one in hand is older
 
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
-        self._remember(state)
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
+        kept = self._remember(state)
         before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
         met = await self._meet_all(before)
         self._take_runs(runs, before)
         self._write_off(before, met)
-        self._missing([e for known, e in in_flight.items() if known not in met and not self._still_there(e)])
+        gone = [e for known, e in in_flight.items() if known not in met and not self._still_there(e)]
+        self.aftermath.settle(before.over + [entry for entry in gone if entry not in before.over])
+        self.aftermath.leave_open({(message_id, agent) for agent, message_id, _ in (*met, *in_flight)}, kept)
         await self.intake.letterbox.scan()
         self.pump.post(events.RecoveryEnded())
 
-    def _remember(self, state: JournalState) -> None:
-        desk = self.engine.desk
+    def _remember(self, state: JournalState) -> list[tuple[str, Reason | None]]:
+        """What is known from before; what lies in quarantine."""
+        desk, kept = self.engine.desk, list(self.spool.quarantined())
         for done in state.completed:
             desk.completed.remember(done.message_id, done.agent, done.digest, done.at)
         desk.totals.dead = len(self.spool.graves.files())
-        desk.totals.rejected = sum(1 for _ in self.spool.quarantined())
+        desk.totals.rejected = len(kept)
+        return kept
 
     # --- files --------------------------------------------------------------------------------------------------------
     async def _meet_all(self, before: _Before) -> set[_Known]:
@@ -124,14 +123,23 @@ class Recovery:
             self.pump.turn()  # its agent may be in no config: the engine hears of it before its mail is looked at
             for place in self._places(box):
                 event = self._meet(place, before)
-                if isinstance(event, events.Arrived):
-                    met.add(_known(event.message.recipient, event.message.message_id, event.message.digest))
+                if isinstance(event, events.Arrived) and not self._is_second_copy(event, before, met):
+                    met.add(_known_of(event.message))
                 if event is not None:
                     if place.folder is Folder.PROCESSED:
                         before.found[place] = event
                     self.pump.post(event)
             await self._heard()
         return met
+
+    def _is_second_copy(self, event: events.Arrived, before: _Before, met: set[_Known]) -> bool:
+        """In hand by the journal, waiting by its place: what is in processed/ was met before, so this is not it."""
+        known = _known_of(event.message)
+        entry = before.in_flight.get(known) if event.place.folder is Folder.QUEUE and known not in met else None
+        if entry is None or not self.aftermath.was_completed(entry):
+            return False
+        before.over.append(entry)
+        return True
 
     async def _heard(self) -> None:
         """To the last event, for a turn is bounded: runs are looked up by the messages that were met."""
@@ -160,11 +168,10 @@ class Recovery:
 
     def _was_moved(self, event: events.Arrived, before: _Before) -> bool:
         """Copied to another file system, and we died before the old file was removed. The copy was the commit."""
-        message, place = event.message, event.place
-        entry = before.in_flight.get(_known(message.recipient, message.message_id, message.digest))
+        place, entry = event.place, before.in_flight.get(_known_of(event.message))
         if entry is None or not self.spool.is_apart(place.box):
             return False
-        copies = (self._in_archive(replace(entry, name=place.name)), Place(place.box, Folder.DEAD, place.name))
+        copies = (self.aftermath.in_archive(replace(entry, name=place.name)), Place(place.box, Folder.DEAD, place.name))
         if not any(copy is not None and self.spool.is_copy(place, of=copy) for copy in copies):
             return False
         self.spool.remove_moved(place)
@@ -176,8 +183,7 @@ class Recovery:
 
     def _taken_up(self, event: events.Arrived, before: _Before) -> events.Arrived:
         """A file that we had in hand: with what its run and the journal add to it."""
-        message = event.message
-        known = _known(message.recipient, message.message_id, message.digest)
+        known = _known_of(event.message)
         run, entry = before.runs.get(known), before.in_flight.get(known)
         if run is not None and _heard_before(run, event.standing):
             before.heard[known] = before.runs.pop(known)
@@ -240,75 +246,6 @@ class Recovery:
         places = (Place(entry.box, folder, entry.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
         return any(map(self.spool.exists, places))
 
-    def _missing(self, gone: list[TakenIn]) -> None:
-        if not gone:
-            return
-        told, graves = self._told_by_log(min(entry.at for entry in gone)), self._graves()
-        lost: dict[str, list[Place]] = {}
-        for entry in gone:
-            end, fact, words = self._what_became_of(entry, graves)
-            now = self.clock.now().wall
-            self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
-            if told.get((entry.message_id, identity(entry.agent)), 0.0) < entry.at:
-                about = {"message_id": entry.message_id, "agent": entry.agent}
-                self.record(fact, {**about, **words, "recovered": True})
-                self.engine.desk.totals.completed += end is End.COMPLETED
-                self.engine.desk.totals.withdrawn += end is End.WITHDRAWN
-            if end is End.COMPLETED:
-                self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, now)
-            elif end is End.WITHDRAWN:
-                lost.setdefault(entry.box, []).append(Place(entry.box, Folder.PROCESSED, entry.name))
-        for box, places in lost.items():
-            self.pump.post(events.SpoolLost(box, tuple(places)))
-
-    def _what_became_of(
-        self, entry: TakenIn, graves: dict[tuple[str, str], dict[str, object]]
-    ) -> tuple[End, str, dict[str, object]]:
-        kept = self._in_archive(entry)
-        if kept is not None:
-            return End.COMPLETED, "message_completed", {"by": "found in the archive", "file": str(kept)}
-        grave = graves.get((entry.message_id, identity(entry.agent)))
-        if grave is not None:
-            return End.DEAD, "message_dead", {"from": entry.sender, **grave}
-        if entry.box in self.lost_boxes:
-            reason = "spool_lost: its directory was removed or replaced while ackd was away"
-            return End.WITHDRAWN, "message_withdrawn", {"reason": reason}
-        return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
-
-    def _in_archive(self, entry: TakenIn) -> Place | None:
-        since = datetime.fromtimestamp(entry.at, UTC).date() - timedelta(days=1)
-        today = datetime.fromtimestamp(self.clock.now().wall, UTC).date()
-        days = min(max((today - since).days, 0), 3660)
-        dates = [(today - timedelta(days=n)).strftime("%Y%m%d") for n in range(days + 1)]
-        return self.spool.find_in_archive(entry.box, entry.name, dates)
-
-    def _graves(self) -> dict[tuple[str, str], dict[str, object]]:
-        """Dead letters by message id and recipient (a Message-ID may have several), as their log line has them."""
-        found: dict[tuple[str, str], dict[str, object]] = {}
-        for name, head in self.spool.dead_letters():
-            try:
-                fields = dict(ignite.headers(head))
-            except BadMessage:
-                continue  # somebody else's, or written over
-            to = fields.get("X-IGNITE-Recipient") or fields.get("To", "").partition(",")[0].strip()
-            count = fields.get("X-IGNITE-Retry-Count", "")
-            found[ignite.bare_id(fields.get("Message-ID", "")), identity(to)] = {
-                "reason": fields.get("X-IGNITE-Error-Reason", "unknown"),
-                "retry_count": int(count) if count.isdecimal() else 0,
-                "file": str(Place(to, Folder.DEAD, name)),
-            }
-        return found
-
-    def _told_by_log(self, since: float) -> dict[tuple[str, str], float]:
-        """When the log last told of a message's end: the line of an earlier life says nothing about this one."""
-        told: dict[tuple[str, str], float] = {}
-        for line in session_log.iter_logs(self.logs_dir, newest_first=True):
-            if line.at < since:
-                break
-            if line.type in _TERMINAL:
-                told.setdefault((str(line.data.get("message_id")), identity(str(line.data.get("agent")))), line.at)
-        return told
-
 
 @dataclass(frozen=True)
 class _Before:
@@ -321,6 +258,8 @@ class _Before:
     #: In processed/: what lies there now.
     found: dict[Place, events.Arrived | events.Unreadable]
     clean_stop: bool
+    #: Ended, though the journal has not heard of it.
+    over: list[TakenIn] = field(default_factory=list)
 
 
 def _latest(runs: list[FoundRun]) -> dict[_Known, FoundRun]:

@@ -1,0 +1,240 @@
+"""What became of messages that are not where they were, and the lines about them that a crash swallowed.
+
+Two witnesses are asked: the journal, for what was in hand, and the log of the sessions before, for what was only met.
+Owns their questioning and the lines that follow (``recovered: true``). Nothing here moves a file, and a line is only
+written if no session before has written it, so it may be interrupted and done again.
+
+A move that the journal was told of first is never mistaken: what it names lies in the archive, in dead_letter/, or is
+gone by its agent's hand.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import anyio.to_thread
+
+from ackd.adapters import session_log
+from ackd.adapters.journal import End, LetGo, TakenIn
+from ackd.core import events
+from ackd.core.errors import BadMessage
+from ackd.core.message import Folder, Place, identity
+from ackd.dialects import ignite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+    from ackd.adapters.journal import Journal
+    from ackd.adapters.session_log import Line
+    from ackd.adapters.spool import Reason, Spool
+    from ackd.core.engine import Engine
+    from ackd.ports import Clock, Post
+
+_TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
+
+#: Message id and identity of the agent: what a line of the log is about.
+_About: TypeAlias = tuple[str, str]
+_Grave: TypeAlias = dict[str, object]
+
+
+@dataclass
+class Aftermath:
+    spool: Spool
+    engine: Engine
+    post: Post
+    journal: Journal
+    clock: Clock
+    logs_dir: Path
+    record: Callable[[str, dict[str, object]], None]
+    #: Queue directories that are gone, or others than those we left: what is missing there was completed by nobody.
+    lost_boxes: frozenset[str] = frozenset()
+    _known: set[_About] = field(default_factory=set)
+    _kept: list[tuple[str, Reason]] = field(default_factory=list)
+
+    # --- what the journal knows ---------------------------------------------------------------------------------------
+    def was_completed(self, entry: TakenIn) -> bool:
+        """Asked when a message that was in hand is met in the queue only: a second copy, whose twin we archived and
+        died before the journal heard of it, or the first, which we died before claiming."""
+        kept = self.in_archive(entry)
+        if kept is None or not self.spool.mentions(kept, entry.message_id):
+            return False
+        self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, entry.at)
+        return True
+
+    def settle(self, gone: list[TakenIn]) -> None:
+        """Messages that the journal had in hand and that are nowhere to be met."""
+        if not gone:
+            return
+        told, graves = self._told_by_log(min(entry.at for entry in gone)), self._graves()
+        lost: dict[str, list[Place]] = {}
+        for entry in gone:
+            end, fact, words = self._what_became_of(entry, graves)
+            now = self.clock.now().wall
+            self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
+            if told.get((entry.message_id, identity(entry.agent)), 0.0) < entry.at:
+                self._write_down(entry, end, fact, words)
+            if end is End.COMPLETED:
+                self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, now)
+            elif end is End.WITHDRAWN:
+                lost.setdefault(entry.box, []).append(Place(entry.box, Folder.PROCESSED, entry.name))
+        for box, places in lost.items():
+            self.post(events.SpoolLost(box, tuple(places)))
+
+    def _write_down(self, entry: TakenIn, end: End, fact: str, words: dict[str, object]) -> None:
+        totals = self.engine.desk.totals
+        self.record(fact, {"message_id": entry.message_id, "agent": entry.agent, **words, "recovered": True})
+        totals.completed += end is End.COMPLETED
+        totals.withdrawn += end is End.WITHDRAWN
+        totals.duplicates += end is End.DUPLICATE
+
+    def _what_became_of(self, entry: TakenIn, graves: dict[_About, _Grave]) -> tuple[End, str, dict[str, object]]:
+        kept = self.in_archive(entry)
+        if entry.is_duplicate:
+            return End.DUPLICATE, "message_duplicate", {"file": str(kept)} if kept is not None else {}
+        if kept is not None:
+            return End.COMPLETED, "message_completed", {"by": "found in the archive", "file": str(kept)}
+        grave = graves.get((entry.message_id, identity(entry.agent)))
+        if grave is not None:
+            return End.DEAD, "message_dead", {"from": entry.sender, **grave}
+        if entry.box in self.lost_boxes:
+            reason = "spool_lost: its directory was removed or replaced while ackd was away"
+            return End.WITHDRAWN, "message_withdrawn", {"reason": reason}
+        return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
+
+    def in_archive(self, entry: TakenIn) -> Place | None:
+        since = datetime.fromtimestamp(entry.at, UTC).date() - timedelta(days=1)
+        today = datetime.fromtimestamp(self.clock.now().wall, UTC).date()
+        days = min(max((today - since).days, 0), 3660)
+        dates = [(today - timedelta(days=n)).strftime("%Y%m%d") for n in range(days + 1)]
+        return self.spool.find_in_archive(entry.box, entry.name, dates)
+
+    def _graves(self) -> dict[_About, _Grave]:
+        """Dead letters by message id and recipient (a Message-ID may have several), as their log line has them."""
+        found: dict[_About, _Grave] = {}
+        for name, head in self.spool.dead_letters():
+            try:
+                fields = dict(ignite.headers(head))
+            except BadMessage:
+                continue  # somebody else's, or written over
+            to = fields.get("X-IGNITE-Recipient") or fields.get("To", "").partition(",")[0].strip()
+            count = fields.get("X-IGNITE-Retry-Count", "")
+            found[ignite.bare_id(fields.get("Message-ID", "")), identity(to)] = {
+                "reason": fields.get("X-IGNITE-Error-Reason", "unknown"),
+                "retry_count": int(count) if count.isdecimal() else 0,
+                "file": str(Place(to, Folder.DEAD, name)),
+            }
+        return found
+
+    def _told_by_log(self, since: float) -> dict[_About, float]:
+        """When the log last told of a message's end: the line of an earlier life says nothing about this one."""
+        told: dict[_About, float] = {}
+        for line in session_log.iter_logs(self.logs_dir, newest_first=True):
+            if line.at < since:
+                break
+            if line.type in _TERMINAL:
+                told.setdefault(_about(line), line.at)
+        return told
+
+    # --- what only the log knows --------------------------------------------------------------------------------------
+    def leave_open(self, met: Iterable[_About], kept: Iterable[tuple[str, Reason | None]]) -> None:
+        """What a start has found, for ``fill_in``: messages it met or has dealt with, files in quarantine."""
+        self._known = set(met)
+        self._kept = [(name, reason) for name, reason in kept if reason is not None]
+
+    async def fill_in(self) -> None:
+        """After a crash, and beside everything else, for a log may be long: what it began to tell and did not end.
+
+        Whether there was a crash the log itself says: it lacks its last line.
+        """
+        try:
+            opened, told_of, since = await anyio.to_thread.run_sync(self._read_sessions)
+        except OSError as error:  # a log that cannot be read tells nothing, and must not stop us
+            self.record("io_error", {"what": "the logs of the sessions before", "error": str(error)})
+            return
+        graves = self._graves() if opened else {}
+        for line in opened:
+            self._end_untold(line, graves)
+        for name, reason in self._kept:
+            if name not in told_of and _wall(reason.at) >= since - 1:  # it is written in whole seconds
+                self._say_rejected(name, reason)
+
+    def _read_sessions(self) -> tuple[list[Line], set[str], float]:
+        """Of the sessions since the last one that ended by itself: messages without an end, what was quarantined."""
+        opened: dict[_About, Line] = {}
+        told_of: set[str] = set()
+        since = float("inf")
+        for path in self._sessions():
+            for line in session_log.read_lines(path):
+                since = min(since, line.at)
+                if line.type in ("message_queued", "message_claimed", "message_requeued") and "message_id" in line.data:
+                    opened[_about(line)] = line
+                elif line.type in _TERMINAL:
+                    opened.pop(_about(line), None)
+                elif line.type == "message_rejected":
+                    told_of.add(str(line.data.get("kept_as")))
+        return list(opened.values()), told_of, since
+
+    def _sessions(self) -> list[Path]:
+        """Oldest first, without the one that we are writing."""
+        found: list[Path] = []
+        for path in reversed(session_log.session_files(self.logs_dir)[:-1]):
+            last = next(session_log.iter_logs(self.logs_dir, newest_first=True, ends={path: _end(path)}), None)
+            if last is not None and last.type == "session_end":
+                break
+            found.append(path)
+        return found[::-1]
+
+    def _end_untold(self, line: Line, graves: dict[_About, _Grave]) -> None:
+        place = _place(str(line.data.get("file", "")))
+        if _about(line) in self._known or place is None or self._still_there(place):
+            return
+        message_id, agent = str(line.data["message_id"]), str(line.data.get("agent"))
+        entry = TakenIn(agent, message_id, place.box, place.name, "", str(line.data.get("from")), "", 0, line.at)
+        end, fact, words = self._what_became_of(entry, graves)
+        if line.type != "message_claimed" and words.get("by") == "file deleted by its agent while ackd was away":
+            end, fact = End.WITHDRAWN, "message_withdrawn"
+            words = {"reason": "file deleted from the queue while ackd was away"}
+        self._write_down(entry, end, fact, words)
+
+    def _still_there(self, place: Place) -> bool:
+        places = (Place(place.box, folder, place.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
+        return any(map(self.spool.exists, places))
+
+    def _say_rejected(self, name: str, reason: Reason) -> None:
+        """As the session would have said it, had it lived a moment longer."""
+        about: dict[str, object] = {"file": f"receipts/{reason.name}"}
+        if reason.queue:
+            part = "/processed" if reason.folder == Folder.PROCESSED.value else ""
+            about = {"file": f"queue/{reason.queue}{part}/{reason.name}", "agent": reason.queue}
+        said = {"code": reason.code, "reason": reason.detail, "kept_as": name, "recovered": True}
+        self.record("message_rejected", {**about, **said})
+
+
+def _about(line: Line) -> _About:
+    return str(line.data.get("message_id")), identity(str(line.data.get("agent")))
+
+
+def _wall(stamp: str) -> float:
+    """0 for what is no time: anyone may have written over a reason."""
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return 0.0
+
+
+def _end(path: Path) -> int:
+    return session_log.end_of_lines(path)
+
+
+def _place(file: str) -> Place | None:
+    """Back from ``str(Place)``: where a message waited or was in hand."""
+    match file.split("/"):
+        case ["queue", box, name]:
+            return Place(box, Folder.QUEUE, name)
+        case ["queue", box, "processed", name]:
+            return Place(box, Folder.PROCESSED, name)
+        case _:
+            return None

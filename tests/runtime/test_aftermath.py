@@ -1,0 +1,138 @@
+"""Lines that a crash swallowed: what the journal and the log of the sessions before say together with the files."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.journal import twin_digest
+from ackd.adapters.session_log import SessionLog
+from ackd.core.message import Folder, Place
+from tests.runtime.test_recovery import start_in
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.runtime.test_recovery import Start
+
+TODAY = time.strftime("%Y%m%d", time.gmtime())
+
+
+def session(root: Path, *lines: tuple[str, dict[str, object]], seconds_ago: float = 60) -> None:
+    log = SessionLog.open(root / "logs", started_at=time.time() - seconds_ago)
+    for type_, data in lines:
+        log.record(type_, data, time.time() - seconds_ago)
+    log.close()
+
+
+def told(start: Start, place: Place, *types: str) -> list[tuple[str, dict[str, object]]]:
+    """Lines about the message that lies at ``place``."""
+    about: dict[str, object] = {"message_id": start.message(place).message_id, "agent": place.box, "file": str(place)}
+    return [(type_, about) for type_ in types]
+
+
+async def after(start: Start, *lines: tuple[str, dict[str, object]]) -> list[tuple[str, dict[str, object]]]:
+    """What is written down after a session that said this and died."""
+    session(start.root, ("session_start", {}), *lines)
+    session(start.root, seconds_ago=0)  # our own, which is never asked
+    await start.recover()
+    await start.aftermath.fill_in()
+    return [(type_, data) for type_, data in start.facts if data.get("recovered")]
+
+
+async def test_a_second_copy_finds_its_twin_completed_though_the_journal_never_heard(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        twin = start.put("m.mime")
+        start.held(twin)
+        start.spool.move(twin, Folder.ARCHIVE, date=TODAY)
+        start.put("copy.mime", Folder.QUEUE)
+        await start.recover()
+        assert [one.duplicate for one in start.engine.desk.book] == [True]
+        assert len(start.said("message_completed")) == 1
+        assert start.journal.load(time.time(), 3600).in_flight == {}
+
+
+async def test_a_message_in_hand_is_no_second_copy_of_a_duplicate_in_the_archive(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        start.held(start.put("m.mime"))
+        copy = start.put("m.mime", Folder.QUEUE)
+        start.spool.move(copy, Folder.ARCHIVE, date=TODAY)
+        await start.recover()
+        assert [one.duplicate for one in start.engine.desk.book] == [False]
+
+
+async def test_a_duplicate_that_was_put_away_is_told_of(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        copy = start.put("copy.mime", Folder.QUEUE)
+        message = start.message(copy)
+        entry = start.held(copy)
+        start.journal.let_go(start.let_go(entry))
+        start.journal.take_in(start.twin_of(entry, twin_digest(message.digest, copy.name)))
+        start.spool.move(copy, Folder.ARCHIVE, date=TODAY)
+        await start.recover()
+        (fact,) = start.said("message_duplicate")
+        assert fact["file"] == f"archive/{TODAY}/leader/copy.mime"
+        assert start.journal.load(time.time(), 3600).in_flight == {}
+
+
+@pytest.mark.parametrize(
+    ("last_word", "end"), [("message_queued", "message_withdrawn"), ("message_claimed", "message_completed")]
+)
+async def test_what_the_log_began_to_tell_of_and_is_nowhere_gets_its_end(
+    tmp_path: Path, last_word: str, end: str
+) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.QUEUE)
+        lines = told(start, place, "message_queued", last_word)
+        start.spool.path(place).unlink()
+        ((type_, data),) = await after(start, *lines)
+        assert (type_, data["message_id"]) == (end, lines[0][1]["message_id"])
+
+
+async def test_what_lies_in_the_archive_was_completed(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.QUEUE)
+        lines = told(start, place, "message_queued")
+        start.spool.move(place, Folder.ARCHIVE, date=TODAY)
+        assert [type_ for type_, _ in await after(start, *lines)] == ["message_completed"]
+
+
+async def test_what_is_there_or_has_its_end_is_not_spoken_of(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        there, ended = start.put("m.mime", Folder.QUEUE), start.put("n.mime", Folder.QUEUE, message_id="2.2.b@x")
+        lines = [*told(start, there, "message_queued"), *told(start, ended, "message_queued", "message_withdrawn")]
+        start.spool.path(ended).unlink()
+        assert await after(start, *lines) == []
+
+
+async def test_a_session_that_ended_by_itself_has_said_everything(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.QUEUE)
+        lines = told(start, place, "message_queued")
+        start.spool.path(place).unlink()
+        start.spool.quarantine(start.put("bad.mime", Folder.QUEUE), "not_utf8", "byte 1", "2026-11-16T01:02:03Z")
+        assert await after(start, *lines, ("session_end", {})) == []
+
+
+async def test_neither_a_log_nor_a_reason_that_cannot_be_read_stops_us(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        start.spool.quarantine(start.put("bad.mime", Folder.QUEUE), "not_utf8", "byte 1", "whenever")
+        assert await after(start) == []
+        start.aftermath.logs_dir = tmp_path / "queue/corrupt/bad.mime"
+        await start.aftermath.fill_in()
+
+
+async def test_what_was_quarantined_as_we_died_is_told_of_once(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        for name in ("bad.mime", "known.mime"):
+            start.spool.quarantine(start.put(name, Folder.QUEUE), "not_utf8", "byte 1", at)
+        (tmp_path / "receipts/ack.json").write_text("{")
+        start.spool.quarantine_receipt("ack.json", "bad_receipt", "not JSON", at)
+        said = await after(start, ("message_rejected", {"kept_as": "known.mime"}))
+        found = {str(data["kept_as"]): data for _, data in said}
+        assert found.keys() == {"bad.mime", "ack.json"}
+        assert (found["bad.mime"]["file"], found["bad.mime"]["agent"]) == ("queue/leader/bad.mime", "leader")
+        assert found["ack.json"]["file"] == "receipts/ack.json"
