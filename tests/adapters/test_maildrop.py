@@ -98,6 +98,23 @@ def test_of_several_none_is_visible_when_one_cannot_be_written(tmp_path: Path) -
     assert names(tmp_path / "a") == []
 
 
+def test_of_several_none_stays_visible_when_one_cannot_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever hears that it failed sends it to all of them again."""
+    rename = syscalls.rename_noreplace
+
+    def refuse_the_second(source: str, target: str, source_dir: int, target_dir: int) -> None:
+        if os.fstat(target_dir).st_ino == (tmp_path / "b").stat().st_ino:
+            raise OSError(errno.EIO, "Input/output error")
+        rename(source, target, source_dir, target_dir)
+
+    monkeypatch.setattr("ackd.adapters.maildrop.rename_noreplace", refuse_the_second)
+    with pytest.raises(OSError, match="Input/output"):
+        drop_all([(tmp_path / "a", "x.mime", b"1"), (tmp_path / "b", "x.mime", b"2")])
+    assert (names(tmp_path / "a"), names(tmp_path / "b")) == ([], [])
+
+
 def test_a_link_in_place_of_the_queue_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "leader").symlink_to(tmp_path / "elsewhere")

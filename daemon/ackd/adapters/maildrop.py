@@ -92,16 +92,25 @@ def drop(directory: Path, name: str, data: bytes, *, fsync: bool = True) -> Path
 
 
 def drop_all(items: Sequence[tuple[Path, str, bytes]], *, fsync: bool = True) -> list[Path]:
-    """Several files, none visible before all are written: a full disk stops them all, not the last three."""
+    """Several files, none visible before all are written: a full disk stops them all, not the last three.
+
+    One that cannot be made visible takes those before it back: whoever is told that it failed sends it to all again.
+    """
     staged: list[Staged] = []
+    published: list[Path] = []
     try:
         for directory, name, data in items:
             staged.append(stage(directory, name, data, fsync=fsync))
-        return [one.publish() for one in staged]
+        for one in staged:
+            published.append(one.publish())  # noqa: PERF401 - one by one: those before a failure must be known
     except OSError:
+        for path in published:
+            with contextlib.suppress(OSError):  # the daemon was faster
+                path.unlink()
         for one in staged:  # a published one has no hidden name any more
             one.discard()
         raise
+    return published
 
 
 def move(path: Path, directory: Path, name: str, *, fsync: bool = True) -> Path:
