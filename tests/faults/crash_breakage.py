@@ -1,0 +1,93 @@
+"""Ways to break a daemon on purpose, so that the checks can be seen to fail.
+
+Applied in a freshly forked child by name. Each takes one of the rules away that the promises rest on.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def apply(name: str | None) -> None:
+    if name is not None:
+        _BREAKAGES[name]()
+
+
+def _replace(owner: object, **by: object) -> None:
+    for name, replacement in by.items():
+        setattr(owner, name, replacement)
+
+
+def _move_by_copying_after_unlinking() -> None:
+    """The claim and the archive take the old name away before the new one is there."""
+    import os
+    from pathlib import Path
+
+    from ackd.adapters.spool import disk
+
+    def move(source: str, target: str) -> None:
+        data = Path(source).read_bytes()
+        os.unlink(source)  # noqa: PTH108 - as the rest of the spool does
+        Path(target).write_bytes(data)
+
+    _replace(disk, rename_noreplace=move)
+
+
+def _forget_what_was_in_hand() -> None:
+    """Neither the journal nor the log before is asked: what ended as we died leaves no line."""
+    from ackd.adapters.journal import Journal
+    from ackd.runtime.aftermath import Aftermath
+
+    _replace(Journal, take_in=lambda *_: None, let_go=lambda *_: None)
+    _replace(Aftermath, leave_open=lambda *_: None, _end_untold=lambda *_: None)
+
+
+def _archive_by_linking() -> None:
+    """What is archived stays in processed/, too, until a moment later."""
+    import os
+
+    from ackd.adapters.spool import disk
+    from ackd.syscalls import rename_noreplace
+
+    def move(source: str, target: str) -> None:
+        if "/archive/" not in target:
+            rename_noreplace(source, target)
+            return
+        os.link(source, target)
+        os.unlink(source)  # noqa: PTH108
+
+    _replace(disk, rename_noreplace=move)
+
+
+def _write_messages_in_place() -> None:
+    """`ackd send` writes under the final name."""
+    from ackd.adapters import maildrop
+
+    def stage(directory: Path, name: str, data: bytes, *, fsync: bool = True) -> maildrop.Staged:
+        maildrop.make_private_directory(directory, fsync=fsync)
+        with (directory / name).open("wb", buffering=0) as file:
+            file.write(data[: len(data) // 2])
+            file.write(data[len(data) // 2 :])
+        return maildrop.Staged(directory, name, name, fsync)
+
+    _replace(maildrop, stage=stage)
+    _replace(maildrop.Staged, publish=lambda self: self.directory / self.name)
+
+
+def _flush_nothing() -> None:
+    import os
+
+    _replace(os, fsync=lambda _: None)
+
+
+_BREAKAGES: dict[str, Callable[[], None]] = {
+    "unlink first": _move_by_copying_after_unlinking,
+    "archive by link": _archive_by_linking,
+    "no journal and no memory": _forget_what_was_in_hand,
+    "written in place": _write_messages_in_place,
+    "no flush": _flush_nothing,
+}

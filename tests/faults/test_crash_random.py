@@ -1,0 +1,87 @@
+"""kill -9 of the daemon, and of some senders, at random moments under load."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import signal
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults import counts, crash_checks
+from tests.faults.crash_cases import end_strays_of, in_memory
+from tests.faults.crash_load import Load
+from tests.faults.crash_scripts import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.faults.crash_processes import Child, Zygote
+
+KILLS = counts.pick(25, 1000)
+LONGEST_LIFE_S = 0.5
+PATIENCE_S = 120.0
+
+
+@pytest.mark.timeout(300 if not counts.full() else 7200)
+def test_kills_at_random_moments_lose_nothing(zygote: Zygote, record_property: Callable[[str, object], None]) -> None:
+    seed = random.randrange(1 << 32)
+    rng = random.Random(seed)
+    with tempfile.TemporaryDirectory(prefix="ackd-crash-", dir=in_memory()) as place:
+        stage = Stage(Path(place))
+        stage.torn_lines_allowed = True  # a kill within a write of several pages
+        zygote.run("init", place=stage.place).ended(10)
+        load = Load(zygote, stage, rng, kill_share=0.1)
+        load.start(2)
+        try:
+            final = _kill_again_and_again(zygote, stage, rng)
+        finally:
+            load.stop()
+        ran = _finish(zygote, stage)
+        twice = [key for key, before in final.items() if ran[key] != before]
+        trouble = crash_checks.problems(stage) + [f"{key} ran again after its end" for key in twice]
+        assert not trouble, f"seed {seed}: " + "\n".join(trouble[:20])
+    again = sum(count - 1 for key, count in ran.items() if stage.accepted[key].ends == Counter(["message_completed"]))
+    told = f"{KILLS} kill -9 at random moments (seed {seed}): {len(stage.accepted)} messages accepted, none lost, "
+    record_property("told", f"{told}{again} run again before their end, 0 after; {len(load.refused)} sends killed")
+
+
+def _kill_again_and_again(zygote: Zygote, stage: Stage, rng: random.Random) -> dict[tuple[str, str], int]:
+    """How often each message had run by the time that its end was on disk."""
+    final: dict[tuple[str, str], int] = {}
+    for _ in range(KILLS):
+        daemon = zygote.run("run", "--quiet", place=stage.place)
+        assert not daemon.ended(rng.uniform(0, LONGEST_LIFE_S)), f"ended by itself: {stage.output()[-2000:]}"
+        daemon.kill()
+        ran = stage.ledger()
+        with contextlib.suppress(RuntimeError):  # a sender has just added one
+            for key in crash_checks.committed(stage):
+                final.setdefault(key, ran[key])
+    return final
+
+
+def _finish(zygote: Zygote, stage: Stage) -> Counter[tuple[str, str]]:
+    daemon = zygote.run("run", "--quiet", place=stage.place)
+    give_up_at = time.monotonic() + PATIENCE_S
+    try:
+        while not crash_checks.settled(stage):
+            assert not daemon.ended(0.1), f"ended by itself: {stage.output()[-2000:]}"
+            assert time.monotonic() < give_up_at, f"not at rest: {stage.story()}"
+    finally:
+        _stop(daemon)
+        end_strays_of(stage)
+    return _accepted_only(stage)
+
+
+def _accepted_only(stage: Stage) -> Counter[tuple[str, str]]:
+    return Counter({key: count for key, count in stage.ledger().items() if key in stage.accepted})
+
+
+def _stop(daemon: Child) -> None:
+    daemon.send(signal.SIGTERM)
+    assert daemon.ended(30)

@@ -1,0 +1,106 @@
+"""kill -9 before and after every change that the daemon makes on disk, and a disk that refuses at every one.
+
+Every script is run once to count its calls; then again for each of them, with the fault at that one. In CI a part is
+taken by a fixed rule (every rename of a message, and every so-manyth of the others), by ``make faults`` all.
+"""
+
+from __future__ import annotations
+
+import errno
+import random
+import re
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.faults import counts
+from tests.faults.crash_cases import Verdict, run_case
+from tests.faults.crash_processes import Fault
+from tests.faults.crash_scripts import SCRIPTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tests.faults.crash_processes import Zygote
+    from tests.faults.crash_scripts import Script
+
+#: Cases side by side: most of a case is waiting for a clock.
+SIDE_BY_SIDE = 4
+EVERY_NTH_KILL = 20
+EVERY_NTH_FAULT = 24
+#: A disk that is broken for this long is one that everything under way meets.
+WHILE_MS = 300
+
+pytestmark = [
+    pytest.mark.timeout(120 if not counts.full() else 7200),
+    pytest.mark.parametrize("script", SCRIPTS.values(), ids=lambda script: script.name),
+]
+
+
+def recorded(zygote: Zygote, script: Script) -> list[str]:
+    """The calls of one whole run, in words."""
+    verdict = run_case(zygote, script, Fault("record"))
+    assert not verdict.problems, verdict
+    return verdict.notes
+
+
+def chosen(calls: list[str], every_nth: int, salt: str) -> list[int]:
+    """Numbers of calls. All, or every rename of a message and every so-manyth call of the others."""
+    if counts.full():
+        return list(range(1, len(calls) + 1))
+    offset = zlib.crc32(salt.encode()) % every_nth
+    numbers = range(1, len(calls) + 1)
+    return [n for n in numbers if n % every_nth == offset or re.search(r": rename (?!state|run)", calls[n - 1])]
+
+
+def judge(cases: Iterable[tuple[Fault, ...]], run: Callable[..., Verdict], reach: float = 0.7) -> str:
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        verdicts = list(pool.map(lambda faults: run(*faults), cases))
+    bad = [str(verdict) for verdict in verdicts if verdict.problems]
+    assert not bad, f"{len(bad)} of {len(verdicts)} cases:\n" + "\n".join(bad)
+    reached = sum(bool(verdict.notes) for verdict in verdicts)
+    assert reached >= reach * len(verdicts), f"only {reached} of {len(verdicts)} cases came to their fault"
+    return f"{len(verdicts)} cases, {reached} came to their fault"
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_kill_at_any_call_loses_nothing_and_runs_nothing_again(
+    zygote: Zygote, script: Script, when: str, record_property: Callable[[str, object], None]
+) -> None:
+    numbers = chosen(recorded(zygote, script), EVERY_NTH_KILL, f"{script.name} {when}")
+    done = judge(((Fault(f"kill {when}", n),) for n in numbers), lambda *faults: run_case(zygote, script, *faults))
+    record_property("told", f"{script.name}, kill -9 {when} a call: {done}")
+
+
+def test_a_second_kill_while_the_first_is_recovered_from_loses_nothing(zygote: Zygote, script: Script) -> None:
+    calls = recorded(zygote, script)
+    seed = random.randrange(1 << 32) if counts.full() else 1
+    rng = random.Random(seed)
+    pairs = [
+        (Fault("kill before", rng.randint(60, len(calls))), Fault("kill before", rng.randint(1, 120)))
+        for _ in range(counts.pick(2, 100))
+    ]
+    print(f"seed {seed}")
+    judge(pairs, lambda *faults: run_case(zygote, script, *faults), reach=0.5)
+
+
+@pytest.mark.parametrize("what", ["EIO", "ENOSPC", "short write"])
+def test_a_disk_that_refuses_any_call_costs_nothing_but_time(
+    zygote: Zygote, script: Script, what: str, record_property: Callable[[str, object], None]
+) -> None:
+    """Once, or for a while. The daemon goes on by itself, or ends with a clear word and is started again."""
+    calls = recorded(zygote, script)
+    writes = [n for n, call in enumerate(calls, 1) if ": write" in call or ": pwrite" in call]
+    code = errno.EIO if what == "EIO" else errno.ENOSPC
+    numbers = chosen(calls, EVERY_NTH_FAULT, f"{script.name} {what}")
+    if what == "short write":
+        numbers = writes if counts.full() else writes[:: EVERY_NTH_FAULT // 3]
+    action = "short" if what == "short write" else "fail"
+    spans = (0, WHILE_MS) if counts.full() else (0,)
+    faults = [Fault(action, n, code, span) for n in numbers for span in spans]
+    if not counts.full():  # every other one for a while
+        faults = [Fault(action, one.at, code, WHILE_MS * (i % 2)) for i, one in enumerate(faults)]
+    done = judge(((one,) for one in faults), lambda *given: run_case(zygote, script, *given))
+    record_property("told", f"{script.name}, {what} at a call: {done}")
