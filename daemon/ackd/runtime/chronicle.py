@@ -35,7 +35,8 @@ class Chronicle:
 
     def open(self, logs_dir: Path) -> None:
         """Not before it is clear that we can serve: an attempt that fails leaves no empty log behind."""
-        self.log = SessionLog.open(logs_dir, started_at=self.clock.now().wall)
+        now = self.clock.now
+        self.log = SessionLog.open(logs_dir, started_at=now().wall, clock=lambda: now().mono)
         self.journal.ahead = self._log_is_written
 
     def _log_is_written(self) -> bool:

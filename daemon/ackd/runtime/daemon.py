@@ -78,6 +78,7 @@ class Daemon:
     view: View
     clock: Clock = field(default_factory=SystemClock)
     service: ServiceManager = field(default_factory=ServiceManager)
+    rng: random.Random = field(default_factory=random.Random)  # for jitter, not for secrets
 
     async def serve(self) -> None:
         """Runs until a signal. ``RootHeld`` if another daemon serves this root."""
@@ -108,7 +109,7 @@ class Daemon:
             site.root, max_message_bytes=config.max_message_bytes, durable=durable, reserved=site.reserved
         )
         self._spool.ensure_layout()
-        self._engine = Engine(config.engine_policy(), random.Random())  # noqa: S311 - jitter, not a secret
+        self._engine = Engine(config.engine_policy(), self.rng)
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
         journal = Journal.open(site.state / "journal.ndjson")
         self._chronicle = Chronicle(journal, self.clock, self.view, self._pump.wake)
