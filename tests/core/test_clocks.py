@@ -166,6 +166,16 @@ def test_after_the_person_has_looked_new_mail_is_reminded_of_again() -> None:
     assert [d["message_id"] for d in world.facts("reminder")] == ["m1", "m2"]
 
 
+def test_whoever_looks_and_leaves_one_unread_is_reminded_of_that_one() -> None:
+    world = World()
+    world.send(letter("m1", USER))
+    world.send(letter("m2", USER))
+    world.wait(1000)
+    world.says("seen", "m1", USER)
+    world.wait(10_000)
+    assert [d["message_id"] for d in world.facts("reminder")] == ["m1", "m2"]
+
+
 def test_mail_that_was_read_is_not_reminded_of() -> None:
     world = World()
     world.send(letter("m1", USER))

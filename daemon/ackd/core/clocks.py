@@ -140,9 +140,11 @@ def _tell_of_busy(desk: Desk, agent: Agent, delivery: Delivery) -> None:
 
 
 def _remind(desk: Desk, delivery: Delivery) -> None:
-    """Once per agent until it looks: a hundred unread messages are one reminder."""
+    """Once per agent until it looks: a hundred unread messages are one reminder. The others wait on: whoever looks and
+    leaves one of them unread is reminded of that one."""
     agent = desk.book.agents[delivery.agent]
     if agent.reminded:
+        desk.alarm("remind", delivery.key, agent.policy.remind_after_s)
         return
     agent.reminded = True
     desk.fact("reminder", agent=agent.name, message_id=delivery.message.message_id)
