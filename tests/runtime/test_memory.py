@@ -50,6 +50,15 @@ def test_totals_are_what_was_saved_and_what_the_logs_tell_since(place: Path) -> 
     assert begin(place)[1].desk.totals.completed == 3
 
 
+def test_what_was_counted_once_is_not_read_again_however_often_we_are_killed(place: Path) -> None:
+    session(place, "message_completed")
+    begin(place)
+    (log,) = (place / "logs").iterdir()
+    log.write_bytes(b"")
+    session(place, "message_completed", at=AT + 60)
+    assert begin(place)[1].desk.totals.completed == 2
+
+
 def test_sessions_of_one_second_are_counted_in_order_of_age(place: Path) -> None:
     """As text `…-2.ndjson` comes before `….ndjson`."""
     session(place, "message_completed")

@@ -74,20 +74,28 @@ class Memory:
             if _age_order(path.name) < _age_order(upto):
                 continue
             start = offset if path.name == upto else 0
-            for line in session_log.read_lines(path, start):
+            lines = session_log.read_lines(path, start)
+            for line in lines:
                 if line.type in _COUNTED:
                     name = _COUNTED[line.type]
                     setattr(totals, name, getattr(totals, name) + 1)
+            if (path.name, lines.offset) != (
+                upto,
+                offset,
+            ):  # once: after ten crashes the first log is not read ten times
+                self._save_totals(path.name, lines.offset)
 
     def save(self) -> None:
         """At a clean stop, after the last line."""
-        totals = self._engine.desk.totals
-        data: dict[str, object] = {name: getattr(totals, name) for name in _COUNTED.values()}
         files = session_log.session_files(self._logs)
         if files:
-            data |= {"log": files[-1].name, "offset": session_log.end_of_lines(files[-1])}
-        _write(self._totals, data)
+            self._save_totals(files[-1].name, session_log.end_of_lines(files[-1]))
         self.note_changes()
+
+    def _save_totals(self, log: str, offset: int) -> None:
+        totals = self._engine.desk.totals
+        counts: dict[str, object] = {name: getattr(totals, name) for name in _COUNTED.values()}
+        _write(self._totals, {**counts, "log": log, "offset": offset})
 
     def note_changes(self) -> None:
         """At the end of each turn: open escalations as they are now."""
