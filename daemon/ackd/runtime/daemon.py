@@ -169,7 +169,7 @@ class Daemon:
         tasks.start_soon(self._upkeep.reconcile, name="reconcile")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
-        tasks.start_soon(self._page.run, lambda: self._pump.turns, name="status page")
+        tasks.start_soon(self._page.run, self._pump.turned, name="status page")
         self._page.write()
         self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._lookout.mode})")
         if self.service.watchdog_s is not None:

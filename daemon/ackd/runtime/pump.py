@@ -67,6 +67,7 @@ class Pump:
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._catching_up: asyncio.Task[None] | None = None
+        self._turned = asyncio.Event()
         self.turns = 0  # the watchdog looks whether it grows
         #: Looks for itself at what happened while we did not run; told how late we are.
         self.overslept: Callable[[float], Awaitable[None]] = _nothing_to_look_at
@@ -92,6 +93,11 @@ class Pump:
     def idle(self) -> bool:
         return not self._inbox and not self._arrivals
 
+    async def turned(self) -> None:
+        """Returns when there was a turn since it returned last. For one listener."""
+        await self._turned.wait()
+        self._turned.clear()
+
     async def run(self) -> None:
         self._bug = asyncio.get_running_loop().create_future()
         self.wake()
@@ -112,6 +118,7 @@ class Pump:
         self._gathered()
         self._commit()
         self.turns += 1
+        self._turned.set()
 
     def _hear(self) -> None:
         for _ in range(EVENTS_A_TURN):

@@ -18,7 +18,7 @@ from ackd.adapters import atomic_file
 from ackd.core.escalations import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from ackd.core.engine import Engine
@@ -85,13 +85,11 @@ class StatusPage:
         self._written: dict[str, object] | None = None
         self._spare = _spare_descriptor()
 
-    async def run(self, turns: Callable[[], int]) -> None:
-        """Looks only when the pump has turned: an idle daemon writes nothing."""
-        seen = -1
+    async def run(self, turned: Callable[[], Awaitable[None]]) -> None:
+        """Looks only when the pump has turned: an idle daemon does not even wake for it."""
         while True:
-            if (now := turns()) != seen:
-                seen = now
-                self.write()
+            await turned()
+            self.write()
             await anyio.sleep(self._every_s)
 
     def write(self) -> OSError | None:
