@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import resource
 import time
 from pathlib import Path
@@ -28,8 +29,10 @@ endpoint = "inbox"
 def no_descriptors(team: Team, spare: int = 0) -> Iterator[None]:
     """``spare``: how many it may still open."""
     before = resource.prlimit(team.pid, resource.RLIMIT_NOFILE)
-    numbers = [int(path.name) for path in Path(f"/proc/{team.pid}/fd").iterdir()]
-    resource.prlimit(team.pid, resource.RLIMIT_NOFILE, (max(numbers) + 1 + spare, before[1]))
+    used = {int(path.name) for path in Path(f"/proc/{team.pid}/fd").iterdir()}
+    free = (number for number in itertools.count() if number not in used)
+    limit = next(itertools.islice(free, spare, None))
+    resource.prlimit(team.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
     try:
         yield
     finally:
