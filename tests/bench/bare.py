@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -78,7 +79,7 @@ def spool_sender(place: Path, numbers: range, *, flush: bool) -> race.Work:
 def spool_consumer(place: Path, count: int, *, flush: bool) -> race.Work:
     """What inotify names, in batches of up to 64: read each and move it to processed/; call the agent for each, move it to
     archive/; a line of log for each, with one write. Behind its back, as in ackd, a thread flushes what was moved: the
-    data of each file by its descriptor, then processed/ once for the batch. It is waited for at the end.
+    data of each file by its descriptor, then processed/ once for all that gathered meanwhile. Its end is waited for.
     """
 
     def work(ready: Callable[[], object]) -> None:
@@ -93,12 +94,13 @@ def spool_consumer(place: Path, count: int, *, flush: bool) -> race.Work:
             while done < count:
                 names = [event.name for event in watch.read()]
                 for start in range(0, len(names), BATCH):
-                    files = spool.consume(names[start : start + BATCH])
-                    done += len(files)
+                    batch = names[start : start + BATCH]
+                    spool.consume(batch)
+                    done += len(batch)
                     if flush:
-                        behind.submit(spool.flush, files)
+                        behind.submit(spool.flush)
                     else:
-                        spool.close(files)
+                        spool.close()
 
     return work
 
@@ -108,9 +110,9 @@ class _Spool:
         names = ("queue", "processed", "archive")
         self._queue, self._processed, self._archive = (os.open(place / name, os.O_DIRECTORY) for name in names)
         self._log = os.open(place / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._unflushed: deque[int] = deque()  # its own methods are safe between two threads
 
-    def consume(self, names: list[str]) -> list[int]:
-        """The descriptors of the files, which are archived by now."""
+    def consume(self, names: list[str]) -> None:
         files, contents = [], []
         for name in names:
             files.append(os.open(name, os.O_RDONLY, dir_fd=self._queue))
@@ -120,17 +122,20 @@ class _Spool:
             nothing(data)
             os.rename(name, name, src_dir_fd=self._processed, dst_dir_fd=self._archive)
         os.write(self._log, b"".join(b"%s completed\n" % name.encode() for name in names))
-        return files
+        self._unflushed.extend(files)
 
-    def flush(self, files: list[int]) -> None:
+    def flush(self) -> None:
+        """All that gathered: when it was asked for several times meanwhile, the others find nothing left to do."""
+        files = [self._unflushed.popleft() for _ in range(len(self._unflushed))]
         for fd in files:
             os.fdatasync(fd)
             os.close(fd)
-        os.fsync(self._processed)
+        if files:
+            os.fsync(self._processed)
 
-    def close(self, files: list[int]) -> None:
-        for fd in files:
-            os.close(fd)
+    def close(self) -> None:
+        while self._unflushed:
+            os.close(self._unflushed.popleft())
 
 
 # --- backlog ----------------------------------------------------------------------------------------------------------
