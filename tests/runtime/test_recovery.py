@@ -24,6 +24,7 @@ from ackd.core.message import Folder, Place
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
 from ackd.dialects import ignite
 from ackd.runtime.aftermath import Aftermath
+from ackd.runtime.backlog import Backlog
 from ackd.runtime.intake import Intake
 from ackd.runtime.letterbox import Letterbox
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
@@ -103,6 +104,7 @@ class Start:
 
     async def recover(self, *runs: FoundRun) -> None:
         await self.recovery.recover(self.journal.load(self.clock.now().wall, 3600), list(runs))
+        await self.recovery.read_backlog()
         while not self.pump.idle():
             self.pump.turn()
 
@@ -130,7 +132,7 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
         )
         start.recovery = Recovery(
             start.spool, start.engine, start.pump, intake, start.journal, start.clock, record,
-            start.adopt, start.aftermath,
+            start.adopt, start.aftermath, Backlog(start.spool),
         )  # fmt: skip
         yield start
         tasks.cancel_scope.cancel()

@@ -24,6 +24,13 @@ _Entry: TypeAlias = tuple[int, float, str, int]
 _SMALL: Final = 64
 
 
+def urgency(priority: Priority, arrived_at: float, aging_s: float) -> tuple[int, float]:
+    """The smaller, the sooner."""
+    if priority is Priority.CRITICAL:
+        return 0, arrived_at
+    return 1, arrived_at + _LEVEL[priority] * aging_s
+
+
 class Lineup:
     """A heap whose deletions are lazy: an entry is alive while ``_alive`` holds that very tuple for its key."""
 
@@ -46,10 +53,7 @@ class Lineup:
 
     def add(self, key: int, priority: Priority, arrived_at: float, name: str) -> None:
         """A key that already waits is placed anew."""
-        if priority is Priority.CRITICAL:
-            entry = (0, arrived_at, name, key)
-        else:
-            entry = (1, arrived_at + _LEVEL[priority] * self._aging_s, name, key)
+        entry = (*urgency(priority, arrived_at, self._aging_s), name, key)
         self._alive[key] = entry
         heapq.heappush(self._heap, entry)
         self._compact()

@@ -33,6 +33,7 @@ from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.events import StopRequested
 from ackd.runtime.aftermath import Aftermath
+from ackd.runtime.backlog import Backlog
 from ackd.runtime.chronicle import Chronicle
 from ackd.runtime.effect_runner import EffectRunner
 from ackd.runtime.intake import Intake
@@ -109,6 +110,7 @@ class Daemon:
             site.root, max_message_bytes=config.max_message_bytes, durable=durable, reserved=site.reserved
         )
         self._spool.ensure_layout()
+        self._backlog = Backlog(self._spool)
         self._engine = Engine(config.engine_policy(), self.rng)
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
         journal = Journal.open(site.state / "journal.ndjson")
@@ -123,8 +125,7 @@ class Daemon:
         config, record, post = self.config, self._chronicle.record, self._pump.post
         environment = command_environment(self.site)
         self._notifier = Notifier(config.on_escalation, str(config.base_dir), environment, tasks, record)
-        status = lambda: describe(self._engine)  # noqa: E731 - asked for when the question comes
-        self._team = Team(config, self.site, self._spool, tasks, post, record, self._send, status)
+        self._team = Team(config, self.site, self._spool, tasks, post, record, self._send, self._describe)
         self._runner = EffectRunner(
             spool=self._spool,
             flusher=self._flusher,
@@ -166,7 +167,6 @@ class Daemon:
         await self._recover(tasks, lost)
         gc.freeze()  # what was made so far stays: the collector need not look at it again and again
         tasks.start_soon(self._pump.run, name="pump")
-        tasks.start_soon(self._upkeep.reconcile, name="reconcile")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
@@ -187,13 +187,30 @@ class Daemon:
         record = self._chronicle.record
         common = (self._spool, self._engine)
         aftermath = Aftermath(*common, self._pump.post, journal, self.clock, self.site.logs, record, lost)
-        recovery = Recovery(*common, self._pump, self._intake, journal, self.clock, record, self._team.adopt, aftermath)
+        recovery = Recovery(
+            *common,
+            self._pump,
+            self._intake,
+            journal,
+            self.clock,
+            record,
+            self._team.adopt,
+            aftermath,
+            self._backlog,
+        )
         self._first_line(recovery.count(state, runs))
         with self._chronicle.reporting("journal"):
             journal.compact(state)
         await self._lookout.begin()
         await recovery.recover(state, runs)
-        tasks.start_soon(aftermath.fill_in, name="aftermath")
+        tasks.start_soon(self._catch_up, tasks, recovery, aftermath, name="backlog")
+
+    async def _catch_up(self, tasks: TaskGroup, recovery: Recovery, aftermath: Aftermath) -> None:
+        """Beside the deliveries, for a queue and a log may be long. The scan would meet what is still to be read."""
+        await recovery.read_backlog()
+        gc.freeze()
+        tasks.start_soon(self._upkeep.reconcile, name="reconcile")
+        await aftermath.fill_in()
 
     def _first_line(self, recovered: dict[str, int]) -> None:
         data: dict[str, object] = {"version": __version__, "pid": os.getpid(), "root": str(self.site.root)}
@@ -236,7 +253,7 @@ class Daemon:
             await self._notifier.stop(LAST_WORDS_S)
 
     async def _close(self) -> None:
-        reason, totals = self._failure or self._reason, describe(self._engine)["totals"]
+        reason, totals = self._failure or self._reason, self._describe()["totals"]
         self._chronicle.record("session_end", {"reason": reason, "totals": totals})
         self._commit()
         self._page.write()
@@ -281,10 +298,13 @@ class Daemon:
     def _letters_of(self, message_id: str, file: str | None) -> list[str]:
         return self._letterbox.letters.named(message_id, file)
 
+    def _describe(self) -> dict[str, object]:
+        return describe(self._engine, lambda agent: self._backlog.count(self._team.box(agent)))
+
     def _status_page(self) -> dict[str, object]:
         session_id, watch = self._chronicle.log.session_id, self._lookout.mode
         daemon = {"pid": os.getpid(), "session_id": session_id, "version": __version__, "watch": watch}
-        return {"daemon": daemon, "faults": self._chronicle.faults.page(), **describe(self._engine)}
+        return {"daemon": daemon, "faults": self._chronicle.faults.page(), **self._describe()}
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -21,7 +21,7 @@ Names are compared as identities: a config that now spells an agent otherwise ha
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import anyio.lowlevel
 
@@ -39,9 +39,13 @@ if TYPE_CHECKING:
     from ackd.core.message import Message, Standing
     from ackd.ports import Clock
     from ackd.runtime.aftermath import Aftermath
+    from ackd.runtime.backlog import Backlog
     from ackd.runtime.intake import Intake
     from ackd.runtime.pump import Pump
 
+
+#: Few files of a few queues, read between two breaths of the loop.
+SLICE: Final = 16
 
 #: One message for one agent: identity of the agent, message id, digest of its content.
 _Known: TypeAlias = tuple[str, str, str]
@@ -72,36 +76,44 @@ class Recovery:
     record: Callable[[str, dict[str, object]], None]
     adopt: Adopt
     aftermath: Aftermath
+    backlog: Backlog
+    _before: _Before = field(init=False)
+    _kept: list[tuple[str, Reason | None]] = field(default_factory=list, init=False)
+    _met: set[_Known] = field(default_factory=set, init=False)  # or dealt with otherwise
 
     def count(self, state: JournalState, runs: list[FoundRun]) -> dict[str, int]:
         """What there is to recover, for the session's first line: by names only."""
-        places = [place for box in self.spool.boxes() for place in self._places(box)]
+        counts = [self.spool.count(box) for box in self.spool.boxes()]
         return {
-            "queued": sum(place.folder is Folder.QUEUE for place in places),
-            "processed": sum(place.folder is Folder.PROCESSED for place in places),
+            "queued": sum(queued for queued, _ in counts),
+            "processed": sum(processed for _, processed in counts),
             "in_journal": len(state.in_flight),
             "runs": len(runs),
         }
 
-    def _places(self, box: str) -> list[Place]:
-        """A box that cannot be listed has none for now: intake says so, and tries again."""
-        try:
-            found = [place for place, _ in self.spool.scan(box)]
-        except OSError:
-            return []
-        return sorted(found, key=lambda place: place.folder is Folder.QUEUE)  # of two twins the one in hand is older
-
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
+        """What was in hand, and whatever says something about it. When this returns, work may be offered."""
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
-        kept = self._remember(state)
-        before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
-        met = await self._meet_all(before)
+        self._before = before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
+        self._kept = self._remember(state)
+        await self._meet_what_speaks()
         self._take_runs(runs, before)
-        self._write_off(before, met)
-        gone = [e for known, e in in_flight.items() if known not in met and not self._still_there(e)]
-        self.aftermath.settle(before.over + [entry for entry in gone if entry not in before.over])
-        self.aftermath.leave_open({(message_id, agent) for agent, message_id, _ in (*met, *in_flight)}, kept)
+        self._write_off()
+        missing = {known: entry for known, entry in in_flight.items() if known not in self._met}
+        gone = {known: entry for known, entry in missing.items() if not self._lies_there(entry)}
+        self.aftermath.settle(list(gone.values()))
+        self._met |= gone.keys()
         await self.intake.letterbox.scan()
+        self.pump.post(events.RecoveryEnded(reading=True))
+
+    async def read_backlog(self) -> None:
+        """What waits: met while the first of it is delivered. What became of the rest can be said afterwards."""
+        for number, few in enumerate(self.backlog.next_few(), 1):
+            self._meet_all(few)
+            if number % SLICE == 0:
+                await anyio.lowlevel.checkpoint()
+        met = {(message_id, agent) for agent, message_id, _ in (*self._met, *self._before.in_flight)}
+        self.aftermath.leave_open(met, self._kept)
         self.pump.post(events.RecoveryEnded())
 
     def _remember(self, state: JournalState) -> list[tuple[str, Reason | None]]:
@@ -114,32 +126,39 @@ class Recovery:
         return kept
 
     # --- files --------------------------------------------------------------------------------------------------------
-    async def _meet_all(self, before: _Before) -> set[_Known]:
-        """Every file becomes an event; a turn of the pump between two boxes lets deliveries begin meanwhile."""
-        met: set[_Known] = set()
+    async def _meet_what_speaks(self) -> None:
+        """What is in hand, and answers. Of two twins the one in hand is met first: it is older."""
         for box in sorted(self.spool.boxes()):
             if not self.intake.meet_box(box):
                 continue
             self.pump.turn()  # its agent may be in no config: the engine hears of it before its mail is looked at
-            for place in self._places(box):
-                event = self._meet(place, before)
-                if isinstance(event, events.Arrived) and not self._is_second_copy(event, before, met):
-                    met.add(_known_of(event.message))
-                if event is not None:
-                    if place.folder is Folder.PROCESSED:
-                        before.found[place] = event
-                    self.pump.post(event)
+            agent = self.engine.desk.book.agents[self.intake.agent_of(box)]
+            try:
+                self._meet_all(self.spool.in_hand(box))
+                self._meet_all(self.backlog.look_at(box, agent.policy.aging_s))
+            except OSError:  # a box that cannot be listed has none for now: intake says so, and tries again
+                continue
             await self._heard()
-        return met
 
-    def _is_second_copy(self, event: events.Arrived, before: _Before, met: set[_Known]) -> bool:
-        """In hand by the journal, waiting by its place: what is in processed/ was met before, so this is not it."""
+    def _meet_all(self, places: list[Place]) -> None:
+        for place in places:
+            event = self._meet(place, self._before)
+            if isinstance(event, events.Arrived):
+                self._settle_copy(event)
+                self._met.add(_known_of(event.message))
+            if event is not None:
+                if place.folder is Folder.PROCESSED:
+                    self._before.found[place] = event
+                self.pump.post(event)
+
+    def _settle_copy(self, event: events.Arrived) -> None:
+        """In hand by the journal, waiting by its place: what is in processed/ was met before, so this is a second copy
+        if the first was archived a moment before we died."""
         known = _known_of(event.message)
-        entry = before.in_flight.get(known) if event.place.folder is Folder.QUEUE and known not in met else None
-        if entry is None or not self.aftermath.was_completed(entry):
-            return False
-        before.over.append(entry)
-        return True
+        waits = event.place.folder is Folder.QUEUE and known not in self._met
+        entry = self._before.in_flight.get(known) if waits else None
+        if entry is not None and self.aftermath.was_completed(entry):
+            self.aftermath.settle([entry])
 
     async def _heard(self) -> None:
         """To the last event, for a turn is bounded: runs are looked up by the messages that were met."""
@@ -219,12 +238,13 @@ class Recovery:
         return next((one.key for one in open_ones if one.message.digest == run.digest), None)
 
     # --- what was written over ----------------------------------------------------------------------------------------
-    def _write_off(self, before: _Before, met: set[_Known]) -> None:
+    def _write_off(self) -> None:
         """In hand by the journal, and what lies in its place is something else: its file was written over while we were
         away. Said now, for what lies there goes its own way, and would leave a message that seems completed."""
+        before = self._before
         for known, entry in list(before.in_flight.items()):
             found = before.found.get(Place(entry.box, Folder.PROCESSED, entry.name))
-            if known in met or found is None:
+            if known in self._met or found is None or self.spool.exists(Place(entry.box, Folder.QUEUE, entry.name)):
                 continue
             del before.in_flight[known]
             now = self.clock.now().wall
@@ -241,7 +261,7 @@ class Recovery:
         self.engine.desk.totals.withdrawn += 1
 
     # --- what the journal misses --------------------------------------------------------------------------------------
-    def _still_there(self, entry: TakenIn) -> bool:
+    def _lies_there(self, entry: TakenIn) -> bool:
         """Not met, and not gone: we died before the claim moved it and it has not settled yet, or it cannot be read."""
         places = (Place(entry.box, folder, entry.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
         return any(map(self.spool.exists, places))
@@ -258,8 +278,6 @@ class _Before:
     #: In processed/: what lies there now.
     found: dict[Place, events.Arrived | events.Unreadable]
     clean_stop: bool
-    #: Ended, though the journal has not heard of it.
-    over: list[TakenIn] = field(default_factory=list)
 
 
 def _latest(runs: list[FoundRun]) -> dict[_Known, FoundRun]:

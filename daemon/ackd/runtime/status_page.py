@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 EVERY_S: Final = 0.5
 
 
-def describe(engine: Engine) -> dict[str, object]:
-    """Agents, totals and open escalations, as ``ackd status --json`` has them."""
+def describe(engine: Engine, unread: Callable[[str], int] = lambda _: 0) -> dict[str, object]:
+    """Agents, totals and open escalations, as ``ackd status --json`` has them.
+
+    ``unread``: how many of an agent's messages the engine has not heard of yet.
+    """
     desk = engine.desk
     agents: dict[str, dict[str, object]] = {}
     for agent in desk.book.agents.values():
         entry: dict[str, object] = {
             "endpoint": agent.endpoint,
             "state": agent.state.value,
-            "queued": agent.queued,
+            "queued": agent.queued + unread(agent.name),
             "in_flight": len(agent.window) + agent.retrying,
             "retrying": agent.retrying,
         }
@@ -44,13 +47,14 @@ def describe(engine: Engine) -> dict[str, object]:
         if agent.until is not None:
             entry["until"] = stamp(agent.until)
         agents[agent.name] = entry
-    return {"agents": agents, "totals": _totals(engine), "escalations": _escalations(engine)}
+    totals = _totals(engine, sum(map(unread, desk.book.agents)))
+    return {"agents": agents, "totals": totals, "escalations": _escalations(engine)}
 
 
-def _totals(engine: Engine) -> dict[str, int]:
+def _totals(engine: Engine, unread: int) -> dict[str, int]:
     desk, agents = engine.desk, engine.desk.book.agents.values()
     return {
-        "queued": sum(agent.queued for agent in agents),
+        "queued": sum(agent.queued for agent in agents) + unread,
         "in_flight": sum(len(agent.window) + agent.retrying for agent in agents),
         "completed": desk.totals.completed,
         "dead": desk.totals.dead,

@@ -19,6 +19,7 @@ from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PEEK_BYTES: Final = 4096
 _KINDS: Final = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a directory",
@@ -72,6 +73,23 @@ def read_header_block(path: str, limit: int) -> FileBytes:
     finally:
         os.close(fd)
     return FileBytes(data[:end], status.st_mtime, status.st_size, status.st_ino)
+
+
+def peek(path: str) -> FileBytes | None:
+    """The file's first few kilobytes, for a first look at many files. None: not there, or nothing to be read like this;
+    whoever reads it in earnest says why."""
+    try:
+        fd = os.open(path, _FLAGS)
+    except OSError:
+        return None
+    try:
+        status = os.fstat(fd)
+        data = os.read(fd, _PEEK_BYTES) if stat.S_ISREG(status.st_mode) else b""
+    except OSError:
+        return None
+    finally:
+        os.close(fd)
+    return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)
 
 
 def has_settled(path: str, now_wall: float, settle_s: float) -> bool:

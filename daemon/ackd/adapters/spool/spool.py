@@ -25,7 +25,7 @@ from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.graves import Graves
 from ackd.adapters.spool.names import is_temporary, plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
-from ackd.adapters.spool.reading import FileBytes, has_settled, read_header_block, read_regular
+from ackd.adapters.spool.reading import FileBytes, has_settled, peek, read_header_block, read_regular
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
 from ackd.syscalls import Birth, Identity, birth, changed, put_in_place_of
@@ -123,6 +123,28 @@ class Spool:
         with contextlib.suppress(FileNotFoundError):  # a box that others made may have none yet
             for entry in _visible(f"{directory}/processed"):
                 yield Place(box, Folder.PROCESSED, entry.name), entry
+
+    def count(self, box: str) -> tuple[int, int]:
+        """How many lie in a box and in its processed/. One that cannot be listed has none."""
+        try:
+            queued = sum(1 for entry in _visible(f"{self._queue}/{plain(box)}") if entry.name != "processed")
+            return queued, len(self.in_hand(box))
+        except OSError:
+            return 0, 0
+
+    def waiting(self, box: str) -> Iterator[tuple[Place, FileBytes | None]]:
+        """What lies in a box, each with its beginning; None for what is no regular file or cannot be read."""
+        for entry in _visible(f"{self._queue}/{plain(box)}"):
+            if entry.name != "processed":
+                head = peek(entry.path) if entry.is_file(follow_symlinks=False) else None
+                yield Place(box, Folder.QUEUE, entry.name), head
+
+    def in_hand(self, box: str) -> list[Place]:
+        """What lies in its processed/. A box that others made may have none yet."""
+        try:
+            return [Place(box, Folder.PROCESSED, e.name) for e in _visible(f"{self._queue}/{plain(box)}/processed")]
+        except FileNotFoundError:
+            return []
 
     def find_in_archive(self, box: str, name: str, dates: Iterable[str]) -> Place | None:
         places = (Place(box, Folder.ARCHIVE, f"{date}/{name}") for date in dates)

@@ -44,9 +44,9 @@ from ackd.dialects.ignite.writing import (
 )
 
 if TYPE_CHECKING:
-    from ackd.dialects.ignite.reading import decode, progress, standing, task_id
+    from ackd.dialects.ignite.reading import decode, glance, progress, standing, task_id
 
-_READING: Final = frozenset({"decode", "progress", "standing", "task_id"})
+_READING: Final = frozenset({"decode", "glance", "progress", "standing", "task_id"})
 
 __all__ = [
     "CONTENT_TYPE",
@@ -69,6 +69,7 @@ __all__ = [
     "encode_draft",
     "faults",
     "file_name",
+    "glance",
     "header_line",
     "headers",
     "iso_seconds",

@@ -1,0 +1,90 @@
+"""A queue that filled while nobody served: what is read at once, and in which order the rest."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.adapters.spool import Spool
+from ackd.core.message import Folder, Place
+from ackd.runtime.backlog import A_FEW, Backlog
+from tests.acceptance.teams import mime
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AGING_S = 600.0
+NOW = 1_800_000_000.0
+
+
+class Desk:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.spool = Spool(root, max_message_bytes=100_000, durable=False)
+        self.spool.ensure_layout()
+        self.backlog = Backlog(self.spool)
+
+    def put(self, box: str, name: str, age_s: float = 0.0, data: bytes | None = None, **words: str) -> None:
+        self.spool.ensure_box(box)
+        path = self.root / "queue" / box / name
+        path.write_bytes(mime(to=box, **words) if data is None else data)
+        os.utime(path, (NOW - age_s,) * 2)
+
+    def look(self, box: str) -> list[str]:
+        return sorted(place.name for place in self.backlog.look_at(box, AGING_S))
+
+    def read(self) -> list[str]:
+        return [place.name for few in self.backlog.next_few() for place in few]
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def test_an_ordinary_message_waits_and_an_answer_does_not(desk: Desk) -> None:
+    desk.put("leader", "m.mime")
+    desk.put("leader", "reply.mime", extra="In-Reply-To: <1.1.a@x>\n")
+    desk.put("leader", "half.mime", data=b"From: x\nX-IGNITE-Priority: normal\n")
+    desk.put("leader", "long.mime", data=b"X-Long: " + b"x" * 5000 + b"\nIn-Reply-To: <1.1.a@x>\n\n")
+    (desk.root / "queue/leader/link.mime").symlink_to("nowhere")
+    assert desk.look("leader") == ["half.mime", "link.mime", "long.mime", "reply.mime"]
+    assert desk.backlog.count("leader") == 1
+    assert desk.read() == ["m.mime"]
+    assert (desk.backlog.count("leader"), bool(desk.backlog)) == (0, False)
+
+
+def test_within_a_queue_they_are_read_in_the_order_in_which_they_will_be_told(desk: Desk) -> None:
+    for name, age_s, priority in (
+        ("low.mime", 5000.0, "low"),
+        ("normal.mime", 10.0, "normal"),
+        ("old.mime", 500.0, "normal"),
+        ("high.mime", 0.0, "high"),
+        ("critical.mime", 0.0, "critical"),
+    ):
+        desk.put("leader", name, age_s, priority=priority)
+    desk.look("leader")
+    assert desk.read() == ["critical.mime", "low.mime", "high.mime", "old.mime", "normal.mime"]
+
+
+def test_queues_take_turns(desk: Desk) -> None:
+    for number in range(A_FEW + 1):
+        desk.put("long", f"{number}.mime", age_s=100 - number)
+    desk.put("short", "s.mime")
+    desk.look("long")
+    desk.look("short")
+    assert desk.read() == [*(f"{n}.mime" for n in range(A_FEW)), "s.mime", f"{A_FEW}.mime"]
+
+
+def test_a_queue_that_is_not_there_is_for_the_caller_to_see(desk: Desk) -> None:
+    with pytest.raises(FileNotFoundError):
+        desk.look("nobody")
+    assert list(desk.backlog.next_few()) == []
+
+
+def test_what_is_no_message_by_its_name_is_left_to_whoever_reads(desk: Desk) -> None:
+    desk.put("leader", "notes.txt", data=b"no message\n\n")
+    desk.look("leader")
+    assert list(desk.backlog.next_few()) == [[Place("leader", Folder.QUEUE, "notes.txt")]]
