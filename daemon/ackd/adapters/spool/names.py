@@ -7,6 +7,7 @@ FileNotFoundError: whoever asks for ``../x`` asks for what is not there.
 from __future__ import annotations
 
 import errno
+import functools
 import os
 import re
 from typing import TYPE_CHECKING, Final
@@ -21,6 +22,7 @@ _MAX_CLASHES: Final = 10_000
 _TEMPORARY: Final = re.compile(r"\.ackd-\d+-[0-9a-f]{16}\.tmp|\..*\.\d+\.[0-9a-f]{8}", re.DOTALL)
 
 
+@functools.lru_cache(maxsize=4096)  # a name is asked about a dozen times while its message is in hand
 def plain(name: str) -> str:
     """The name itself, if it is one: no path, no dot-name, nothing that no file system can hold."""
     if not name or name[0] == "." or "/" in name or "\0" in name or not _can_be_held(name):
