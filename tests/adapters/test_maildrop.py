@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd import syscalls
-from ackd.adapters.maildrop import drop, drop_all, drop_receipt, make_box, move, read_receipt, stage
+from ackd.adapters.maildrop import drop, drop_all, drop_receipt, drop_receipts, make_box, move, read_receipt, stage
 from ackd.core.errors import BadReceipt
 from ackd.core.message import Receipt, ReceiptKind
 
@@ -244,3 +244,18 @@ def test_only_regular_files_are_opened(tmp_path: Path) -> None:
     for name in ("link.json", "fifo.json", "dir.json"):
         with pytest.raises(BadReceipt, match="regular file"):
             read_receipt(tmp_path / name)
+
+
+def test_of_several_receipts_a_full_disk_leaves_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written, fsync = [], os.fsync
+
+    def third_is_too_many(fd: int) -> None:
+        written.append(fd)
+        if len(written) == 4:  # the directory is made first
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", third_is_too_many)
+    with pytest.raises(OSError, match="No space left"):
+        drop_receipts(tmp_path / "receipts", ReceiptKind.ACK, ["a@x", "b@x", "c@x"], "worker")
+    assert list((tmp_path / "receipts").iterdir()) == []

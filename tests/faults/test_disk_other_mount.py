@@ -100,6 +100,18 @@ def forget_the_end(team: Team, end: str, message: str) -> None:
     team._read.clear()
 
 
+def test_what_was_quarantined_goes_back_to_its_mount_without_a_daemon_too(tmp_path: Path) -> None:
+    team = team_in(tmp_path)
+    with mounted(team.root / "queue/worker", "8m"), running(team):
+        team.drop("worker", b"no message", "message_1.mime")
+        team.fact("message_rejected")
+        team.stop()
+        done = team.ackd("dead", "requeue", "message_1.mime")
+        assert done.returncode == 0, done.stderr
+        assert (team.root / "queue/worker/message_1.mime").read_bytes() == b"no message"
+        assert team.files("queue/corrupt") == []
+
+
 def test_a_full_mount_of_one_agent_is_no_others_trouble(tmp_path: Path) -> None:
     team = team_in(tmp_path)
     with mounted(team.root / "queue/worker", "512k") as box, running(team):

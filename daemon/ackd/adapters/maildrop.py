@@ -12,7 +12,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -116,7 +116,13 @@ def drop_all(items: Sequence[tuple[Path, str, bytes]], *, fsync: bool = True) ->
 def move(path: Path, directory: Path, name: str, *, fsync: bool = True) -> Path:
     """The file as it is, into another directory, under ``name`` or the next free one. For whoever holds the root."""
     with _opened_directory(path.parent) as old_fd, _opened_directory(directory) as new_fd:
-        moved = _rename_to_free_name(old_fd, path.name, new_fd, name)
+        try:
+            moved = _rename_to_free_name(old_fd, path.name, new_fd, name)
+        except OSError as error:
+            if error.errno != errno.EXDEV or not path.is_file() or path.is_symlink():
+                raise
+            moved = drop(directory, name, path.read_bytes(), fsync=fsync).name  # to another file system
+            path.unlink()
         _flush(new_fd, fsync)
         _flush(old_fd, fsync)
     return directory / moved
@@ -150,6 +156,32 @@ def drop_receipt(
     fsync: bool = True,
 ) -> Path:
     """One receipt, durable. ``file`` stands in for the id of a quarantined file. Refuses what no reader would take."""
+    item = _receipt(receipts_dir, kind, message_id, agent, reason, file)
+    return drop(*item, fsync=fsync)
+
+
+def drop_receipts(
+    receipts_dir: Path,
+    kind: ReceiptKind,
+    message_ids: Iterable[str],
+    agent: str,
+    reason: str | None = None,
+    *,
+    fsync: bool = True,
+) -> dict[str, Path]:
+    """One for each message, or, if the disk refuses, none: half a word would have to be taken back."""
+    items = {one: _receipt(receipts_dir, kind, one, agent, reason, None) for one in message_ids}
+    return dict(zip(items, drop_all(list(items.values()), fsync=fsync), strict=True))
+
+
+def _receipt(
+    receipts_dir: Path,
+    kind: ReceiptKind,
+    message_id: str | None,
+    agent: str | None,
+    reason: str | None,
+    file: str | None,
+) -> tuple[Path, str, bytes]:
     import json  # noqa: PLC0415 - the other writers here do not need it
 
     now_us = time.time_ns() // 1000
@@ -159,7 +191,7 @@ def drop_receipt(
     name = f"{kind.value}_{now_us:016d}-{os.urandom(3).hex()}.json"
     _checked(name, content)
     # ASCII: the name of a quarantined file may be no UTF-8, and comes back from its escapes.
-    return drop(receipts_dir, name, json.dumps(content).encode() + b"\n", fsync=fsync)
+    return receipts_dir, name, json.dumps(content).encode() + b"\n"
 
 
 def read_receipt(path: Path) -> "Receipt":

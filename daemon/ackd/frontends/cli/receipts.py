@@ -2,7 +2,7 @@
 
 Owns whose word it is (``--agent``, else ACKD_AGENT, else nobody's: usage error) and that there is such a message. The
 daemon acts on the receipt when it reads it; until then it waits, and that is what is said. All ids are found before the
-first receipt is written.
+first receipt is written, and no receipt is to be seen before all are.
 """
 
 from __future__ import annotations
@@ -68,9 +68,7 @@ def _drop(
     found = [message_lookup.find(site.root, wanted, agent=name)[0] for wanted in message_ids]
     pending = dict.fromkeys(one.message_id for one in found if _is_open(kind, one))
     with creating(site.receipts):
-        receipts = {
-            one: maildrop.drop_receipt(site.receipts, kind, one, name, reason, fsync=site.fsync) for one in pending
-        }
+        receipts = maildrop.drop_receipts(site.receipts, kind, pending, name, reason, fsync=site.fsync)
     results = [
         {
             "message_id": one.message_id,
