@@ -2,22 +2,18 @@
 
 Owns what each effect does: quick ones (a rename, a log line) at once on the loop, slow ones (telling a program, what is
 flushed) as coroutines that their lane waits for. Claims are gathered until the pump has nothing else to do: one write
-of the journal stands for all of them. A move to another file system is a copy, made in a thread. Refuses to know the
-order of effects (lanes) and to decide anything: a disk that says no becomes ``SpoolFailed``.
+of the journal stands for all of them. Refuses to know the order of effects (lanes), how files move (moves), and to
+decide anything: a disk that says no becomes ``SpoolFailed``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
-import anyio.to_thread
 
 from ackd.adapters.journal import End, LetGo, TakenIn, twin_digest
 from ackd.core import effects, events
@@ -25,10 +21,11 @@ from ackd.core.errors import BadMessage
 from ackd.core.message import USER, Folder
 from ackd.dialects import ignite
 from ackd.runtime.lanes import Lanes
+from ackd.runtime.moves import Moves, words_of
 from ackd.runtime.pen import Pen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine
 
     from anyio.abc import TaskGroup
 
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft, Message, Place
     from ackd.ports import Clock, Endpoint, Flusher, Post
 
-    Moving = effects.ClaimMessage | effects.ArchiveMessage | effects.BuryMessage | effects.ReviveMessage
 
 #: A message of our own that cannot be written (disk full) is tried again after this; its lane waits.
 SEND_AGAIN_S: Final = 5.0
@@ -74,12 +70,11 @@ class EffectRunner:
     ring: Callable[[str, bytes], None]
     _claims: list[effects.ClaimMessage] = field(default_factory=list, init=False)
     _in_journal: set[int] = field(default_factory=set, init=False)
-    #: What could not be put into quarantine, and was reported.
-    _unkept: set[Place] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
         self._pen = Pen(self.spool, self.flusher)
+        self._moves = Moves(self.spool, self.clock, self.post, self.tasks, self._report)
 
     def carry_out(self, asked: list[Effect]) -> None:
         self._lanes.carry_out(asked)
@@ -99,7 +94,7 @@ class EffectRunner:
             case effects.ArchiveMessage():
                 return self._archive(effect)
             case effects.QuarantineFile():
-                return self._quarantine(effect)
+                return self._moves.quarantine(effect)
             case effects.DropReceipt(_, name):
                 self._drop_receipt(name)
             case effects.ForgetMessage():
@@ -132,22 +127,15 @@ class EffectRunner:
             self.journal.flush()
         except OSError as error:
             for effect in claims:
-                self.post(events.SpoolFailed(effect.key, _words(error)))
+                self.post(events.SpoolFailed(effect.key, words_of(error)))
             return
         for effect in claims:
             self._claim(effect)
 
     def _claim(self, effect: effects.ClaimMessage) -> None:
         """A foreign writer did not flush; we do, once, in the background."""
-        with self._answering(effect):
-            try:
-                moved = self.spool.move(effect.place, Folder.PROCESSED)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-                self.tasks.start_soon(self._carry, effect, Folder.PROCESSED, name=f"carry {effect.place}")
-                return
-            self.post(events.Claimed(effect.key, moved))
+        moved = self._moves.claim(effect)
+        if moved is not None:
             self.flusher.flush_later(self.spool.located(moved), self._flush_failed)
 
     def take_in(self, key: int, message: Message, place: Place, crashes: int = 0, *, duplicate: bool = False) -> None:
@@ -193,36 +181,9 @@ class EffectRunner:
         try:
             self._explain(effect, duplicate=effect.duplicate)
         except OSError as error:
-            self.post(events.SpoolFailed(effect.key, _words(error)))
+            self.post(events.SpoolFailed(effect.key, words_of(error)))
             return None
-        return self._move(effect, Folder.ARCHIVE, day)
-
-    def _move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
-        with self._answering(effect):
-            try:
-                self.post(events.Moved(effect.key, self.spool.move(effect.place, folder, date=date)))
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-                return self._carry(effect, folder, date)
-        return None
-
-    def _quarantine(self, effect: effects.QuarantineFile) -> Coroutine[None, None, None] | None:
-        with self._keeping(effect):
-            try:
-                self._kept(effect, self.spool.quarantine(*self._reason(effect)))
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
-                return self._quarantine_across(effect)
-        return None
-
-    def _reason(self, effect: effects.QuarantineFile) -> tuple[Place, str, str, str]:
-        return effect.place, effect.code, effect.detail, ignite.iso_seconds(self.clock.now().wall)
-
-    def _kept(self, effect: effects.QuarantineFile, kept_as: str) -> None:
-        self._unkept.discard(effect.place)
-        self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail))
+        return self._moves.move(effect, Folder.ARCHIVE, day)
 
     def _drop_receipt(self, name: str) -> None:
         """The lines about it first: a crash in between must leave the one or the other."""
@@ -285,32 +246,19 @@ class EffectRunner:
             if effect.ends_run:
                 self.team.forget_run(effect.lane, effect.key)
 
-    async def _carry(self, effect: Moving, folder: Folder, date: str | None = None) -> None:
-        """To another file system: the loop goes on while it is copied and flushed; the lane waits."""
-        with self._answering(effect):
-            move = partial(self.spool.move, effect.place, folder, date=date, across=True)
-            moved = await anyio.to_thread.run_sync(move)
-            answer = events.Claimed if folder is Folder.PROCESSED else events.Moved
-            self.post(answer(effect.key, moved))
-
-    async def _quarantine_across(self, effect: effects.QuarantineFile) -> None:
-        with self._keeping(effect):
-            keep = partial(self.spool.quarantine, *self._reason(effect), across=True)
-            self._kept(effect, await anyio.to_thread.run_sync(keep))
-
     async def _bury(self, effect: effects.BuryMessage) -> None:
-        with self._answering(effect):
+        with self._moves.answering(effect):
             await self._pen.rewrite(effect.place, effect.headers)
             self._explain(effect)
-            if (slow := self._move(effect, Folder.DEAD)) is not None:
+            if (slow := self._moves.move(effect, Folder.DEAD)) is not None:
                 await slow
 
     async def _revive(self, effect: effects.ReviveMessage) -> None:
-        with self._answering(effect):
+        with self._moves.answering(effect):
             await self._pen.rewrite(effect.place, CLEAN_SLATE)
             self.spool.touch(effect.place)
             self.spool.ensure_box(effect.place.box)
-            if (slow := self._move(effect, Folder.QUEUE)) is not None:
+            if (slow := self._moves.move(effect, Folder.QUEUE)) is not None:
                 await slow
 
     async def _send(self, effect: effects.SendMessage) -> None:
@@ -336,36 +284,6 @@ class EffectRunner:
         await self._drop(draft, ignite.encode_draft(draft, self.clock.now().wall))
 
     # --- trouble ----------------------------------------------------------------------------------------------------
-    @contextlib.contextmanager
-    def _answering(self, effect: Moving) -> Iterator[None]:
-        """A move is answered, whatever becomes of it: that it was done, inside; every other way, here."""
-        try:
-            yield
-        except BadMessage as bad:
-            self._give_up_on(effect, bad)
-        except FileNotFoundError:
-            self.post(events.MoveLost(effect.key))
-        except OSError as error:
-            self.post(events.SpoolFailed(effect.key, _words(error)))
-
-    def _give_up_on(self, effect: Moving, bad: BadMessage) -> None:
-        """Somebody has written over it. What lies there now is kept as what it is; of the message nothing is left."""
-        slow = self._quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
-        if slow is not None:
-            self.tasks.start_soon(lambda: slow, name=f"quarantine {effect.place}")
-        self.post(events.MoveLost(effect.key))
-
-    @contextlib.contextmanager
-    def _keeping(self, effect: effects.QuarantineFile) -> Iterator[None]:
-        try:
-            yield
-        except FileNotFoundError:
-            pass  # removed meanwhile: nothing to keep
-        except OSError as error:  # the next scan meets it again, and this is said once
-            if effect.place not in self._unkept:
-                self._unkept.add(effect.place)
-                self._report(f"quarantine {effect.place}", error)
-
     def _or_report(self, action: Callable[[str], object], what: str) -> None:
         try:
             action(what)
@@ -373,8 +291,4 @@ class EffectRunner:
             self._report(what, error)
 
     def _report(self, what: str, error: OSError | BadMessage) -> None:
-        self.record("io_error", {"what": what, "error": _words(error)})
-
-
-def _words(error: OSError | BadMessage) -> str:
-    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+        self.record("io_error", {"what": what, "error": words_of(error)})

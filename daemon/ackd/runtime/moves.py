@@ -1,0 +1,131 @@
+"""Moving a message's file, and saying what became of it: one rename, or, to another file system, a copy.
+
+Owns that every move is answered exactly once: done, nothing to move, or refused by the disk. A rename is done at once;
+a copy is made and flushed in a thread while its lane waits, and the loop goes on. Refuses to know why something moves.
+What somebody has written over is kept in quarantine, and the message is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from ackd.core import effects, events
+from ackd.core.errors import BadMessage
+from ackd.core.message import Folder
+from ackd.dialects import ignite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Iterator
+
+    from anyio.abc import TaskGroup
+
+    from ackd.adapters.spool import Spool
+    from ackd.core.message import Place
+    from ackd.ports import Clock, Post
+
+    Moving = effects.ClaimMessage | effects.ArchiveMessage | effects.BuryMessage | effects.ReviveMessage
+
+
+@dataclass
+class Moves:
+    spool: Spool
+    clock: Clock
+    post: Post
+    tasks: TaskGroup
+    report: Callable[[str, OSError | BadMessage], None]
+    #: What could not be put into quarantine, and was reported.
+    _unkept: set[Place] = field(default_factory=set, init=False)
+
+    def claim(self, effect: effects.ClaimMessage) -> Place | None:
+        """Where it is now, if that is known at once."""
+        moved: Place | None = None
+        with self.answering(effect):
+            try:
+                moved = self.spool.move(effect.place, Folder.PROCESSED)
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                self.tasks.start_soon(self._carry, effect, Folder.PROCESSED, name=f"carry {effect.place}")
+            else:
+                self.post(events.Claimed(effect.key, moved))
+        return moved
+
+    def move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
+        with self.answering(effect):
+            try:
+                self.post(events.Moved(effect.key, self.spool.move(effect.place, folder, date=date)))
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                return self._carry(effect, folder, date)
+        return None
+
+    def quarantine(self, effect: effects.QuarantineFile) -> Coroutine[None, None, None] | None:
+        with self._keeping(effect):
+            try:
+                self._kept(effect, self.spool.quarantine(*self._reason(effect)))
+            except OSError as error:
+                if error.errno != errno.EXDEV:
+                    raise
+                return self._quarantine_across(effect)
+        return None
+
+    def _reason(self, effect: effects.QuarantineFile) -> tuple[Place, str, str, str]:
+        return effect.place, effect.code, effect.detail, ignite.iso_seconds(self.clock.now().wall)
+
+    def _kept(self, effect: effects.QuarantineFile, kept_as: str) -> None:
+        self._unkept.discard(effect.place)
+        self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail))
+
+    async def _carry(self, effect: Moving, folder: Folder, date: str | None = None) -> None:
+        """To another file system: the loop goes on while it is copied and flushed; the lane waits."""
+        with self.answering(effect):
+            move = partial(self.spool.move, effect.place, folder, date=date, across=True)
+            moved = await anyio.to_thread.run_sync(move)
+            answer = events.Claimed if folder is Folder.PROCESSED else events.Moved
+            self.post(answer(effect.key, moved))
+
+    async def _quarantine_across(self, effect: effects.QuarantineFile) -> None:
+        with self._keeping(effect):
+            keep = partial(self.spool.quarantine, *self._reason(effect), across=True)
+            self._kept(effect, await anyio.to_thread.run_sync(keep))
+
+    @contextlib.contextmanager
+    def answering(self, effect: Moving) -> Iterator[None]:
+        """A move is answered, whatever becomes of it: that it was done, inside; every other way, here."""
+        try:
+            yield
+        except BadMessage as bad:
+            self._give_up_on(effect, bad)
+        except FileNotFoundError:
+            self.post(events.MoveLost(effect.key))
+        except OSError as error:
+            self.post(events.SpoolFailed(effect.key, words_of(error)))
+
+    def _give_up_on(self, effect: Moving, bad: BadMessage) -> None:
+        """Somebody has written over it. What lies there now is kept as what it is; of the message nothing is left."""
+        slow = self.quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
+        if slow is not None:
+            self.tasks.start_soon(lambda: slow, name=f"quarantine {effect.place}")
+        self.post(events.MoveLost(effect.key))
+
+    @contextlib.contextmanager
+    def _keeping(self, effect: effects.QuarantineFile) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            pass  # removed meanwhile: nothing to keep
+        except OSError as error:  # the next scan meets it again, and this is said once
+            if effect.place not in self._unkept:
+                self._unkept.add(effect.place)
+                self.report(f"quarantine {effect.place}", error)
+
+
+def words_of(error: OSError | BadMessage) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
