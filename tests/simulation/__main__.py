@@ -1,0 +1,78 @@
+"""``python -m tests.simulation``: runs seeds until one breaks a promise, or replays one, with everything that happened.
+
+python -m tests.simulation --hours 10000          as `make faults` does
+python -m tests.simulation --seed 1234 --trace    one run again, to the last byte
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import os
+import sys
+import time
+import traceback
+
+from tests.simulation import mutations
+from tests.simulation.simulation import TAIL_HOURS, Simulation
+from tests.simulation.verdict import Broken
+
+RUN_HOURS = 20.0
+
+
+def main() -> int:
+    options = _options()
+    if os.environ.get("PYTHONHASHSEED") != "0" or os.environ.get("TZ") != "UTC":  # sets are walked in hash order
+        os.execve(
+            sys.executable,
+            [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
+            {**os.environ, "PYTHONHASHSEED": "0", "TZ": "UTC"},
+        )
+    seeds = [options.seed] if options.seed is not None else itertools.count(options.first)
+    begun, cpu, hours, broken = time.perf_counter(), time.process_time(), 0.0, 0
+    for seed in seeds:
+        if hours >= options.hours or time.perf_counter() - begun > options.seconds:
+            break
+        broken += not one(seed, options)
+        hours += options.run_hours + TAIL_HOURS
+        if broken and not options.keep_going:
+            return 1
+    took, cpu = time.perf_counter() - begun, time.process_time() - cpu
+    print(f"{hours:.0f} simulated hours, {broken} promises broken")
+    print(f"in {took:.0f} s: {hours / cpu:.1f} hours a second of CPU time", file=sys.stderr)
+    return int(broken > 0)
+
+
+def one(seed: int, options: argparse.Namespace) -> bool:
+    show = print if options.trace else None
+    run = Simulation(seed, options.run_hours, show=show, mutation=mutations.ALL.get(options.mutation))
+    try:
+        run.run()
+    except Broken as broken:
+        if options.trace and broken.__cause__ is not None:
+            traceback.print_exception(broken.__cause__)
+        print(f"seed {seed} breaks a promise after {run.timeline.hours:.2f} hours: {broken}")
+        mutated = f" --mutation {options.mutation}" if options.mutation else ""
+        print(f"replay: python -m tests.simulation --seed {seed} --run-hours {options.run_hours:g}{mutated} --trace")
+        return False
+    if options.verbose or options.seed is not None:
+        print(f"seed {seed}: {run.digest} {dict(run.counts)}")
+    return True
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seed", type=int, help="this one only")
+    parser.add_argument("--first", type=int, default=1, help="the first of many")
+    parser.add_argument("--hours", type=float, default=float("inf"), help="simulated, over all seeds")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no seed after that many")
+    parser.add_argument("--keep-going", action="store_true", help="find more than the first that breaks")
+    parser.add_argument("--run-hours", type=float, default=RUN_HOURS, help="with faults, for each seed")
+    parser.add_argument("--mutation", choices=sorted(mutations.ALL), help="a daemon that breaks a promise on purpose")
+    parser.add_argument("--trace", action="store_true", help="print every event, effect and change on disk")
+    parser.add_argument("--verbose", action="store_true")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,185 @@
+"""The three promises while a run goes on.
+
+Nothing is told again after its completion was committed, every message is waited for by something, and no file lies in
+a queue unknown for long. When the world has been fair for hours, whatever is still open has a reason that can be said,
+and the daemon's memory holds what is open and nothing else. What is judged of the disk and the log is in verdict.py.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from ackd.core import effects as fx
+from ackd.core.availability import QUIET, AgentState
+from ackd.core.delivery import MOVING, State
+from ackd.core.message import Folder, Place
+from tests.simulation.people import place_of
+from tests.simulation.verdict import Broken, Verdict
+
+if TYPE_CHECKING:
+    from ackd.core.book import Delivery
+    from ackd.core.effects import Effect
+    from ackd.runtime.daemon import Daemon
+    from tests.simulation.simulation import Simulation
+
+S = State
+#: Nothing waits for the disk, or for its lane, longer than this.
+PATIENCE_S: Final = 4 * 3600.0
+
+
+class Judge:
+    def __init__(self, run: Simulation) -> None:
+        self._run = run
+        self._completed: set[tuple[str, str, str]] = set()
+        self._archiving: tuple[str, str, str] | None = None
+        self._excused: dict[int, tuple[State, float]] = {}
+        self._unmet: dict[Place, float] = {}
+        self._reminded: set[str] = set()
+        self._last_start = 0.0
+        self.power_cuts = 0
+
+    # --- while it runs ------------------------------------------------------------------------------------------------
+    def notice(self, what: str, path: str, is_dir: bool) -> None:
+        if self._archiving is not None and what == "came" and "/archive/" in path and not is_dir:
+            self._completed.add(self._archiving)
+            self._archiving = None
+
+    def about_to(self, effect: Effect) -> None:
+        self._archiving = None
+        if isinstance(effect, fx.ArchiveMessage):
+            delivery = self._run.daemon._engine.desk.book.get(effect.key) if self._run.daemon is not None else None
+            self._archiving = None if delivery is None or delivery.duplicate else _who(effect)
+        elif isinstance(effect, fx.RemindPerson):
+            self._reminded.add(effect.message.message_id)
+        elif isinstance(effect, fx.ReviveMessage):
+            self._completed.discard(_who(effect))
+        elif isinstance(effect, fx.TellAgent) and _who(effect) in self._completed:
+            if not self.power_cuts:
+                raise Broken(f"told again after its completion: {effect.message.message_id} to {effect.lane}")
+            self._run.counts["told again after a power cut"] += 1
+
+    def power_was_cut(self) -> None:
+        self.power_cuts += 1
+
+    def daemon_ended(self) -> None:
+        self._archiving = None
+        self._excused.clear()
+        self._unmet.clear()
+
+    def daemon_starts(self) -> None:
+        self._last_start = self._run.timeline.mono
+
+    def look(self, daemon: Daemon) -> None:
+        """Every living message is waited for; every file is known, or will be before long."""
+        if not hasattr(daemon, "_lookout") or daemon._stop_asked.is_set():
+            return
+        book, now = daemon._engine.desk.book, self._run.timeline.mono
+        alive: dict[int, tuple[State, float]] = {}
+        for delivery in book:
+            if not self._is_waited_for(daemon, delivery):
+                state, since = self._excused.get(delivery.key, (delivery.state, now))
+                alive[delivery.key] = (delivery.state, since if state is delivery.state else now)
+                if now - alive[delivery.key][1] > PATIENCE_S:
+                    raise Broken(f"nothing waits for {delivery.message.message_id} ({delivery.state.value})")
+        self._excused = alive
+        self._look_at_files(daemon, now)
+
+    def _look_at_files(self, daemon: Daemon, now: float) -> None:
+        book, unmet = daemon._engine.desk.book, {}
+        for path, node in self._run.disk.walk(str(self._run.site.queue)):
+            place = place_of(path[len(str(self._run.site.root)) + 1 :])
+            waits = place is not None and place.folder in (Folder.QUEUE, Folder.PROCESSED)
+            if place is not None and waits and place.name[0] != "." and not node.writers and book.at(place) is None:
+                unmet[place] = self._unmet.get(place, now)
+                if now - unmet[place] > PATIENCE_S:
+                    raise Broken(f"{place} lies there, and nobody has met it in {PATIENCE_S:.0f} s")
+        self._unmet = unmet
+
+    def _is_waited_for(self, daemon: Daemon, delivery: Delivery) -> bool:
+        desk = daemon._engine.desk
+        agent, key, alarms = desk.book.agents[delivery.agent], delivery.key, desk.alarms
+        match delivery.state:
+            case S.QUEUED | S.RETRYING:
+                return ("retry", key) in alarms or (key in agent.line and _reason_to_wait(daemon, delivery))
+            case S.PROCESSING:
+                return ("processing", key) in alarms
+            case S.DELIVERED if delivery.seen or agent.policy.volatile:
+                return True
+            case S.DELIVERED if agent.policy.rungs is not None:
+                return ("ack", key) in alarms
+            case S.DELIVERED:
+                return ("remind", key) in alarms or agent.reminded or delivery.message.message_id in self._reminded
+            case S.ACKED:
+                return ("task", key) in alarms or True
+            case state if state in MOVING:
+                return ("disk", key) in alarms
+            case _:
+                return False
+
+    # --- in the end -----------------------------------------------------------------------------------------------------
+    def look_last(self, daemon: Daemon) -> None:
+        """The world has been fair for hours: whatever is still open must be open for a reason that can be said."""
+        if not hasattr(daemon, "_lookout"):
+            raise Broken("the daemon does not come up")
+        desk = daemon._engine.desk
+        for delivery in desk.book:
+            if (why := self._unfinished(daemon, delivery)) is not None:
+                raise Broken(f"{delivery.message.message_id} for {delivery.agent} is {delivery.state.value}: {why}")
+        self._judge_memory(daemon)
+
+    def _judge_memory(self, daemon: Daemon) -> None:
+        """Whatever the runtime's parts hold is about what is open, and there is little of that."""
+        bound = 2 * len(self._waiting_files()) + len(daemon._intake.boxes) + 8
+        desk = daemon._engine.desk
+        sizes = {"book": len(desk.book), "alarms": len(desk.alarms) // 2}
+        for part in (daemon._runner, daemon._intake, daemon._letterbox, daemon._upkeep, daemon._chronicle):
+            for name, value in vars(part).items():
+                if isinstance(value, set | dict | list | deque):
+                    sizes[f"{type(part).__name__}.{name}"] = len(value)
+        for name, size in sizes.items():
+            if size > bound:
+                raise Broken(f"memory grows: {size} in {name}, with at most {bound} in use")
+
+    def _unfinished(self, daemon: Daemon, delivery: Delivery) -> str | None:
+        desk = daemon._engine.desk
+        agent = desk.book.agents[delivery.agent]
+        if agent.state not in QUIET:
+            return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
+        if delivery.state is S.DELIVERED:
+            fine = agent.policy.reminds or delivery.seen
+            return None if fine else "it was told, and its silence was not noticed"
+        if delivery.state is S.ACKED:
+            return None if delivery.seen else "acked, not seen"
+        if delivery.state in (S.QUEUED, S.RETRYING) and not agent.has_room:
+            return None
+        recently = self._run.timeline.wall - delivery.met_at < 3600
+        return None if recently else "nothing keeps it from going on"
+
+    def conclude(self) -> None:
+        Verdict(self._run, last_start=self._last_start, power_cuts=self.power_cuts).speak()
+
+    def _waiting_files(self) -> list[str]:
+        return [
+            path
+            for path, _ in self._run.disk.walk(str(self._run.site.queue))
+            if "/dead_letter/" not in path and "/corrupt/" not in path and "/." not in path
+        ]
+
+
+def _reason_to_wait(daemon: Daemon, delivery: Delivery) -> bool:
+    desk = daemon._engine.desk
+    agent = desk.book.agents[delivery.agent]
+    if desk.recovering:
+        return ("heard out", "") in desk.alarms
+    if agent.state is AgentState.PARKED:
+        return ("unpark", agent.name) in desk.alarms
+    return (
+        agent.state in (AgentState.PAUSED, AgentState.DOWN)
+        or not agent.has_room
+        or ("offer", agent.name) in desk.alarms
+    )
+
+
+def _who(effect: fx.TellAgent | fx.ArchiveMessage | fx.ReviveMessage) -> tuple[str, str, str]:
+    return (effect.message.message_id, effect.lane, effect.message.digest)

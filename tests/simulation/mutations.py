@@ -1,0 +1,131 @@
+"""Daemons that break a promise on purpose: the simulation must find each of them, or it proves nothing.
+
+Each mutation is a patch of one seam of the runtime, for as long as a run lasts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final
+from unittest import mock
+
+import anyio
+
+from ackd.adapters.group_flush import GroupFlusher
+from ackd.core import effects as fx
+from ackd.core.clocks import rang
+from ackd.core.events import Moved
+from ackd.core.message import Folder, Place
+from ackd.runtime.effect_runner import EffectRunner
+from ackd.runtime.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ackd.core.effects import Effect
+    from tests.simulation.simulation import Simulation
+
+
+@contextlib.contextmanager
+def deaf(run: Simulation) -> Iterator[None]:
+    """Loses hints, and never looks for itself."""
+    run.swarm.hint_lost = 0.02
+
+    async def never(_upkeep: Upkeep) -> None:
+        await anyio.sleep_forever()
+
+    with mock.patch.object(Upkeep, "reconcile", never):
+        yield
+
+
+@contextlib.contextmanager
+def boastful(run: Simulation) -> Iterator[None]:
+    """Writes that a message is completed, and moves it after that."""
+    run.swarm.crash_at_effect = 0.02
+    archive = EffectRunner._archive
+
+    def say_first(runner: EffectRunner, effect: fx.ArchiveMessage) -> None:
+        moved = Place(effect.place.box, Folder.ARCHIVE, f"19700101/{effect.place.name}")
+        post, runner.post = runner.post, lambda _event: None
+        post(Moved(effect.key, moved))
+        runner.post = post
+
+        def move() -> None:
+            runner.post = lambda _event: None
+            archive(runner, effect)
+            runner.post = post
+
+        asyncio.get_running_loop().call_later(0.01, move)
+
+    with mock.patch.object(EffectRunner, "_archive", say_first):
+        yield
+
+
+@contextlib.contextmanager
+def careless(run: Simulation) -> Iterator[None]:
+    """Believes that what it has rewritten is durable, without a flush."""
+    run.swarm.crash_at_effect = 0.01
+    run.swarm.power_cut = float(run.site.fsync)
+
+    async def no_flush(_flusher: GroupFlusher, _paths: object) -> None:
+        return None
+
+    with (
+        mock.patch.object(GroupFlusher, "flush", no_flush),
+        mock.patch.object(GroupFlusher, "flush_later", lambda *_: None),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def patient(run: Simulation) -> Iterator[None]:
+    """Does not notice silence: the clock of an unanswered message rings for nobody."""
+    run.swarm.odd_agents = 1.0
+
+    def ring(desk: Any, kind: str, of: int | str) -> None:
+        if kind != "ack":
+            rang(desk, kind, of)
+
+    with mock.patch("ackd.core.clocks.rang", ring):
+        yield
+
+
+@contextlib.contextmanager
+def forgetful(run: Simulation) -> Iterator[None]:
+    """Claims without a word to the journal."""
+    run.swarm.crash_at_call = 0.01
+    run.swarm.odd_agents = 1.0
+    with mock.patch.object(EffectRunner, "take_in", lambda *_, **__: None):
+        yield
+
+
+@contextlib.contextmanager
+def hoarding(_run: Simulation) -> Iterator[None]:
+    """Keeps in memory what is over."""
+    forget = EffectRunner._forget
+
+    def keep(runner: EffectRunner, effect: fx.ForgetMessage) -> None:
+        forget(runner, effect)
+        runner._in_journal.add(effect.key)
+
+    with mock.patch.object(EffectRunner, "_forget", keep):
+        yield
+
+
+@contextlib.contextmanager
+def silent(run: Simulation) -> Iterator[None]:
+    """Buries without telling anyone."""
+    run.swarm.odd_agents = 1.0
+    do = EffectRunner._do
+
+    def tell_nobody(runner: EffectRunner, effect: Effect) -> Any:
+        return None if isinstance(effect, fx.SendMessage) and effect.draft.type == "dead_letter" else do(runner, effect)
+
+    with mock.patch.object(EffectRunner, "_do", tell_nobody):
+        yield
+
+
+ALL: Final[dict[str, Callable[[Simulation], Any]]] = {
+    one.__name__: one for one in (deaf, boastful, careless, patient, forgetful, hoarding, silent)
+}

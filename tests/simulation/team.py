@@ -1,0 +1,42 @@
+"""The team of a run: who is in it, and by which numbers, drawn from the seed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from tests.simulation import machine
+
+if TYPE_CHECKING:
+    import random
+
+NAMES: Final = ("lead", "worker", "pair", "runner", "smith", "clerk")
+
+
+def config(rng: random.Random) -> dict[str, Any]:
+    agents: dict[str, dict[str, Any]] = {
+        "lead": {"endpoint": "tmux"},
+        "worker": {"endpoint": "tmux"},
+        "pair": {"endpoint": "tmux", "max_in_flight": 2},
+        "runner": {"endpoint": "exec", "command": ("work",), "timeout_s": 1200.0},
+        "smith": {"endpoint": "handler", "handler": "smith", "max_in_flight": rng.choice((1, 3, 1000))},
+        "clerk": {"endpoint": "inbox"},
+    }
+    return {
+        "root": f"{machine.ROOT}/root",
+        "escalate_to": rng.choice(("user", "lead", "clerk")),
+        "archive_days": rng.choice((1, 30)),
+        "watch": {
+            "reconcile_interval_s": rng.choice((30.0, 120.0, 600.0)),
+            "settle_s": rng.choice((0.0, 1.0, 3.0)),
+            "poll_interval_s": 60.0,
+        },
+        "delivery": {
+            "retry_limit": rng.choice((0, 1, 3)),
+            "backoff_base_s": rng.choice((0.0, 5.0)),
+            "ack_timeout_s": rng.choice((60.0, 300.0)),
+            "max_in_flight": rng.choice((1, 2)),
+            "durability": rng.choice(("power", "power", "process")),
+            "dedup_window_s": 86_400.0 * 3,
+        },
+        "agents": agents,
+    }

@@ -1,0 +1,58 @@
+"""The simulation itself: that it holds the promises for a minute, that a seed is a run, and that it can fail.
+
+Each run is a process of its own, as a person would start it: what it prints is what is judged.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.faults import counts
+from tests.simulation.mutations import ALL
+
+HERE = Path(__file__).parents[2]
+#: `make faults` does 10,000 hours in a step of its own.
+SECONDS = counts.pick(60, 60)
+#: Within so many seeds of ten hours each, every mutation must have been found.
+SEEDS = 12
+
+
+def simulate(*options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.simulation", *options]
+    return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_a_minute_of_simulated_weeks_breaks_no_promise() -> None:
+    done = simulate("--seconds", str(SECONDS))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_same_seed_is_the_same_run_to_the_last_byte() -> None:
+    options = ("--seed", "19", "--run-hours", "2", "--trace")
+    first, again = simulate(*options), simulate(*options)
+    assert first.returncode == 0, first.stdout[-2000:] + first.stderr
+    assert "crash" in first.stdout
+    assert first.stdout == again.stdout
+    assert simulate("--seed", "20", "--run-hours", "2", "--trace").stdout != first.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("mutation", sorted(ALL))
+def test_a_daemon_that_breaks_a_promise_is_found_and_found_again_by_its_seed(mutation: str) -> None:
+    found = simulate("--mutation", mutation, "--run-hours", "4", "--hours", str(SEEDS * 10))
+    assert found.returncode == 1, found.stdout + found.stderr
+    seed = re.search(r"^seed (\d+) breaks a promise", found.stdout, re.MULTILINE)
+    replay = re.search(r"^replay: python -m tests.simulation (.*) --trace$", found.stdout, re.MULTILINE)
+    assert seed is not None
+    assert replay is not None
+    assert simulate(*replay[1].split()).stdout == found.stdout
