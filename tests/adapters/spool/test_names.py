@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackd.adapters.spool.names import is_temporary, numbered, plain, temporary
+from ackd.adapters.spool.names import numbered, plain, temporary, writer_of
 
 
 def first(name: str, count: int = 3, room_bytes: int = 0) -> list[str]:
@@ -41,11 +41,11 @@ def test_a_name_that_leads_elsewhere_is_not_there(name: str) -> None:
 
 
 def test_our_temporary_names_and_the_droppers_are_recognised() -> None:
-    assert is_temporary(temporary())
-    assert is_temporary(".task_1.mime.4711.0a1b2c3d")
+    assert writer_of(temporary()) == os.getpid()
+    assert writer_of(".task_1.mime.4711.0a1b2c3d") == 4711
     assert temporary() != temporary()
 
 
 @pytest.mark.parametrize("name", [".gitkeep", ".nfs000012", "task_1.mime", ".task_1.mime", ".x.tmp", "ackd-1-0.tmp"])
 def test_what_others_hide_is_not_ours(name: str) -> None:
-    assert not is_temporary(name)
+    assert writer_of(name) is None

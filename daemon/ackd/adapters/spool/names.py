@@ -19,7 +19,7 @@ _MAX_NAME_BYTES: Final = 255
 _MAX_EXTENSION: Final = 32  # what is longer is no extension
 _MAX_CLASHES: Final = 10_000
 #: Ours, and those of who drops messages and receipts: a name, its writer's pid, eight hex digits.
-_TEMPORARY: Final = re.compile(r"\.ackd-\d+-[0-9a-f]{16}\.tmp|\..*\.\d+\.[0-9a-f]{8}", re.DOTALL)
+_TEMPORARY: Final = re.compile(r"\.ackd-(\d{1,10})-[0-9a-f]{16}\.tmp|\..*\.(\d{1,10})\.[0-9a-f]{8}", re.DOTALL)
 
 
 @functools.lru_cache(maxsize=4096)  # a name is asked about a dozen times while its message is in hand
@@ -42,8 +42,10 @@ def temporary() -> str:
     return f".ackd-{os.getpid()}-{os.urandom(8).hex()}.tmp"
 
 
-def is_temporary(name: str) -> bool:
-    return _TEMPORARY.fullmatch(name) is not None
+def writer_of(name: str) -> int | None:
+    """The process that made a temporary file; None if the name is none of a temporary file."""
+    found = _TEMPORARY.fullmatch(name)
+    return int(found[1] or found[2]) if found else None
 
 
 def numbered(name: str, room_bytes: int = 0) -> Iterator[str]:

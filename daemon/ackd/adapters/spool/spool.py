@@ -15,17 +15,16 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import os
-import re
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.graves import Graves
-from ackd.adapters.spool.names import is_temporary, plain
+from ackd.adapters.spool.names import plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
 from ackd.adapters.spool.reading import FileBytes, has_settled, peek, read_header_block, read_regular
+from ackd.adapters.spool.sweeping import sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
 from ackd.syscalls import Birth, Identity, birth, changed, put_in_place_of
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _LAYOUT: Final = ("queue/dead_letter", "queue/corrupt", "receipts", "archive", "logs", "state/runs", "run")
-_DAY: Final = re.compile(r"\d{8}")
 _HEADER_LIMIT: Final = 65_536
 
 
@@ -321,23 +319,14 @@ class Spool:
     # --- sweeping -----------------------------------------------------------------------------------------------------
     def archive_sweep(self, keep_days: int, today: dt.date) -> int:
         """Removes the days that are older; returns how many. May take long: best called in a thread."""
-        oldest = today - dt.timedelta(days=keep_days)
-        with os.scandir(self._archive) as entries:
-            days = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-        old = [entry for entry in days if (day := _as_day(entry.name)) is not None and day < oldest]
-        for entry in old:
-            shutil.rmtree(entry.path)
-        return len(old)
+        return sweep_days(self._archive, today - dt.timedelta(days=keep_days))
 
     def sweep_temps(self, older_than_s: float, now_wall: float) -> int:
-        """What crashed writers left: never accepted, or the old content of a rewrite that was through.
-
-        Judged by ctime, since a rewrite in progress carries the mtime of its file.
-        """
+        """What crashed writers left: never accepted, or the old content of a rewrite that was through."""
         directories = [self._receipts, self._dead, f"{self._queue}/corrupt"]
         for box in self.boxes():
             directories += [f"{self._queue}/{box}", f"{self._queue}/{box}/processed"]
-        return sum(_sweep(directory, now_wall - older_than_s) for directory in directories)
+        return sum(sweep_temporary(directory, now_wall - older_than_s) for directory in directories)
 
     # --- the steps ----------------------------------------------------------------------------------------------------
     def _path(self, place: Place) -> str:
@@ -365,27 +354,3 @@ def _visible(directory: str) -> Iterator[os.DirEntry[str]]:
         for entry in entries:
             if entry.name[0] != ".":
                 yield entry
-
-
-def _sweep(directory: str, before: float) -> int:
-    try:
-        with os.scandir(directory) as entries:
-            temps = [entry for entry in entries if is_temporary(entry.name) and entry.is_file(follow_symlinks=False)]
-    except FileNotFoundError:
-        return 0
-    swept = 0
-    for entry in temps:
-        with contextlib.suppress(FileNotFoundError):  # its writer has finished just now
-            if entry.stat(follow_symlinks=False).st_ctime < before:
-                os.unlink(entry.path)
-                swept += 1
-    return swept
-
-
-def _as_day(name: str) -> dt.date | None:
-    if not _DAY.fullmatch(name):
-        return None
-    try:
-        return dt.date(int(name[:4]), int(name[4:6]), int(name[6:]))
-    except ValueError:
-        return None

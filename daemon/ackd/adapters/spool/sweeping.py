@@ -1,0 +1,61 @@
+"""Removing what nobody will ask for: old days of the archive, and what crashed writers left.
+
+A temporary file is left alone while its writer lives, whatever the clock says: a clock that is set ahead must not take
+a rewrite from under whoever makes it.
+"""
+
+# ruff: noqa: PTH108
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import os
+import re
+import shutil
+from typing import Final
+
+from ackd.adapters.spool.names import writer_of
+
+_DAY: Final = re.compile(r"\d{8}")
+
+
+def sweep_days(archive: str, oldest: dt.date) -> int:
+    with os.scandir(archive) as entries:
+        days = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    old = [entry for entry in days if (day := _as_day(entry.name)) is not None and day < oldest]
+    for entry in old:
+        shutil.rmtree(entry.path)
+    return len(old)
+
+
+def _as_day(name: str) -> dt.date | None:
+    if not _DAY.fullmatch(name):
+        return None
+    try:
+        return dt.date(int(name[:4]), int(name[4:6]), int(name[6:]))
+    except ValueError:
+        return None
+
+
+def sweep_temporary(directory: str, before: float) -> int:
+    """Judged by ctime, since a rewrite in progress carries the mtime of its file."""
+    try:
+        with os.scandir(directory) as entries:
+            temps = [entry for entry in entries if entry.name[0] == "." and entry.is_file(follow_symlinks=False)]
+    except FileNotFoundError:
+        return 0
+    swept = 0
+    for entry in temps:
+        writer = writer_of(entry.name)
+        if writer is None or _lives(writer):
+            continue
+        with contextlib.suppress(FileNotFoundError):  # somebody else has swept it
+            if entry.stat(follow_symlinks=False).st_ctime < before:
+                os.unlink(entry.path)
+                swept += 1
+    return swept
+
+
+def _lives(pid: int) -> bool:
+    """Or another process that has its number by now: then the file stays a while longer."""
+    return os.path.exists(f"/proc/{pid}")  # noqa: PTH110 - also for processes of others, and without a signal
