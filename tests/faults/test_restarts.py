@@ -36,7 +36,7 @@ def tries(team: Team) -> dict[str, list[float]]:
 
 
 def test_a_retry_that_waits_is_made_by_the_next_daemon_as_the_same_attempt_at_the_same_time(tmp_path: Path) -> None:
-    team = worker(tmp_path, FAILS_ONCE, "max_in_flight = 8\n", delivery="backoff_base_s = 6\nbackoff_cap_s = 6")
+    team = worker(tmp_path, FAILS_ONCE, "max_in_flight = 8\n", delivery="backoff_base_s = 15\nbackoff_cap_s = 15")
     with running(team):
         ids = [team.post("worker") for _ in range(8)]
         due = {
@@ -49,7 +49,7 @@ def test_a_retry_that_waits_is_made_by_the_next_daemon_as_the_same_attempt_at_th
         for one in ids:
             team.fact("message_completed", message=one)
     waited = [one for one in ids if due[one] > back_at]
-    assert waited  # all but surely: eight waits of up to six seconds
+    assert waited  # all but surely: eight waits of up to fifteen seconds
     for one in ids:
         _, second = tries(team)[one]
         assert second >= due[one] - 1  # the header's time has whole seconds

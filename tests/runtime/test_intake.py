@@ -157,18 +157,19 @@ async def test_moved_by_hand_between_processed_and_queue_is_no_completion(tmp_pa
 async def test_absence_is_counted_from_the_last_time_it_was_there(tmp_path: Path) -> None:
     """Our own rewriting of its header is told as if it went: what follows a moment later is another matter."""
     async with desk_in(tmp_path) as desk:
+        desk.intake.departures.settle_s = 1.0
         place = desk.told()
         desk.intake.hint(FileGone(place))
         assert desk.intake.departures._leaving == {}
         away = tmp_path / "away"
-        for _ in range(6):
+        for _ in range(5):
             desk.spool.path(place).rename(away)
             desk.intake.hint(FileGone(place))
-            await anyio.sleep(SETTLE_S / 2)
+            await anyio.sleep(0.25)
             away.rename(desk.spool.path(place))
         desk.spool.path(place).rename(away)
         desk.intake.hint(FileGone(place))
-        await anyio.sleep(SETTLE_S / 2)
+        await anyio.sleep(0.25)
         assert desk.posted == []
         await desk.until(lambda: desk.posted)
 
@@ -176,11 +177,12 @@ async def test_absence_is_counted_from_the_last_time_it_was_there(tmp_path: Path
 async def test_a_directory_that_is_emptied_slowly_and_then_goes_completes_nothing(tmp_path: Path) -> None:
     """``rm -rf`` of a large queue: its first files are gone for longer than they may take to settle."""
     async with desk_in(tmp_path) as desk:
+        desk.intake.departures.settle_s = 1.0
         places = [desk.told(f"{n}.mime", mime(message_id=f"{n}.1.a@x")) for n in range(8)]
         for place in places:
             desk.spool.path(place).unlink()
             desk.intake.hint(FileGone(place))
-            await anyio.sleep(SETTLE_S / 2)
+            await anyio.sleep(0.2)
         assert desk.posted == []
         shutil.rmtree(tmp_path / "queue/leader")
         desk.intake.hint(BoxGone("leader"))
