@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackd.adapters.exec_runs.run_files import read_status
 from tests.acceptance.teams import Team, running
 from tests.faults.grip import NOTE_RUN, WORKER, alive, descendants, ends, pids_in, runs
 from tests.strays import UNTIL_GO
@@ -97,7 +98,7 @@ def test_what_a_command_left_behind_while_the_daemon_was_dead_is_ended_by_the_ne
         team.kill()
         (tmp_path / "go").touch()
         (run,) = (team.root / "state/runs").glob("*/")
-        team.until((run / "status").exists)
+        team.until(lambda: read_status(run) is not None)
         (pid,) = pids_in(tmp_path / "pids.txt")
         assert alive(pid)
         team.start()

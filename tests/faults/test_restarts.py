@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from ackd.adapters.exec_runs.run_files import read_status
 from tests.acceptance.teams import Team, running
 from tests.faults.grip import NOTE_RUN, WORKER, descendants, ends, runs
 from tests.strays import UNTIL_GO
@@ -117,7 +118,7 @@ def test_runs_that_end_while_it_is_dead_and_runs_that_do_not_are_each_run_once(t
         team.until(lambda: set(runs(team)) == {*slow, *quick})
         team.kill()
         (tmp_path / "soon").touch()
-        team.until(lambda: len(list((team.root / "state/runs").glob("*/status"))) == 3)
+        team.until(lambda: sum(read_status(run) is not None for run in (team.root / "state/runs").glob("*/")) == 3)
         team.start()
         team.until(lambda: len([fact for fact in team.facts("child_started") if fact.get("adopted")]) == 3)
         team.kill()
