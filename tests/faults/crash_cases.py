@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import tempfile
 import time
@@ -60,7 +61,7 @@ class Case:
         finally:
             end_strays_of(self.stage)
         verdict.notes = notes(self.stage)
-        verdict.problems += crash_checks.problems(self.stage) + self._run_again()
+        verdict.problems += crash_checks.problems(self.stage) + self._run_again() + self._shown_by_tail()
         verdict.seconds = time.monotonic() - began
         if verdict.problems:
             verdict.problems.append(f"log:\n{self.stage.story()}")
@@ -132,6 +133,17 @@ class Case:
             for key, count in self._final.items()
             if ran[key] != count
         ]
+
+    def _shown_by_tail(self) -> list[str]:
+        """Where a line may be torn, what `ackd tail` shows is asked, too: each of its lines is one of the log, whole."""
+        if not self.stage.torn_lines_allowed:
+            return []
+        place = self.stage.place
+        child = self.zygote.run("tail", "--json", "--since", "1h", place=place, out="tail.out", err="tail.err")
+        assert child.ended(PATIENCE_S)
+        shown = [json.loads(line)["type"] for line in (place / "tail.out").read_text().splitlines()]
+        written = [line["type"] for line in self.stage.lines()]
+        return [] if shown == written else [f"ackd tail shows {len(shown)} lines of {len(written)}: {shown}"]
 
 
 def notes(stage: Stage) -> list[str]:

@@ -87,7 +87,7 @@ class Load:
             self._note(to, end, body, self.stage.place / out, mark)
         else:
             self.refused.append(f"{child.code}")
-        (self.stage.place / out).unlink()
+        (self.stage.place / out).unlink(missing_ok=True)  # killed before it had one
 
     def _note(self, to: str, end: str, body: str, out: Path, mark: int) -> None:
         said = json.loads(out.read_text())

@@ -28,12 +28,16 @@ PATIENCE_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """``at``: the number of the call, from 1. ``lasts_ms``: for how long every further call fails, too."""
+    """``at``: the number of the call, from 1. ``lasts_ms``: for how long every further call fails, too.
+
+    ``only``: a glob over ``CALL PATH PATH``, by which calls are counted.
+    """
 
     action: str
     at: int = 0
     code: int = 0
     lasts_ms: int = 0
+    only: str = ""
 
     def __str__(self) -> str:
         failing = f" with {os.strerror(self.code)} for {self.lasts_ms} ms" if self.code else ""
@@ -104,7 +108,7 @@ class Zygote:
         arm: dict[str, object] | None = None
         if fault is not None:
             arm = {"root": str(place / ".ackd"), "notes": str(place / "notes"), "action": fault.action}
-            arm |= {"at": fault.at, "code": fault.code, "lasts_ms": fault.lasts_ms}
+            arm |= {"at": fault.at, "code": fault.code, "lasts_ms": fault.lasts_ms, "only": fault.only}
         request = {"do": "run", "argv": argv, "cwd": str(place), "env": {MARK: str(place)}, "arm": arm}
         request |= {"out": str(place / out), "err": str(place / err), "broken": broken}
         return Child(self, self._ask(request)["pid"])

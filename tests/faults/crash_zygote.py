@@ -87,8 +87,8 @@ def _arm(arm: dict[str, Any] | None) -> None:
         return
     notes = os.open(arm["notes"], os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     lasts_ms, at = ctypes.c_long(arm["lasts_ms"]), ctypes.c_long(arm["at"])
-    root = os.fsencode(arm["root"])
-    ctypes.CDLL(None).interpose_arm(root, ACTIONS.index(arm["action"]), at, arm["code"], lasts_ms, notes)
+    root, only = os.fsencode(arm["root"]), os.fsencode(arm["only"])
+    ctypes.CDLL(None).interpose_arm(root, ACTIONS.index(arm["action"]), at, arm["code"], lasts_ms, notes, only)
 
 
 def _import_everything() -> None:

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@
 
 enum { RECORD, KILL_BEFORE, KILL_AFTER, FAIL, SHORT };
 
-static char root[PATH_MAX];
+static char root[PATH_MAX], wanted[PATH_MAX];
 static size_t root_len;
 static pid_t armed_pid;
 static int action, code, note_fd = -1;
@@ -38,8 +39,10 @@ static long long now_ns(void) {
 }
 
 /* n: the call at which it happens, from 1. lasts: for FAIL and SHORT, how many milliseconds every further call fails
- * with the same code; 0 is that one call only. fd: where to write what happened. */
-void interpose_arm(const char *below, int what, long n, int with, long lasts, int fd) {
+ * with the same code; 0 is that one call only. fd: where to write what happened. only: a glob over "CALL PATH PATH";
+ * calls that do not match are not counted. */
+void interpose_arm(const char *below, int what, long n, int with, long lasts, int fd, const char *only) {
+    snprintf(wanted, sizeof wanted, "%s", only);
     snprintf(root, sizeof root, "%s/", below);
     root_len = strlen(root);
     action = what, at_call = n, code = with, lasts_ms = lasts, note_fd = fd;
@@ -94,6 +97,9 @@ static enum verdict while_broken(int can_be_short) { return action == SHORT && !
 
 /* What is to become of one call below the root. */
 static enum verdict judge(const char *call, const char *one, const char *two, int can_be_short) {
+    char line[4 * PATH_MAX];
+    snprintf(line, sizeof line, "%s %s %s", call, one, two ? two : "");
+    if (wanted[0] && fnmatch(wanted, line, 0) != 0) return PASS;
     long n = atomic_fetch_add(&calls, 1) + 1;
     if (action == RECORD) {
         note("call", n, call, one, two);

@@ -21,30 +21,29 @@ if TYPE_CHECKING:
 HANDLER = SCRIPTS["a_handler_completes_two"]
 
 
-def found_out(zygote: Zygote, broken: str, pattern: str) -> list[str]:
-    """What is wrong after a kill around the calls that look like this. Threads let their numbers vary a little."""
-    notes = run_case(zygote, HANDLER, Fault("record"), broken=broken).notes
-    numbers = {n + by for n, note in enumerate(notes, 1) if re.search(pattern, note) for by in (-1, 0, 1, 2)}
-    assert numbers, notes
+def found_out(zygote: Zygote, broken: str, only: str) -> list[str]:
+    """What is wrong after a kill right after such a call. The first may fail, for want of a directory."""
     problems: list[str] = []
-    for number in sorted(numbers):
-        problems += run_case(zygote, HANDLER, Fault("kill after", number), broken=broken, patience_s=3).problems
+    for number in (1, 2):
+        verdict = run_case(zygote, HANDLER, Fault("kill after", number, only=only), broken=broken, patience_s=5)
+        assert verdict.notes, verdict
+        problems += verdict.problems
     return problems
 
 
 def test_a_move_that_unlinks_first_is_found_to_lose_messages(zygote: Zygote) -> None:
-    problems = found_out(zygote, "unlink first", r"unlink queue/scribe/message.*01.mime")
+    problems = found_out(zygote, "unlink first", "unlink */queue/scribe/*.mime*")
     assert any("files in {}" in problem for problem in problems), problems
 
 
 def test_a_daemon_that_remembers_nothing_is_found_to_leave_messages_without_an_end(zygote: Zygote) -> None:
-    problems = found_out(zygote, "no journal and no memory", r"rename queue/scribe/processed/.*01.mime -> archive/")
+    problems = found_out(zygote, "no journal and no memory", "rename */scribe/processed/*.mime */archive/*")
     assert any("the log says {}" in problem for problem in problems), problems
 
 
 def test_a_message_that_is_run_again_after_its_end_is_found(zygote: Zygote) -> None:
     """The archive is a copy: what was completed stays in hand, and the next start offers it again."""
-    problems = found_out(zygote, "archive by link", r"link queue/scribe/processed/.*01.mime -> archive/")
+    problems = found_out(zygote, "archive by link", "link */scribe/processed/*.mime */archive/*")
     assert any("before its end was on disk" in problem for problem in problems), problems
 
 
@@ -75,5 +74,5 @@ def test_the_interposer_strikes_at_the_call_it_was_told(zygote: Zygote, action: 
 def test_what_the_daemon_starts_is_not_counted(zygote: Zygote) -> None:
     """Its commands write below the root, too: into the directories of their runs."""
     notes = run_case(zygote, SCRIPTS["a_command_completes"], Fault("record")).notes
-    assert not [note for note in notes if re.search(r"open state/runs/.*/(status|started)$", note)]
+    assert not [note for note in notes if re.search(r"open state/runs/.*/started$", note)]
     assert [note for note in notes if re.search(r"open state/runs/.*/spec.json$", note)]

@@ -70,7 +70,7 @@ def _of_exit(stage: Stage, to: tuple[str, ...], fault: Fault, code: int, there: 
     said = (stage.place / "send.err").read_text()
     if code == 0 and (there.keys() != set(to) or not json.loads((stage.place / "send.out").read_text())["files"]):
         yield f"accepted, but in the queues of {sorted(there)} only"
-    if code > 0 and (code != 73 or there or not said.startswith("ackd: ") or len(said.splitlines()) != 1):
+    if code > 0 and (code != 73 or there or not said.startswith("ackd: cannot write ") or "Traceback" in said):
         yield f"refused, but in the queues of {sorted(there)}; said {said!r}"
     if code < 0 and not fault.action.startswith("kill"):
         yield "died"
