@@ -41,6 +41,15 @@ def test_numbers_count_from_one_per_writer(logs: Path) -> None:
     assert [(line.writer, line.seq) for line in iter_logs(logs)] == [("daemon", 1), ("daemon", 2), ("gateway", 1)]
 
 
+def test_a_session_after_the_clock_was_set_back_still_comes_after_the_one_before(logs: Path) -> None:
+    for number, at in enumerate((AT, AT - 3600, AT - 7200, AT + 60)):
+        log = SessionLog.open(logs, started_at=at)
+        log.record("fact", {"number": number}, at)
+        log.close()
+    assert [line.data["number"] for line in iter_logs(logs)] == [0, 1, 2, 3]
+    assert [path.name for path in session_files(logs)][:2] == [f"session-{STEM}.ndjson", f"session-{STEM}-2.ndjson"]
+
+
 def test_nothing_reaches_the_file_before_flush_and_one_write_takes_it_all(
     logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -41,6 +41,16 @@ class OpenFile:
     number: int
 
 
+def not_before_the_last(logs_dir: Path, stem: str) -> tuple[str, int]:
+    """Where to begin a new session's name. After the clock was set back it is called after the last one, with the next
+    number: by their names sessions stand in the order in which they were written, whatever the clock says."""
+    found = session_files(logs_dir)
+    last = _NAME.fullmatch(found[-1].name) if found else None
+    if last is None or last[1] <= stem:
+        return stem, 1
+    return last[1], int(last[2] or 1) + 1
+
+
 def create(logs_dir: Path, stem: str, first: int) -> OpenFile:
     _make_private(logs_dir)
     for number in itertools.count(first):

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from ackd.adapters.session_log.files import OpenFile, create
+from ackd.adapters.session_log.files import OpenFile, create, not_before_the_last
 from ackd.adapters.session_log.lines import encode_line, stamp_of
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ class SessionLog:
         clock: Callable[[], float] = time.monotonic,
     ) -> SessionLog:
         """A new file of its own; a second session within the second gets a suffix. Raises OSError."""
-        opened = create(logs_dir, time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at)), 1)
+        stem = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at))
+        opened = create(logs_dir, *not_before_the_last(logs_dir, stem))
         return cls(opened, opened.path.stem.removeprefix("session-"), writer, clock)
 
     @property
