@@ -86,13 +86,8 @@ class Verdict:
             wanted = {Folder.ARCHIVE: "message_completed", Folder.DEAD: "message_dead"}.get(places[0].folder)
             if last != wanted and not (letter.removed and places[0].folder is not Folder.ARCHIVE):
                 raise Broken(f"{name} lies at {places[0]}, and the log says {_story(lines)}")
-        elif last is None and lines and "operator" not in letter.removed and not self._unheard(letter):
+        elif last is None and lines and "operator" not in letter.removed:
             raise Broken(f"{name} was removed by {letter.removed}, and the log says {_story(lines)}")
-
-    def _unheard(self, letter: Letter) -> bool:
-        """Removed while it only waited, and the daemon died before it could tell: the next one never knew of it. That is
-        the one end without a line; the journal holds what is in hand, not what waits."""
-        return 0.0 < letter.unclaimed_until < self.last_start
 
     def _judge_deaths(self, lines: list[Line], told: dict[tuple[str, str], list[Line]]) -> None:
         if self.power_cuts:
