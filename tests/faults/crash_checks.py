@@ -77,7 +77,9 @@ Copies: TypeAlias = "dict[Key, list[tuple[str, Path]]]"
 def _all_copies(stage: Stage) -> Copies:
     """Every visible file by the id it bears and whose it is, and in which part of the tree it lies."""
     found: Copies = {}
-    for path in (path for path in stage.root.rglob("*.mime") if not path.name.startswith(".")):
+    # Not below state/: a run's directory may go while it is listed.
+    files = (path for part in ("queue", "archive") for path in (stage.root / part).rglob("[!.]*.mime"))
+    for path in files:
         part, *rest = path.relative_to(stage.root).parts
         where = part if part == "archive" else f"{part}/{rest[0]}"
         with contextlib.suppress(FileNotFoundError):  # a daemon at work has just moved it
