@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import counts
 from tests.simulation.mutations import ALL
 
 HERE = Path(__file__).parents[2]
 #: `make faults` does 10,000 hours in a step of its own.
-SECONDS = counts.pick(60, 60)
+SECONDS = 60
 #: Within so many seeds of ten hours each, every mutation must have been found.
 SEEDS = 12
 
