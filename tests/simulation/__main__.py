@@ -9,15 +9,23 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import signal
 import sys
 import time
 import traceback
+from functools import partial
+from typing import TYPE_CHECKING
 
 from tests.simulation import mutations
 from tests.simulation.simulation import TAIL_HOURS, Simulation
 from tests.simulation.verdict import Broken
 
+if TYPE_CHECKING:
+    from types import FrameType
+
 RUN_HOURS = 20.0
+#: A run that takes longer goes round in circles: it is ended, with the place it was at.
+PATIENCE_S = 600
 
 
 def main() -> int:
@@ -46,6 +54,8 @@ def main() -> int:
 def one(seed: int, options: argparse.Namespace) -> bool:
     show = print if options.trace else None
     run = Simulation(seed, options.run_hours, show=show, mutation=mutations.ALL.get(options.mutation))
+    signal.signal(signal.SIGALRM, partial(_give_up, seed, run))
+    signal.alarm(PATIENCE_S)
     try:
         run.run()
     except Broken as broken:
@@ -58,6 +68,12 @@ def one(seed: int, options: argparse.Namespace) -> bool:
     if options.verbose or options.seed is not None:
         print(f"seed {seed}: {run.digest} {dict(run.counts)}")
     return True
+
+
+def _give_up(seed: int, run: Simulation, _number: int, frame: FrameType | None) -> None:
+    traceback.print_stack(frame)
+    print(f"seed {seed} does not come to its end: {run.timeline.hours:.2f} hours in {PATIENCE_S} s", flush=True)
+    os._exit(1)
 
 
 def _options() -> argparse.Namespace:
