@@ -70,7 +70,7 @@ def test_the_lines_on_disk_are_the_documented_ones(path: Path) -> None:
     first, second, third = map(json.loads, path.read_text().splitlines())
     assert first == {
         "op": "in", "agent": "leader", "message_id": "m1@host", "box": "leader", "name": "task_1.mime",
-        "digest": "d1", "from": "user", "type": "user_goal", "crashes": 0, "at": NOW,
+        "digest": "d1", "from": "user", "type": "user_goal", "crashes": 0, "at": NOW, "late": False,
     }  # fmt: skip
     assert second == {
         "op": "out", "agent": "leader", "message_id": "m1@host", "name": "task_1.mime", "end": "dead",

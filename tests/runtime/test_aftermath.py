@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,6 +53,28 @@ async def test_a_second_copy_finds_its_twin_completed_though_the_journal_never_h
         assert [one.duplicate for one in start.engine.desk.book] == [True]
         assert len(start.said("message_completed")) == 1
         assert start.journal.load(time.time(), 3600).in_flight == {}
+
+
+async def test_a_dead_letter_that_was_to_be_completed_late_is_not_told_of_as_dead_again(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        entry = replace(start.held(place), late=True)
+        start.journal.take_in(entry)
+        start.spool.move(place, Folder.DEAD)
+        await start.recover()
+        assert start.said("message_dead") == []
+        assert start.journal.load(time.time(), 3600).in_flight == {}
+
+
+async def test_the_line_of_a_duplicate_does_not_stand_for_its_twins_end(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        entry = start.held(place)
+        start.spool.move(place, Folder.ARCHIVE, date=TODAY)
+        about: dict[str, object] = {"message_id": entry.message_id, "agent": entry.agent}
+        session(tmp_path, ("session_start", {}), ("message_duplicate", about), seconds_ago=-1)
+        await start.recover()
+        assert len(start.said("message_completed")) == 1
 
 
 async def test_a_message_in_hand_is_no_second_copy_of_a_duplicate_in_the_archive(tmp_path: Path) -> None:

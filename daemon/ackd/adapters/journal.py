@@ -46,7 +46,8 @@ class End(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakenIn:
-    """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds."""
+    """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds. ``late``: a dead
+    letter, to be completed after all."""
 
     agent: str
     message_id: str
@@ -57,6 +58,7 @@ class TakenIn:
     type: str
     crashes: int
     at: float
+    late: bool = False
 
     @property
     def key(self) -> Held:
@@ -308,6 +310,7 @@ def _read(line: bytes) -> TakenIn | LetGo | None:
                 sender=str(found["from"]),
                 crashes=int(found["crashes"]),
                 at=_wall(found["at"]),
+                late=found.get("late") is True,
             )
         case "out":
             return LetGo(

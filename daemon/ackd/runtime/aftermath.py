@@ -35,8 +35,12 @@ if TYPE_CHECKING:
 
 _TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
 
+_DUPLICATE: Final = "message_duplicate"
+
 #: Message id and identity of the agent: what a line of the log is about.
 _About: TypeAlias = tuple[str, str]
+#: The same, and whether it is about a duplicate.
+_Which: TypeAlias = tuple[str, str, bool]
 _Grave: TypeAlias = dict[str, object]
 
 
@@ -74,7 +78,8 @@ class Aftermath:
             end, fact, words = self._what_became_of(entry, graves)
             now = self.clock.now().wall
             self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
-            if told.get((entry.message_id, identity(entry.agent)), 0.0) < entry.at:
+            still_dead = entry.late and end is End.DEAD
+            if not still_dead and told.get(_which(entry), 0.0) < entry.at:
                 self._write_down(entry, end, fact, words)
             if end is End.COMPLETED:
                 self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, now)
@@ -128,14 +133,15 @@ class Aftermath:
             }
         return found
 
-    def _told_by_log(self, since: float) -> dict[_About, float]:
-        """When the log last told of a message's end: the line of an earlier life says nothing about this one."""
-        told: dict[_About, float] = {}
+    def _told_by_log(self, since: float) -> dict[_Which, float]:
+        """When the log last told of a message's end: the line of an earlier life says nothing about this one, nor does
+        that of its duplicate."""
+        told: dict[_Which, float] = {}
         for line in session_log.iter_logs(self.logs_dir, newest_first=True):
             if line.at < since:
                 break
             if line.type in _TERMINAL:
-                told.setdefault(_about(line), line.at)
+                told.setdefault((*_about(line), line.type == _DUPLICATE), line.at)
         return told
 
     # --- what only the log knows --------------------------------------------------------------------------------------
@@ -211,6 +217,10 @@ class Aftermath:
             about = {"file": f"queue/{reason.queue}{part}/{reason.name}", "agent": reason.queue}
         said = {"code": reason.code, "reason": reason.detail, "kept_as": name, "recovered": True}
         self.record("message_rejected", {**about, **said})
+
+
+def _which(entry: TakenIn) -> _Which:
+    return entry.message_id, identity(entry.agent), entry.is_duplicate
 
 
 def _about(line: Line) -> _About:

@@ -152,6 +152,7 @@ class EffectRunner:
             message.type,
             crashes,
             now,
+            late=place.folder is Folder.DEAD,
         )
         self._in_journal.add(key)
         self.journal.take_in(entry)
