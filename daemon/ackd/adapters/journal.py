@@ -46,8 +46,10 @@ class End(enum.StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TakenIn:
-    """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds. ``late``: a dead
-    letter, to be completed after all."""
+    """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds.
+
+    ``late``: a dead letter, to be completed after all.
+    """
 
     agent: str
     message_id: str
