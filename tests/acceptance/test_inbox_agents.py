@@ -79,13 +79,13 @@ def test_unread_mail_is_reminded_of_once_with_the_message_on_stdin(tmp_path: Pat
         one, two = (team.post("user", sender="leader", body=f"content: {n} words\n") for n in ("first", "second"))
         assert team.fact("reminder")["message_id"] in (one, two)
         team.until(lambda: (tmp_path / "bell.txt").exists() and "=======" in (tmp_path / "bell.txt").read_text())
+        other = team.post("leader", body="content: a third, for somebody else\n")
+        team.fact("message_told", message=other)  # the clock of the second has rung long since
+        assert len(team.facts("reminder")) == 1
         for message in (one, two):
             assert team.ackd("read", message, "--agent", "user").returncode == 0
             team.fact("message_seen", message=message)
-    assert len(team.facts("reminder")) == 1
-    rung = (tmp_path / "bell.txt").read_text()
-    assert rung.count("=======") == 1
-    assert "words" in rung
+    assert "words" in (tmp_path / "bell.txt").read_text()
 
 
 def test_every_door_works_without_a_daemon_and_is_honoured_by_the_next_start(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ from tests.runtime.onlooker import Onlooker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from pathlib import Path
 
 
 class OverError(Exception):
@@ -161,7 +161,10 @@ async def test_what_the_archive_kept_too_long_and_what_writers_left_behind_is_sw
     async with caring(archive_days=30) as care:
         for day in ("20200101", "29990101"):
             care.desk.spool.move(care.desk.put(), Folder.ARCHIVE, date=day)
-        care.desk.spool.prepare_drop("leader", "m.mime", mime())
+        left = care.desk.spool.prepare_drop("leader", "m.mime", mime()).temp
+        dead = await anyio.run_process(["sh", "-c", "echo $$"])
+        orphan = left.replace(f"-{os.getpid()}-", f"-{int(dead.stdout)}-")
+        os.rename(left, orphan)  # noqa: PTH104 - whoever wrote it has ended
         assert await care.through(care.upkeep.sweep, script=[]) == [SWEEP_EVERY_S]
         assert (archived(), left_behind()) == (["29990101"], 1)
         care.upkeep.clock = Later()
