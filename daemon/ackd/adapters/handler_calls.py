@@ -100,7 +100,8 @@ class HandlerEndpoint:
             outcome, detail = await self._outcome(mail)
         if scope.cancel_called and outcome is Outcome.FAILED:
             outcome, detail = Outcome.STOPPED, "ackd was stopped"
-        self.post(RunEnded(order.key, outcome, detail, order.attempt))
+        # Not before the answer to the telling, which is posted as soon as this task has had its first step.
+        asyncio.get_running_loop().call_soon(self.post, RunEnded(order.key, outcome, detail, order.attempt))
 
     def _over(self, call: asyncio.Task[None]) -> None:
         del self._calls[call]

@@ -145,7 +145,7 @@ class Journal:
 
     def flush(self) -> None:
         """Hand the lines to the kernel: from there on they survive us."""
-        if self._buffer or self._ends:
+        if self._ends:
             self._add_ends()
         if self._buffer:
             self._follow_lost_file()

@@ -8,6 +8,7 @@ decide anything: a disk that says no becomes ``SpoolFailed``.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -69,6 +70,7 @@ class EffectRunner:
     team: Roster
     ring: Callable[[str, bytes], None]
     _claims: list[effects.ClaimMessage] = field(default_factory=list, init=False)
+    _answers_soon: int = field(default=0, init=False)
     _in_journal: set[int] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ class EffectRunner:
 
     async def settled(self, nothing_new: Callable[[], bool]) -> None:
         """Returns when no lane has anything left to do and no answer waits to be heard."""
-        while self._lanes.busy or self._claims or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
+        while self._lanes.busy or self._claims or self._answers_soon or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
             await anyio.sleep(0.01)
 
     def _do(self, effect: Effect) -> Coroutine[None, None, None] | None:
@@ -120,6 +122,8 @@ class EffectRunner:
     # --- quick ------------------------------------------------------------------------------------------------------
     def claim_gathered(self) -> None:
         """The journal knows of them first: what its agent deletes while we are dead is then missed, not forgotten."""
+        if not self._claims:
+            return
         claims, self._claims = self._claims, []
         try:
             for effect in claims:
@@ -129,14 +133,13 @@ class EffectRunner:
             for effect in claims:
                 self.post(events.SpoolFailed(effect.key, words_of(error)))
             return
-        for effect in claims:
-            self._claim(effect)
+        claimed = [moved for effect in claims if (moved := self._moves.claim(effect)) is not None]
+        asyncio.get_running_loop().call_soon(self._flush_claimed, claimed)
 
-    def _claim(self, effect: effects.ClaimMessage) -> None:
-        """A foreign writer did not flush; we do, once, in the background."""
-        moved = self._moves.claim(effect)
-        if moved is not None:
-            self.flusher.flush_later(self.spool.located(moved), self._flush_failed)
+    def _flush_claimed(self, places: list[Place]) -> None:
+        """A foreign writer did not flush; we do, once, in the background, and only when the agents were told."""
+        for place in places:
+            self.flusher.flush_later(self.spool.located(place), self._flush_failed)
 
     def take_in(self, key: int, message: Message, place: Place, crashes: int = 0, *, duplicate: bool = False) -> None:
         """The journal is flushed before anything moves that it explains."""
@@ -218,8 +221,15 @@ class EffectRunner:
         answer = self.team.endpoint(effect.lane).tell(effect)
         if isinstance(answer, Awaitable):
             return self._post_answer(answer)
-        self.post(answer)
+        self._answers_soon += 1
+        asyncio.get_running_loop().call_soon(self._post_soon, answer)
         return None
+
+    def _post_soon(self, answer: Event) -> None:
+        """What answers at once has made a task of what is to be done, and that goes first: to write down that it was
+        told need not hold it up."""
+        self._answers_soon -= 1
+        self.post(answer)
 
     async def _post_answer(self, answer: Awaitable[Event]) -> None:
         self.post(await answer)
