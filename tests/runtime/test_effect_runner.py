@@ -90,6 +90,7 @@ class Bench:
     async def carry_out(self, *asked: effects.Effect) -> None:
         self.runner.carry_out(list(asked))
         self.runner.claim_gathered()
+        self.runner.flush_soon()
         with anyio.fail_after(10):
             await self.runner.settled(lambda: True)
 

@@ -146,7 +146,8 @@ class Daemon:
         common = (self._spool, desk.book, self.clock, self._pump.post, tasks)
         settle_s, extra_types = config.watch.settle_s, frozenset(config.extra_types)
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, self._operator.operate)
-        self._intake = Intake(*common, settle_s, extra_types, self._team.join, record, self._letterbox, self._keep_lock)
+        around = (self._team.join, record, self._letterbox, self._keep_lock, self._team.fresh)
+        self._intake = Intake(*common, settle_s, extra_types, *around)
         self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail)
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)
         self._pump.overslept = self._upkeep.look_round
@@ -166,6 +167,7 @@ class Daemon:
         self._memory.load()
         await self._recover(tasks, lost)
         gc.freeze()  # what was made so far stays: the collector need not look at it again and again
+        gc.set_threshold(20_000, 20, 20)
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
@@ -275,7 +277,7 @@ class Daemon:
     def _commit(self) -> None:
         """The end of a turn."""
         self._chronicle.commit()
-        self._runner.flush_directories()
+        self._runner.flush_soon()
         asyncio.get_running_loop().call_soon(self._chronicle.show)
         self._memory.note_changes()
         self._memory.note_boxes(self._intake.boxes)

@@ -70,6 +70,7 @@ class EffectRunner:
     team: Roster
     ring: Callable[[str, bytes], None]
     _claims: list[effects.ClaimMessage] = field(default_factory=list, init=False)
+    _unflushed: list[Place] = field(default_factory=list, init=False)
     _answers_soon: int = field(default=0, init=False)
     _in_journal: set[int] = field(default_factory=set, init=False)
 
@@ -133,13 +134,7 @@ class EffectRunner:
             for effect in claims:
                 self.post(events.SpoolFailed(effect.key, words_of(error)))
             return
-        claimed = [moved for effect in claims if (moved := self._moves.claim(effect)) is not None]
-        asyncio.get_running_loop().call_soon(self._flush_claimed, claimed)
-
-    def _flush_claimed(self, places: list[Place]) -> None:
-        """A foreign writer did not flush; we do, once, in the background, and only when the agents were told."""
-        for place in places:
-            self.flusher.flush_later(self.spool.located(place), self._flush_failed)
+        self._unflushed += [moved for effect in claims if (moved := self._moves.claim(effect)) is not None]
 
     def take_in(self, key: int, message: Message, place: Place, crashes: int = 0, *, duplicate: bool = False) -> None:
         """The journal is flushed before anything moves that it explains."""
@@ -175,8 +170,16 @@ class EffectRunner:
     def _flush_failed(self, error: OSError) -> None:
         self._report("flush", error)
 
-    def flush_directories(self) -> None:
-        """Those that were made lately, in the background: a file in one is durable when both are."""
+    def flush_soon(self) -> None:
+        """At the end of a turn: what was claimed in it, for a foreign writer did not flush, and directories that were
+        made, for a file in one is durable when both are. In the background, and only when the agents were told."""
+        if self._unflushed or self.spool.made_directories:
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def _flush(self) -> None:
+        claimed, self._unflushed = self._unflushed, []
+        for place in claimed:
+            self.flusher.flush_later(self.spool.located(place), self._flush_failed)
         for directory in self.spool.new_directories():
             self.flusher.flush_later(f"{directory}/", self._flush_failed)
 

@@ -21,6 +21,7 @@ from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import Folder, Place
 from ackd.dialects import ignite
 from ackd.runtime.departures import Departures
+from ackd.runtime.fresh_mail import FreshMail
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,6 +59,7 @@ class Intake:
     letterbox: Letterbox
     #: Told at once when a queue directory is gone: the root's lock may have gone the same way.
     alarm: Callable[[], None]
+    fresh: FreshMail = field(default_factory=FreshMail)
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
@@ -217,6 +219,7 @@ class Intake:
             message = ignite.decode(file.data, self.agent_of(place.box), extra_types=self.extra_types)
         except BadMessage as bad:
             return events.Unreadable(place, bad.code, str(bad))
+        self.fresh.keep(message, file.data)
         standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED else None
         return events.Arrived(message, place, file.mtime, standing, recovered=recovered)
 

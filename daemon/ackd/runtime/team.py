@@ -19,6 +19,7 @@ from ackd.core.events import AgentJoined
 from ackd.core.message import MONITOR, Rejection, identity
 from ackd.dialects import ignite
 from ackd.handlers import Mail, load_handler
+from ackd.runtime.fresh_mail import FreshMail
 from ackd.runtime.house import SystemHandler, queue_monitor
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ class Team:
     record: Callable[[str, dict[str, object]], None]
     send: Callable[[Draft], Awaitable[None]]
     status: Callable[[], dict[str, object]]
+    fresh: FreshMail = field(default_factory=FreshMail)
     _endpoints: dict[str, Endpoint] = field(default_factory=dict)
     _names: dict[str, str] = field(default_factory=dict)
 
@@ -120,8 +122,9 @@ class Team:
         )
 
     def _read(self, message: Message, place: Place) -> Mail:
-        """The headers were judged when the message came; the body is as it lies there now."""
-        raw = ignite.split(self.spool.read(place).data)
+        """The headers were judged when the message came. The body is the one that came with them or, if that is a while
+        ago, what lies there now."""
+        raw = ignite.split(self.fresh.take(message) or self.spool.read(place).data)
         if ignite.bare_id(raw.fields.get("message-id", "")) != message.message_id:
             raise BadMessage(Rejection.BAD_ID.value, f"another message lies there now, not {message.message_id}")
         return Mail(

@@ -90,7 +90,7 @@ class Disk:
         """To another file system: a durable copy first. A crash in between leaves both, which a start recognises."""
         directory = os.path.dirname(target)
         with (
-            open(open_regular(source), "rb") as old,
+            open(open_regular(source)[0], "rb") as old,
             self._temporary(directory, os.fstat(old.fileno())) as (temp, fd),
             open(fd, "wb", closefd=False) as new,
         ):

@@ -42,9 +42,8 @@ class FileBytes:
 
 def read_regular(path: str, limit: int) -> FileBytes:
     """The whole file, if it is a regular one of at most ``limit`` bytes."""
-    fd = open_regular(path)
+    fd, status = open_regular(path)
     try:
-        status = os.fstat(fd)
         if status.st_size > limit:  # a sparse file of 2 GB is refused here, before a byte is read
             raise _too_large(status.st_size, limit)
         data = os.read(fd, status.st_size + 1)
@@ -61,9 +60,8 @@ def read_regular(path: str, limit: int) -> FileBytes:
 
 def read_header_block(path: str, limit: int) -> FileBytes:
     """The file's beginning, up to and with its first blank line, or ``limit`` bytes if there is none."""
-    fd = open_regular(path)
+    fd, status = open_regular(path)
     try:
-        status = os.fstat(fd)
         data = os.read(fd, min(limit, 4096))
         while (end := _end_of_headers(data)) is None and len(data) < limit:
             more = os.read(fd, limit - len(data))
@@ -103,7 +101,7 @@ def has_settled(path: str, now_wall: float, settle_s: float) -> bool:
     if 0 <= now_wall - status.st_mtime < settle_s:
         return False
     try:
-        fd = open_regular(path)
+        fd, _ = open_regular(path)
     except (BadMessage, PermissionError):
         return True
     try:
@@ -112,7 +110,7 @@ def has_settled(path: str, now_wall: float, settle_s: float) -> bool:
         os.close(fd)
 
 
-def open_regular(path: str) -> int:
+def open_regular(path: str) -> tuple[int, os.stat_result]:
     # lstat, then open, then fstat. Opening a device may already do something (rewind a tape, hang up a line), so the
     # look comes first; who swaps the file in between can offer a symlink (NOFOLLOW) or a FIFO (NONBLOCK), but a device
     # only as root. O_PATH and a second open through /proc would close that gap too, but needs /proc and costs twice.
@@ -124,11 +122,12 @@ def open_regular(path: str) -> int:
             raise BadMessage(Rejection.NOT_REGULAR, "it is not a regular file") from None
         raise
     try:
-        _must_be_regular(os.fstat(fd).st_mode)
-    except BadMessage:
+        status = os.fstat(fd)
+        _must_be_regular(status.st_mode)
+    except BaseException:
         os.close(fd)
         raise
-    return fd
+    return fd, status
 
 
 def _must_be_regular(mode: int) -> None:

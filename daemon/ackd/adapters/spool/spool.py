@@ -236,6 +236,10 @@ class Spool:
         """What such a move left behind."""
         os.unlink(self._path(place))
 
+    @property
+    def made_directories(self) -> bool:
+        return bool(self._disk.unflushed)
+
     def new_directories(self) -> set[str]:
         """Those in which a directory was made since this was asked: to be flushed."""
         made, self._disk.unflushed = self._disk.unflushed, set()

@@ -1,0 +1,42 @@
+"""The last messages that were read, kept for the moment in which a handler inside the daemon is told of them.
+
+Most are told at once, and need not be read again. Owns how much is kept: the oldest go first, and whoever does not
+find a message here reads its file. Cannot fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from ackd.core.message import Message
+
+MAX_BYTES: Final = 1_048_576
+
+#: Id, recipient, digest: the very content that was accepted.
+_Which: TypeAlias = tuple[str, str, str]
+
+
+class FreshMail:
+    def __init__(self, max_bytes: int = MAX_BYTES) -> None:
+        self._max_bytes = max_bytes
+        self._kept: dict[_Which, bytes] = {}
+        self._bytes = 0
+
+    def keep(self, message: Message, data: bytes) -> None:
+        self.take(message)
+        self._kept[_which(message)] = data
+        self._bytes += len(data)
+        while self._bytes > self._max_bytes:
+            self._bytes -= len(self._kept.pop(next(iter(self._kept))))
+
+    def take(self, message: Message) -> bytes | None:
+        """Once: who is told again, later, reads what lies there by then."""
+        data = self._kept.pop(_which(message), None)
+        if data is not None:
+            self._bytes -= len(data)
+        return data
+
+
+def _which(message: Message) -> _Which:
+    return message.message_id, message.recipient, message.digest
