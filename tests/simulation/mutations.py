@@ -94,7 +94,7 @@ def patient(run: Simulation) -> Iterator[None]:
 @contextlib.contextmanager
 def forgetful(run: Simulation) -> Iterator[None]:
     """Claims without a word to the journal."""
-    run.swarm.crash_at_call = 0.01
+    run.swarm.crash_at_call = 0.02
     run.swarm.odd_agents = 1.0
     with mock.patch.object(EffectRunner, "take_in", lambda *_, **__: None):
         yield
