@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackd.adapters import journal as journal_module
 from ackd.adapters.journal import End, Journal, JournalState, LetGo, TakenIn
+from ackd.adapters.journal import journal as journal_module
 
 if TYPE_CHECKING:
     from pathlib import Path

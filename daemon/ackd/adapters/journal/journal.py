@@ -12,88 +12,20 @@ raises OSError and keeps what it could not write: the next flush goes on at the 
 from __future__ import annotations
 
 import contextlib
-import enum
-import json
 import os
 import shutil
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-import orjson
+from ackd.adapters.journal.entries import STOP, add_up, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ackd.adapters.journal.entries import Held, JournalState, LetGo, TakenIn
+
 COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
-
-#: One message in one agent's hand. The digest tells two messages apart whose id was copied.
-Held: TypeAlias = tuple[str, str, str]
-_TWIN: Final = "twin "
-
-
-def twin_digest(digest: str, name: str) -> str:
-    """For a duplicate, which is let go beside its twin: it must not be taken for it."""
-    return f"{_TWIN}{name} {digest}"
-
-
-class End(enum.StrEnum):
-    COMPLETED = "completed"
-    DEAD = "dead"
-    WITHDRAWN = "withdrawn"
-    DUPLICATE = "duplicate"
-
-
-@dataclass(frozen=True, slots=True)
-class TakenIn:
-    """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds.
-
-    ``late``: a dead letter, to be completed after all.
-    """
-
-    agent: str
-    message_id: str
-    box: str
-    name: str
-    digest: str
-    sender: str
-    type: str
-    crashes: int
-    at: float
-    late: bool = False
-
-    @property
-    def key(self) -> Held:
-        return (self.agent, self.message_id, self.digest)
-
-    @property
-    def is_duplicate(self) -> bool:
-        return self.digest.startswith(_TWIN)
-
-
-@dataclass(frozen=True, slots=True)
-class LetGo:
-    agent: str
-    message_id: str
-    name: str
-    end: End
-    digest: str
-    at: float
-
-    @property
-    def key(self) -> Held:
-        return (self.agent, self.message_id, self.digest)
-
-
-@dataclass(slots=True)
-class JournalState:
-    """What the lines add up to. ``completed`` is in the order it happened."""
-
-    in_flight: dict[Held, TakenIn] = field(default_factory=dict)
-    completed: list[LetGo] = field(default_factory=list)
-    #: The last line says that ackd stopped by itself: none of what is in flight was lost by a crash.
-    clean_stop: bool = True
-    unreadable_lines: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,8 +63,8 @@ class Journal:
     # --- writing ------------------------------------------------------------------------------------------------------
     def take_in(self, entry: TakenIn) -> None:
         if entry.key in self._ends:  # the order of one message's lines is its story
-            self._buffer += _line(self._ends.pop(entry.key))
-        self._buffer += _line(entry)
+            self._buffer += encode(self._ends.pop(entry.key))
+        self._buffer += encode(entry)
 
     def let_go(self, entry: LetGo) -> None:
         self._ends[entry.key] = entry
@@ -140,7 +72,7 @@ class Journal:
     def stop(self) -> None:
         """The clean stop, at once."""
         self._add_ends()
-        self._buffer += _STOP
+        self._buffer += STOP
         self.flush()
 
     def flush(self) -> None:
@@ -157,7 +89,7 @@ class Journal:
     def _add_ends(self) -> None:
         if self.ahead():
             for entry in self._ends.values():
-                self._buffer += _line(entry)
+                self._buffer += encode(entry)
             self._ends.clear()
 
     def close(self) -> None:
@@ -188,7 +120,7 @@ class Journal:
     def load(self, now_wall: float, window_s: float) -> JournalState:
         """What the file says, with completions of the last ``window_s`` only."""
         self.flush()
-        state, _ = _add_up(self._path, self._size, now_wall - window_s)
+        state, _ = add_up(self._path, self._size, now_wall - window_s)
         return state
 
     # --- keeping it short ---------------------------------------------------------------------------------------------
@@ -205,7 +137,7 @@ class Journal:
 
     def prepare_compaction(self, now_wall: float, window_s: float) -> Compaction:
         """The slow part, fit for a thread: reads the file as it is now, while lines are still appended."""
-        state, covers_bytes = _add_up(self._path, self._size, now_wall - window_s)
+        state, covers_bytes = add_up(self._path, self._size, now_wall - window_s)
         return Compaction(_write_state(self._path, state), covers_bytes)
 
     def finish_compaction(self, prepared: Compaction) -> None:
@@ -233,10 +165,6 @@ class Journal:
         self._compact_above = max(COMPACT_ABOVE_BYTES, 2 * self._size)
 
 
-_END_OF_TIME_S: Final = 1e11  # the year 5138
-_STOP: Final = b'{"op":"stop"}\n'
-
-
 def _open_for_appending(path: Path) -> int:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
     return os.open(path, flags, 0o600)
@@ -246,8 +174,8 @@ def _write_state(path: Path, state: JournalState) -> Path:
     temp = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
     try:
         with open(_open_for_appending(temp), "wb") as file:
-            file.writelines(map(_line, state.completed))
-            file.writelines(map(_line, state.in_flight.values()))
+            file.writelines(map(encode, state.completed))
+            file.writelines(map(encode, state.in_flight.values()))
             file.flush()
             # Renamed without it, a power cut could leave nothing at all in place of everything.
             os.fsync(file.fileno())
@@ -256,83 +184,3 @@ def _write_state(path: Path, state: JournalState) -> Path:
             temp.unlink()
         raise
     return temp
-
-
-def _add_up(path: Path, size: int, completed_since: float) -> tuple[JournalState, int]:
-    """The state after the whole lines within the first ``size`` bytes, and how many bytes those are."""
-    state, covered = JournalState(), 0
-    with path.open("rb") as file:
-        for line in file:
-            if covered + len(line) > size:  # written after we were asked
-                break
-            if line.strip():
-                _add(state, line, completed_since)
-            if line.endswith(b"\n"):
-                covered += len(line)
-    return state, covered
-
-
-def _add(state: JournalState, line: bytes, completed_since: float) -> None:
-    try:
-        entry = _read(line)
-    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        state.unreadable_lines += 1
-        state.clean_stop = False  # whatever it was, the stop was not the last thing that happened
-        return
-    state.clean_stop = entry is None
-    if isinstance(entry, TakenIn):
-        state.in_flight[entry.key] = entry
-    elif isinstance(entry, LetGo):
-        state.in_flight.pop(entry.key, None)
-        if entry.end is End.COMPLETED and entry.at >= completed_since:
-            state.completed.append(entry)
-
-
-# --- one line ---------------------------------------------------------------------------------------------------------
-def _line(entry: TakenIn | LetGo) -> bytes:
-    shape: dict[str, object] = {"op": "in" if isinstance(entry, TakenIn) else "out"}
-    for name in type(entry).__slots__:
-        shape["from" if name == "sender" else name] = getattr(entry, name)
-    try:
-        return orjson.dumps(shape) + b"\n"
-    except TypeError:  # a file name that is not UTF-8: only json writes surrogates, and reads them back
-        return json.dumps(shape).encode() + b"\n"
-
-
-def _read(line: bytes) -> TakenIn | LetGo | None:
-    """None is the clean stop."""
-    try:
-        found = orjson.loads(line)
-    except orjson.JSONDecodeError:
-        found = json.loads(line)
-    match found["op"]:
-        case "in":
-            return TakenIn(
-                **_texts(found, "agent", "message_id", "box", "name", "digest", "type"),
-                sender=str(found["from"]),
-                crashes=int(found["crashes"]),
-                at=_wall(found["at"]),
-                late=found.get("late") is True,
-            )
-        case "out":
-            return LetGo(
-                **_texts(found, "agent", "message_id", "name", "digest"), end=End(found["end"]), at=_wall(found["at"])
-            )
-        case "stop":
-            return None
-        case other:
-            raise ValueError(f"unknown op {other!r}")
-
-
-def _wall(value: object) -> float:
-    """Seconds that a date can be made of: recovery asks for the day."""
-    if isinstance(value, int | float) and 0 <= value < _END_OF_TIME_S:
-        return float(value)
-    raise ValueError("no time")
-
-
-def _texts(found: dict[str, object], *names: str) -> dict[str, str]:
-    texts = {name: found[name] for name in names}
-    if not all(isinstance(text, str) for text in texts.values()):
-        raise TypeError("not a text")
-    return {name: str(text) for name, text in texts.items()}

@@ -1,0 +1,169 @@
+"""The journal's lines, and what they add up to.
+
+Owns the form of a line: one JSON object each, ``in``, ``out`` or ``stop``. A torn or foreign line is counted and
+skipped, never believed. Refuses to know the file.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import orjson
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_END_OF_TIME_S: Final = 1e11  # the year 5138
+STOP: Final = b'{"op":"stop"}\n'
+
+#: One message in one agent's hand. The digest tells two messages apart whose id was copied.
+Held: TypeAlias = tuple[str, str, str]
+_TWIN: Final = "twin "
+
+
+def twin_digest(digest: str, name: str) -> str:
+    """For a duplicate, which is let go beside its twin: it must not be taken for it."""
+    return f"{_TWIN}{name} {digest}"
+
+
+class End(enum.StrEnum):
+    COMPLETED = "completed"
+    DEAD = "dead"
+    WITHDRAWN = "withdrawn"
+    DUPLICATE = "duplicate"
+
+
+@dataclass(frozen=True, slots=True)
+class TakenIn:
+    """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds.
+
+    ``late``: a dead letter, to be completed after all.
+    """
+
+    agent: str
+    message_id: str
+    box: str
+    name: str
+    digest: str
+    sender: str
+    type: str
+    crashes: int
+    at: float
+    late: bool = False
+
+    @property
+    def key(self) -> Held:
+        return (self.agent, self.message_id, self.digest)
+
+    @property
+    def is_duplicate(self) -> bool:
+        return self.digest.startswith(_TWIN)
+
+
+@dataclass(frozen=True, slots=True)
+class LetGo:
+    agent: str
+    message_id: str
+    name: str
+    end: End
+    digest: str
+    at: float
+
+    @property
+    def key(self) -> Held:
+        return (self.agent, self.message_id, self.digest)
+
+
+@dataclass(slots=True)
+class JournalState:
+    """What the lines add up to. ``completed`` is in the order it happened."""
+
+    in_flight: dict[Held, TakenIn] = field(default_factory=dict)
+    completed: list[LetGo] = field(default_factory=list)
+    #: The last line says that ackd stopped by itself: none of what is in flight was lost by a crash.
+    clean_stop: bool = True
+    unreadable_lines: int = 0
+
+
+# --- adding up --------------------------------------------------------------------------------------------------------
+def add_up(path: Path, size: int, completed_since: float) -> tuple[JournalState, int]:
+    """The state after the whole lines within the first ``size`` bytes, and how many bytes those are."""
+    state, covered = JournalState(), 0
+    with path.open("rb") as file:
+        for line in file:
+            if covered + len(line) > size:  # written after we were asked
+                break
+            if line.strip():
+                _add(state, line, completed_since)
+            if line.endswith(b"\n"):
+                covered += len(line)
+    return state, covered
+
+
+def _add(state: JournalState, line: bytes, completed_since: float) -> None:
+    try:
+        entry = _read(line)
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        state.unreadable_lines += 1
+        state.clean_stop = False  # whatever it was, the stop was not the last thing that happened
+        return
+    state.clean_stop = entry is None
+    if isinstance(entry, TakenIn):
+        state.in_flight[entry.key] = entry
+    elif isinstance(entry, LetGo):
+        state.in_flight.pop(entry.key, None)
+        if entry.end is End.COMPLETED and entry.at >= completed_since:
+            state.completed.append(entry)
+
+
+# --- one line ---------------------------------------------------------------------------------------------------------
+def encode(entry: TakenIn | LetGo) -> bytes:
+    shape: dict[str, object] = {"op": "in" if isinstance(entry, TakenIn) else "out"}
+    for name in type(entry).__slots__:
+        shape["from" if name == "sender" else name] = getattr(entry, name)
+    try:
+        return orjson.dumps(shape) + b"\n"
+    except TypeError:  # a file name that is not UTF-8: only json writes surrogates, and reads them back
+        return json.dumps(shape).encode() + b"\n"
+
+
+def _read(line: bytes) -> TakenIn | LetGo | None:
+    """None is the clean stop."""
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        found = json.loads(line)
+    match found["op"]:
+        case "in":
+            return TakenIn(
+                **_texts(found, "agent", "message_id", "box", "name", "digest", "type"),
+                sender=str(found["from"]),
+                crashes=int(found["crashes"]),
+                at=_wall(found["at"]),
+                late=found.get("late") is True,
+            )
+        case "out":
+            return LetGo(
+                **_texts(found, "agent", "message_id", "name", "digest"), end=End(found["end"]), at=_wall(found["at"])
+            )
+        case "stop":
+            return None
+        case other:
+            raise ValueError(f"unknown op {other!r}")
+
+
+def _wall(value: object) -> float:
+    """Seconds that a date can be made of: recovery asks for the day."""
+    if isinstance(value, int | float) and 0 <= value < _END_OF_TIME_S:
+        return float(value)
+    raise ValueError("no time")
+
+
+def _texts(found: dict[str, object], *names: str) -> dict[str, str]:
+    texts = {name: found[name] for name in names}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise TypeError("not a text")
+    return {name: str(text) for name, text in texts.items()}
