@@ -7,8 +7,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from ackd.adapters import maildrop
 from ackd.adapters.spool.graves import Graves
 from ackd.core import events
 from ackd.core.message import Folder, Place, Receipt, ReceiptKind
@@ -52,6 +54,31 @@ async def test_a_receipt_waits_as_long_as_its_messages_writer_is_at_it(tmp_path:
         desk.letterbox.take(receipt(desk))
         await anyio.sleep(6 * SETTLE_S)
         assert desk.posted == []
+        desk.waiting(place)
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+
+
+async def test_a_receipt_that_waits_is_not_read_at_every_turn_where_nothing_has_to_settle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its message may lie unmet until the next scan, and that is minutes where there are no notifications."""
+    reads: list[Path] = []
+    read_receipt = maildrop.read_receipt
+
+    def counted(path: Path) -> Receipt:
+        reads.append(path)
+        return read_receipt(path)
+
+    monkeypatch.setattr(maildrop, "read_receipt", counted)
+    async with desk_in(tmp_path) as desk:
+        monkeypatch.setattr(desk.letterbox, "settle_s", 0.0)
+        place = desk.put(data=mime(message_id="1.1.a@x"))
+        desk.letterbox.take(receipt(desk))
+        await desk.until(lambda: len(reads) > 1)
+        begun = time.monotonic()
+        for _ in range(200):
+            await anyio.lowlevel.checkpoint()
+        assert len(reads) <= 3 + (time.monotonic() - begun) / LIST_AGAIN_S
         desk.waiting(place)
         await desk.until(lambda: desk.of(events.ReceiptCame))
 

@@ -118,8 +118,11 @@ class Letterbox:
         self.take(name)
 
     async def _hear_later(self, name: str) -> None:
-        """Quicker than its message, which may have been written in place and not be read yet; or for none at all."""
-        await anyio.sleep(2 * self.settle_s)
+        """Quicker than its message, which may have been written in place and not be read yet; or for none at all.
+
+        From the second time on at leisure: the list of what is unread is no newer, and ``settle_s`` may be nothing.
+        """
+        await anyio.sleep(max(2 * self.settle_s, LIST_AGAIN_S if name in self._waited else 0.0))
         self._waiting.discard(name)
         self._waited.add(name)
         self.take(name)
