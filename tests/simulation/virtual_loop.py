@@ -12,6 +12,8 @@ import contextlib
 import heapq
 from typing import TYPE_CHECKING, Any
 
+from anyio._backends._asyncio import _task_states
+
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Coroutine
@@ -60,7 +62,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.killed = True
 
     def bury(self) -> None:
-        """What a killed process leaves behind in this one: coroutines that must end without a word."""
+        """What a killed process leaves behind in this one: coroutines that must end without a word.
+
+        anyio keeps the cancel scopes of a task until it ends, and these keep the task: nothing of it would ever be freed.
+        """
         self._ready.clear()
         self._scheduled.clear()
         for task in self._tasks:
@@ -68,6 +73,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 with contextlib.suppress(BaseException):
                     task.get_coro().close()
+            _task_states.pop(task, None)
         self._tasks.clear()
         self._ready.clear()
         self.close()
