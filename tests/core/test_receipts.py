@@ -128,6 +128,26 @@ def test_done_is_kept_until_the_file_is_archived() -> None:
     assert world.receipts == {}
 
 
+def test_a_receipt_that_could_not_be_dropped_is_dropped_when_it_is_noticed_again() -> None:
+    world = World()
+    world.send(letter("m1"))
+    ack = world.receipt("ack", "m1")
+    world.tell(ev.ReceiptCame(ack))
+    assert world.receipts == {}
+    world.receipts[ack.name] = ack  # the disk refused
+    world.tell(ev.ReceiptCame(ack))
+    assert world.receipts == {}
+    assert world.story("m1").count("message_acked") == 1
+
+
+def test_a_receipt_that_is_kept_until_its_move_is_not_dropped_by_a_second_notice() -> None:
+    world = World()
+    world.send(letter("m1"))
+    done = world.receipt("done", "m1")
+    world.handle(ev.ReceiptCame(done))
+    assert_effects(world.handle(ev.ReceiptCame(done)))
+
+
 def test_after_a_crash_a_done_that_was_not_carried_out_is_heard_again() -> None:
     world = World()
     world.send(letter("m1"))

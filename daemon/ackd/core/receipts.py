@@ -42,6 +42,8 @@ def heard(desk: Desk, receipt: Receipt) -> None:
         _drop_unknown(desk, receipt, agent)
     elif receipt.name not in delivery.heard:
         _believe(desk, delivery, receipt, happening)
+    elif receipt.name not in delivery.receipts:  # it was to be dropped, and the disk refused
+        desk.put(DropReceipt(delivery.agent, receipt.name))
     if agent is not None and (letter := desk.book.dead_one(receipt.message_id, agent)) is not None:
         endings.put_back(desk, letter)  # looked up for this receipt, which has changed nothing
 
