@@ -18,6 +18,7 @@ from ackd.core.clocks import rang
 from ackd.core.events import Moved
 from ackd.core.message import Folder, Place
 from ackd.runtime.effect_runner import EffectRunner
+from ackd.runtime.letterbox import Letterbox
 from ackd.runtime.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -126,6 +127,20 @@ def silent(run: Simulation) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def restless(run: Simulation) -> Iterator[None]:
+    """Looks again at once for what has not come yet."""
+    run.swarm.hint_lost = run.swarm.early_words = 0.5
+    build = Letterbox.__init__
+
+    def in_no_time(letterbox: Letterbox, *args: Any, **named: Any) -> None:
+        build(letterbox, *args, **named)
+        letterbox.settle_s = 0.0
+
+    with mock.patch.object(Letterbox, "__init__", in_no_time), mock.patch("ackd.runtime.letterbox.LIST_AGAIN_S", 0.0):
+        yield
+
+
 ALL: Final[dict[str, Callable[[Simulation], Any]]] = {
-    one.__name__: one for one in (deaf, boastful, careless, patient, forgetful, hoarding, silent)
+    one.__name__: one for one in (deaf, boastful, careless, patient, forgetful, hoarding, silent, restless)
 }

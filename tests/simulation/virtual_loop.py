@@ -2,7 +2,8 @@
 
 Timers and the happenings of the world share one timeline; when nothing is ready, time jumps to the next of them. What
 asyncio would give to a thread is done on the loop after a delay that is drawn. ``kill`` is ``kill -9``: the handle that
-runs is the last one, and no coroutine gets to say anything any more that the disk would hear.
+runs is the last one, and no coroutine gets to say anything any more that the disk would hear. A daemon that goes round
+without waiting is found by its turns, long before anyone would have the patience.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 from anyio._backends._asyncio import _task_states
 
+from tests.simulation.verdict import Broken
+
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Coroutine
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
 
 #: What a turn of the loop costs, so that the world goes on while the daemon thinks.
 TURN_S = 0.0001
+#: More turns than that within a simulated minute, and the daemon waits for nothing: it is busy until something happens.
+#: Bursts of letters and starts take some hundreds.
+BUSY_TURNS = 20_000
 
 
 class _Task(asyncio.Task[Any]):
@@ -51,6 +57,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._kernel = kernel
         self._tasks: list[_Task] = []
         self._made = 0
+        self._minute = self._turns = 0
         self._signals: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
         self.set_task_factory(self._make_task)
         self.set_exception_handler(self._mishap)
@@ -116,6 +123,14 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 break
         self._kernel.daemon_acts = False
         self._timeline.mono += TURN_S
+        self._count_turn()
+
+    def _count_turn(self) -> None:
+        minute = int(self._timeline.mono / 60)
+        self._turns = self._turns + 1 if minute == self._minute else 1
+        self._minute = minute
+        if self._turns > BUSY_TURNS:
+            raise Broken(f"busy: {self._turns} turns of the loop within a minute")
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **how: Any) -> _Task:
         self._made += 1
