@@ -39,6 +39,14 @@ TAIL_HOURS: Final = 6.0
 CHECK_EVERY_S: Final = 600.0
 
 
+class OutOfTime(BaseException):
+    """Whoever runs the simulation has no more time for this run. No handler of ours may catch it."""
+
+    def __init__(self, hours: float) -> None:
+        super().__init__(hours)
+        self.hours = hours
+
+
 class Service:
     """The service manager: it only hears that the daemon is ready."""
 
@@ -71,7 +79,9 @@ class Simulation:
         *,
         show: Callable[[str], None] | None = None,
         mutation: Callable[[Simulation], Any] | None = None,
+        is_over: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_over = is_over
         self.seed, self.hours, self._show, self._mutation = seed, hours, show, mutation
         self.counts: Counter[str] = Counter()
         self._digest = hashlib.blake2b(digest_size=16)
@@ -107,7 +117,7 @@ class Simulation:
 
     # --- the run ----------------------------------------------------------------------------------------------------
     def run(self) -> None:
-        """Raises ``Broken`` when a promise is."""
+        """Raises ``Broken`` when a promise is, ``OutOfTime`` once ``is_over`` says so."""
         with ExitStack() as stack:
             stack.enter_context(warnings.catch_warnings())
             warnings.filterwarnings(
@@ -238,6 +248,8 @@ class Simulation:
         self.timeline.skew += jump_s
 
     def _check(self) -> None:
+        if self._is_over():
+            raise OutOfTime(self.timeline.hours)
         if self.daemon is not None and self._loop is not None and not self._loop.killed:
             self.judge.look(self.daemon)
 

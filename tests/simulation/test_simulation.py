@@ -26,11 +26,26 @@ def simulate(*options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False)
 
 
+def judged_hours(done: subprocess.CompletedProcess[str]) -> int:
+    found = re.search(r"^(\d+) simulated hours", done.stdout, re.MULTILINE)
+    assert found is not None, done.stdout + done.stderr
+    return int(found[1])
+
+
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(300)
 def test_a_minute_of_simulated_weeks_breaks_no_promise() -> None:
     done = simulate("--seconds", str(SECONDS))
     assert done.returncode == 0, done.stdout + done.stderr
+    assert judged_hours(done) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_seed_is_left_in_its_midst_when_time_is_up_and_is_not_counted() -> None:
+    done = simulate("--run-hours", "100000", "--seconds", "1")
+    assert (done.returncode, judged_hours(done)) == (0, 0), done.stdout + done.stderr
+    assert "time is up: seed 1 was left" in done.stderr
 
 
 @pytest.mark.slow
