@@ -147,7 +147,9 @@ class Judge:
         if agent.state not in QUIET:
             return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
         if delivery.state is S.DELIVERED:
-            fine = agent.policy.reminds or delivery.seen
+            at_work = any(other is not None and other.state is S.ACKED for other in map(desk.book.get, agent.window))
+            told_of = delivery.busy_told and at_work  # whoever works on something else is not woken with force
+            fine = agent.policy.reminds or delivery.seen or told_of
             return None if fine else "it was told, and its silence was not noticed"
         if delivery.state is S.ACKED:
             return None if delivery.seen else "acked, not seen"
