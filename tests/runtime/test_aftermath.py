@@ -77,6 +77,20 @@ async def test_the_line_of_a_duplicate_does_not_stand_for_its_twins_end(tmp_path
         assert len(start.said("message_completed")) == 1
 
 
+@pytest.mark.parametrize(("end", "untold"), [("message_dead", 1), ("message_completed", 0)])
+async def test_what_was_done_as_it_was_buried_and_lies_in_the_archive_is_completed(
+    tmp_path: Path, end: str, untold: int
+) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        entry = start.held(place)
+        start.spool.move(place, Folder.ARCHIVE, date=TODAY)
+        about: dict[str, object] = {"message_id": entry.message_id, "agent": entry.agent}
+        session(tmp_path, ("session_start", {}), (end, about), seconds_ago=-1)
+        await start.recover()
+        assert len(start.said("message_completed")) == untold
+
+
 async def test_a_message_in_hand_is_no_second_copy_of_a_duplicate_in_the_archive(tmp_path: Path) -> None:
     async with start_in(tmp_path) as start:
         start.held(start.put("m.mime"))

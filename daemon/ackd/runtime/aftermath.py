@@ -41,6 +41,7 @@ _DUPLICATE: Final = "message_duplicate"
 _About: TypeAlias = tuple[str, str]
 #: The same, and whether it is about a duplicate.
 _Which: TypeAlias = tuple[str, str, bool]
+_Told: TypeAlias = dict[_Which, tuple[float, str]]
 _Grave: TypeAlias = dict[str, object]
 
 
@@ -79,7 +80,7 @@ class Aftermath:
             now = self.clock.now().wall
             self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
             still_dead = entry.late and end is End.DEAD
-            if not still_dead and told.get(_which(entry), 0.0) < entry.at:
+            if not still_dead and not _is_told(told, entry, fact, words):
                 self._write_down(entry, end, fact, words)
             if end is End.COMPLETED:
                 self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, now)
@@ -133,15 +134,14 @@ class Aftermath:
             }
         return found
 
-    def _told_by_log(self, since: float) -> dict[_Which, float]:
-        """When the log last told of a message's end: the line of an earlier life says nothing about this one, nor does
-        that of its duplicate."""
-        told: dict[_Which, float] = {}
+    def _told_by_log(self, since: float) -> _Told:
+        """When the log last told of a message's end, and of which."""
+        told: _Told = {}
         for line in session_log.iter_logs(self.logs_dir, newest_first=True):
             if line.at < since:
                 break
             if line.type in _TERMINAL:
-                told.setdefault((*_about(line), line.type == _DUPLICATE), line.at)
+                told.setdefault((*_about(line), line.type == _DUPLICATE), (line.at, line.type))
         return told
 
     # --- what only the log knows --------------------------------------------------------------------------------------
@@ -221,6 +221,14 @@ class Aftermath:
 
 def _which(entry: TakenIn) -> _Which:
     return entry.message_id, identity(entry.agent), entry.is_duplicate
+
+
+def _is_told(told: _Told, entry: TakenIn, fact: str, words: dict[str, object]) -> bool:
+    """The line of an earlier life says nothing about this one, nor does that of its duplicate; nor that of its death
+    about what lies in the archive: it was done as it was buried, and went on from there."""
+    at, said = told.get(_which(entry), (0.0, fact))
+    completed_late = said == "message_dead" and fact == "message_completed" and "file" in words
+    return at >= entry.at and not completed_late
 
 
 def _about(line: Line) -> _About:
