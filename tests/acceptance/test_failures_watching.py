@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.acceptance.teams import Team, mime, running
+from tests.faults.grip import queued_events_limited_to
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,21 +129,6 @@ def test_create_and_modify_both_notify_two_nudges_for_one_write(tmp_path: Path, 
 
 
 # --- overflow -----------------------------------------------------------------------------------------------------------
-@contextlib.contextmanager
-def queued_events_limited_to(count: int) -> Iterator[None]:
-    """For instances made inside: the kernel reads the limit when one is made."""
-    setting = Path("/proc/sys/fs/inotify/max_queued_events")
-    before = setting.read_text()
-    try:
-        setting.write_text(str(count))
-    except OSError:
-        pytest.skip("only root can lower fs.inotify.max_queued_events")
-    try:
-        yield
-    finally:
-        setting.write_text(before)
-
-
 @pytest.mark.xdist_group("sysctl")
 def test_in_q_overflow_ignored_nine_hours_of_outage(tmp_path: Path) -> None:
     """[Lobster #1518] More happens than the kernel keeps: the log says so, and a scan finds all of it."""

@@ -6,12 +6,14 @@ Touches only processes that the test started. A privilege that is missing is a s
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,15 +72,17 @@ def frozen(team: Team) -> Iterator[None]:
 def queued_events_limited_to(count: int) -> Iterator[None]:
     """For instances made inside: the kernel reads the limit when one is made. Machine-wide, so for a moment only."""
     setting = Path("/proc/sys/fs/inotify/max_queued_events")
-    before = setting.read_text()
-    try:
-        setting.write_text(str(count))
-    except OSError:
-        pytest.skip("only root can lower fs.inotify.max_queued_events")
-    try:
-        yield
-    finally:
-        setting.write_text(before)
+    with (Path(tempfile.gettempdir()) / "ackd-tests.sysctl.lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # another run of the tests may be at it
+        before = setting.read_text()
+        try:
+            setting.write_text(str(count))
+        except OSError:
+            pytest.skip("only root can lower fs.inotify.max_queued_events")
+        try:
+            yield
+        finally:
+            setting.write_text(before)
 
 
 @contextlib.contextmanager
