@@ -301,6 +301,8 @@ class Daemon:
         return self._letterbox.letters.named(message_id, file)
 
     def _describe(self) -> dict[str, object]:
+        if not self._backlog:
+            return describe(self._engine)
         return describe(self._engine, lambda agent: self._backlog.count(self._team.box(agent)))
 
     def _status_page(self) -> dict[str, object]:
