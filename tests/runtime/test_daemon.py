@@ -19,6 +19,7 @@ from ackd.core.errors import BadConfig, ImpossibleEvent, RootHeld
 from ackd.core.events import Claimed
 from ackd.ports import WatchFailed
 from ackd.runtime.daemon import CannotGoOn, Daemon
+from ackd.runtime.pump import EVENTS_A_TURN
 from ackd.site import find_site
 from tests.acceptance.teams import mime
 from tests.runtime.onlooker import Onlooker
@@ -118,6 +119,16 @@ async def test_it_starts_with_mail_in_the_hands_of_an_agent_that_no_config_names
     (run.site.queue / "stranger" / "processed" / "m.mime").write_bytes(mime(to="stranger"))
     async with serving(run):
         await run.until(lambda: "message_queued" in run.types())
+    assert run.failure == []
+
+
+async def test_it_starts_with_more_agents_than_a_turn_hears_of(tmp_path: Path) -> None:
+    count = 2 * EVENTS_A_TURN + 1
+    run = make(tmp_path, "".join(f"[agents.worker_{number}]\n" for number in range(count)))
+    (run.site.queue / "zoe").mkdir(parents=True)
+    (run.site.queue / "zoe" / "m.mime").write_bytes(mime(to="zoe"))
+    async with serving(run):
+        await run.until(lambda: "message_told" in run.types())
     assert run.failure == []
 
 

@@ -163,7 +163,8 @@ class Daemon:
         for name in agents:
             self._intake.meet_box(self._team.box(name))
         tasks.start_soon(self._signals, name="signals")  # early: who stops us while we recover means a clean stop
-        self._pump.turn()
+        while not self._pump.idle():  # all who are in the team, for a turn is bounded
+            self._pump.turn()
         self._memory.load()
         await self._recover(tasks, lost)
         gc.freeze()  # what was made so far stays: the collector need not look at it again and again

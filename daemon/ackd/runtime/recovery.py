@@ -131,7 +131,7 @@ class Recovery:
         for box in sorted(self.spool.boxes()):
             if not self.intake.meet_box(box):
                 continue
-            self.pump.turn()  # its agent may be in no config: the engine hears of it before its mail is looked at
+            await self._heard()  # its agent may be in no config: the engine hears of it before its mail is looked at
             agent = self.engine.desk.book.agents[self.intake.agent_of(box)]
             try:
                 self._meet_all(self.spool.in_hand(box))

@@ -25,6 +25,7 @@ def _serving(place: Path) -> Iterator[Callable[[], _Tasks]]:
 
 class _Tasks:
     def __init__(self, place: Path) -> None:
+        (place / "huey").mkdir(parents=True, exist_ok=True)  # it makes it, too, and fails when another was quicker
         self._huey = importlib.import_module("huey").FileHuey("bench", path=str(place / "huey"), results=False)
         self._task = self._huey.task(name="handle")(self._called)
         self._handle: Callable[[bytes], None] | None = None
