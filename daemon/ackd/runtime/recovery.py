@@ -247,6 +247,7 @@ class Recovery:
             if known in self._met or found is None or self.spool.exists(Place(entry.box, Folder.QUEUE, entry.name)):
                 continue
             del before.in_flight[known]
+            self._met.add(known)
             now = self.clock.now().wall
             self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, End.WITHDRAWN, entry.digest, now))
             if isinstance(found, events.Unreadable):
