@@ -269,7 +269,7 @@ def test_a_compaction_that_cannot_be_written_leaves_the_old_journal(
     journal.close()
 
 
-def test_what_must_be_the_kernels_first_goes_ahead_of_every_line(path: Path) -> None:
+def test_what_must_be_the_kernels_first_goes_ahead_of_an_end(path: Path) -> None:
     """The session log does: a message that the journal has let go of is asked about no more."""
     journal = Journal.open(path)
     sizes: list[int] = []

@@ -142,7 +142,7 @@ class Recovery:
 
     def _meet_all(self, places: list[Place]) -> None:
         for place in places:
-            event = self._meet(place, self._before)
+            event = self._meet(place)
             if isinstance(event, events.Arrived):
                 self._settle_copy(event)
                 self._met.add(_known_of(event.message))
@@ -168,7 +168,7 @@ class Recovery:
             self.pump.turn()
         await anyio.lowlevel.checkpoint()
 
-    def _meet(self, place: Place, before: _Before) -> events.Arrived | events.Unreadable | None:
+    def _meet(self, place: Place) -> events.Arrived | events.Unreadable | None:
         if not place.name.endswith(".mime"):
             return None
         try:
@@ -182,12 +182,12 @@ class Recovery:
             self.record("io_error", {"what": f"read {place}", "error": str(error)})
             return None
         if place.folder is Folder.PROCESSED and isinstance(event, events.Arrived):
-            return None if self._was_moved(event, before) else self._taken_up(event, before)
+            return None if self._was_moved(event) else self._taken_up(event)
         return event
 
-    def _was_moved(self, event: events.Arrived, before: _Before) -> bool:
+    def _was_moved(self, event: events.Arrived) -> bool:
         """Copied to another file system, and we died before the old file was removed. The copy was the commit."""
-        place, entry = event.place, before.in_flight.get(_known_of(event.message))
+        place, entry = event.place, self._before.in_flight.get(_known_of(event.message))
         if entry is None or not self.spool.is_apart(place.box):
             return False
         copies = (self.aftermath.in_archive(replace(entry, name=place.name)), Place(place.box, Folder.DEAD, place.name))
@@ -200,9 +200,9 @@ class Recovery:
         """As a scan meets it: a writer may still be at it."""
         return self.spool.settled(place, self.clock.now().wall, self.intake.settle_s)
 
-    def _taken_up(self, event: events.Arrived, before: _Before) -> events.Arrived:
+    def _taken_up(self, event: events.Arrived) -> events.Arrived:
         """A file that we had in hand: with what its run and the journal add to it."""
-        known = _known_of(event.message)
+        known, before = _known_of(event.message), self._before
         run, entry = before.runs.get(known), before.in_flight.get(known)
         if run is not None and _heard_before(run, event.standing):
             before.heard[known] = before.runs.pop(known)

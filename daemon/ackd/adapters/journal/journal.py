@@ -48,8 +48,8 @@ class Journal:
         self._buffer = bytearray(b"\n" if self._size else b"")
         #: Ends that are not written yet, in order.
         self._ends: dict[Held, LetGo] = {}
-        #: Asked before each flush: whether what must reach the kernel no later than the ends has got there. If not, the
-        #: ends wait: a message that nothing tells the end of must be found in hand by the next daemon.
+        #: Asked before ends are written: whether what must reach the kernel no later than they has got there. If not,
+        #: they wait: a message that nothing tells the end of must be found in hand by the next daemon.
         self.ahead: Callable[[], bool] = lambda: True
 
     @classmethod
