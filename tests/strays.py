@@ -34,11 +34,11 @@ def end_strays(place: Path) -> list[int]:
 
 def strays(place: Path) -> set[int]:
     pids = {int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()} - {os.getpid()}
-    marked = {pid for pid in pids if _is_marked(pid, place)}
+    marked = {pid for pid in pids if is_marked(pid, place)}
     return marked | {pid for pid in pids if _session(pid) in marked}
 
 
-def _is_marked(pid: int, place: Path) -> bool:
+def is_marked(pid: int, place: Path) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # gone, or another user's

@@ -15,6 +15,7 @@ import functools
 import os
 import stat
 import struct
+import sys
 from typing import Any, Final, TypeAlias
 
 _AT_FDCWD: Final = -100
@@ -22,6 +23,9 @@ _NOREPLACE: Final = 1
 _EXCHANGE: Final = 2
 #: What the kernel, the file system or the C library answers when it does not know the flag.
 _UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
+
+#: As ``os.fsencode`` does it, which asks again at each call what it was given.
+_NAMES: Final = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
 #: (inode, mtime, size): an inode alone may be one that was freed and given to the next file.
 Identity: TypeAlias = tuple[int, int, int]
@@ -62,7 +66,7 @@ def _renameat2(source: str, target: str, flags: int, source_dir: int = _AT_FDCWD
     function = _libc_renameat2()
     if function is None:
         return False
-    if function(source_dir, os.fsencode(source), target_dir, os.fsencode(target), flags) == 0:
+    if function(source_dir, source.encode(*_NAMES), target_dir, target.encode(*_NAMES), flags) == 0:
         return True
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:

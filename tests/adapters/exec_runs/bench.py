@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,9 +18,10 @@ from ackd.adapters.exec_runs import ExecEndpoint, FoundRun, scan_runs
 from ackd.core.effects import TellAgent
 from ackd.core.events import Event, Told
 from ackd.core.message import Folder, Message, Place, Priority
+from tests.waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
 REPOSITORY = Path(__file__).parents[3]
 BODY = "goal: grüße\ncount: 3\n"
@@ -51,14 +50,6 @@ def time_is_up(endpoint: ExecEndpoint) -> None:
     """For what runs, now: a timeout short enough for a test would be too short for a script's first words."""
     for run in endpoint._running.values():
         run.patience.deadline = anyio.current_time()
-
-
-async def until(true: Callable[[], object], deadline_s: float = 20) -> None:
-    """For what only the kernel knows."""
-    end = time.monotonic() + deadline_s
-    while not true():
-        assert time.monotonic() < end, "it never came true"
-        await asyncio.sleep(0.005)
 
 
 @dataclass

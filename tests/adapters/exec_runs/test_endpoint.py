@@ -15,8 +15,9 @@ import anyio
 from ackd.adapters.exec_runs import scan_runs
 from ackd.core.effects import NudgeAgent
 from ackd.core.events import EndpointAway, Event, Hindered, NotTold, Outcome, RunEnded, Told
-from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, process_is_gone, tell, until
+from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, process_is_gone, tell
 from tests.strays import UNTIL_GO
+from tests.waiting import until
 
 if TYPE_CHECKING:
     import pytest

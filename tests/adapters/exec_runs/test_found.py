@@ -11,8 +11,9 @@ import pytest
 from ackd.adapters.exec_runs import discard_run, lock_held, scan_runs
 from ackd.adapters.exec_runs.run_files import read_leader
 from ackd.core.events import Outcome, RunEnded, Told
-from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run, until
+from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run
 from tests.strays import UNTIL_GO
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,8 @@ import signal
 import time
 
 from ackd.core.events import Outcome, RunEnded
-from tests.adapters.exec_runs.bench import Bench, process_is_gone, process_state, tell, time_is_up, until
+from tests.adapters.exec_runs.bench import Bench, process_is_gone, process_state, tell, time_is_up
+from tests.waiting import until
 
 
 async def test_a_stopped_command_meets_its_term(bench: Bench) -> None:

@@ -12,8 +12,9 @@ import pytest
 from ackd.adapters.exec_runs import lock_held
 from ackd.adapters.exec_runs import run as run_module
 from ackd.core.events import Outcome, RunEnded
-from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run, time_is_up, until
+from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run, time_is_up
 from tests.strays import UNTIL_GO
+from tests.waiting import until
 
 
 async def test_a_run_that_takes_too_long_is_ended(bench: Bench) -> None:

@@ -16,8 +16,3 @@ if TYPE_CHECKING:
 def test_a_status_that_is_not_one_whole_line_is_none(tmp_path: Path, status: str) -> None:
     (tmp_path / "status").write_text(status)
     assert run_files.read_status(tmp_path) is None
-
-
-def test_a_process_name_with_brackets_does_not_shift_the_fields() -> None:
-    fields = " ".join(str(number) for number in range(3, 53))
-    assert run_files.parse_stat(f"41 (a) b (c) {fields}") == run_files.Leader(41, 22)

@@ -1,8 +1,7 @@
 """Exec agents: one command per message, each run under a shim that outlives us.
 
-run_files: what lies in a run's directory · shim: what is started, and with what · program: what there is to run ·
-processes: all that belongs to a run · run: one run under watch · verdict: what it came to · found: runs of a daemon
-that is gone · endpoint: the port.
+run_files: what lies in a run's directory · shim: what is started, and with what · run: one run under watch · verdict:
+what it came to · found: runs of a daemon that is gone · endpoint: the port.
 """
 
 from ackd.adapters.exec_runs.endpoint import ExecEndpoint

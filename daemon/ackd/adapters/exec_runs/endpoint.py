@@ -25,12 +25,12 @@ import anyio
 import anyio.to_thread
 
 from ackd.adapters.exec_runs import output, shim
-from ackd.adapters.exec_runs.program import NoProgramError, find_program
-from ackd.adapters.exec_runs.run import KILLED_WAIT_S, Run
+from ackd.adapters.exec_runs.run import Run
 from ackd.adapters.exec_runs.run_files import NO_STATUS, read_status, write_private, write_spec
 from ackd.adapters.exec_runs.verdict import NOT_RUN, killed_detail, verdict
 from ackd.core import faults
 from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
+from ackd.processes import KILLED_WAIT_S, NoProgramError, find_program
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -128,6 +128,27 @@ class ExecEndpoint:
             return
         self._running[run.key], self._ended[run.key] = run, run.path
         self.tasks.start_soon(self._tidy, run, name=f"exec {run.path.name}, over")
+
+    async def end(self, why: str) -> None:
+        """What runs, at once: it is of no use any more. RunEnded(STOPPED) follows for it."""
+        for run in self._running.values():
+            run.blame(Outcome.STOPPED, why)
+            run.patience.cancel()
+        with anyio.move_on_after(self.stop_timeout_s + 2 * KILLED_WAIT_S):
+            await self._all_over()
+
+    def leaders(self) -> list[tuple[int, int]]:
+        """Of what runs: its session, and how much it has printed so far."""
+        return [(run.pid, output.size_of(run.path)) for run in self._running.values() if run.pid is not None]
+
+    def ended_keys(self) -> list[int]:
+        """Of runs that are over and not forgotten."""
+        return list(self._ended)
+
+    def printed(self, key: int) -> bytes:
+        """The end of what a run has printed that is over and not forgotten."""
+        path = self._ended.get(key)
+        return output.end_of(path) if path is not None else b""
 
     def _orphan(self) -> int:
         """A key that no message has."""

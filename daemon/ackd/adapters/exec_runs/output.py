@@ -28,6 +28,23 @@ def is_too_long(path: Path) -> bool:
         return False
 
 
+def size_of(path: Path) -> int:
+    try:
+        return (path / "output").stat().st_size
+    except OSError:
+        return 0
+
+
+def end_of(path: Path, limit_bytes: int = KEPT_BYTES) -> bytes:
+    """What was printed last; nothing if it cannot be read."""
+    try:
+        with (path / "output").open("rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - limit_bytes))
+            return file.read(limit_bytes)
+    except OSError:
+        return b""
+
+
 def cut(path: Path) -> int:
     """Take away all but the end; how many bytes that was. May take long, for a thread.
 

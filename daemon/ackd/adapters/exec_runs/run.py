@@ -9,25 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
-from ackd.adapters.exec_runs import processes
-from ackd.adapters.exec_runs.run_files import Leader, lock_held, parse_stat, read_leader, read_status, write_private
+from ackd import processes
+from ackd.adapters.exec_runs.run_files import lock_held, read_leader, read_status, write_private
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ackd.core.events import Outcome
 
-KILLED_WAIT_S: Final = 5.0
 _ADOPT_WAIT_S: Final = 2.0
 _LOCK_POLL_S: Final = 0.25
-_LOOK_AGAIN_S: Final = 0.25
 
 
 @dataclass(slots=True, eq=False)
@@ -75,14 +72,14 @@ class Run:
             self.hold(leader)
         self.patience.deadline = anyio.current_time() + self.time_left_s(leader)
 
-    def hold(self, leader: Leader) -> None:
+    def hold(self, leader: processes.Identity) -> None:
         """Take hold of an adopted shim, if the process of that pid is still the one that wrote it down."""
         try:
             fd = os.pidfd_open(leader.pid)
         except OSError:
             return
         with contextlib.suppress(OSError, ValueError, IndexError):  # it ended as we looked
-            if parse_stat(Path(f"/proc/{leader.pid}/stat").read_text()) == leader:
+            if processes.identity_of(leader.pid) == leader:
                 self.pid, self.pidfd = leader.pid, fd
                 return
         os.close(fd)
@@ -94,7 +91,7 @@ class Run:
             with contextlib.suppress(OSError):  # a full disk: after a crash its exit status is then all there is
                 write_private(self.path / "cause", f"{outcome.value} {why}\n".encode())
 
-    def time_left_s(self, leader: Leader | None) -> float:
+    def time_left_s(self, leader: processes.Identity | None) -> float:
         """Of an adopted run: by its process's age, which no wall clock can falsify; else by the spec, within reason."""
         age = time.time() - self.started_at
         if leader is not None:
@@ -102,42 +99,12 @@ class Run:
         return min(max(self.timeout_s - age, 0.0), self.timeout_s)
 
     async def clear_away(self, stop_timeout_s: float, walkers: anyio.CapacityLimiter) -> None:
-        """End all that is left of the run: nothing, mostly. Looks again and again, for what is forked meanwhile.
+        """End all that is left of the run: nothing, mostly."""
+        brood = processes.Brood(f"ACKD_RUN={self.path.name}", self._session, lambda: self.pid if self.ours else None)
+        await processes.clear_away(brood, stop_timeout_s, walkers)
 
-        Gives up on what no KILL ends (a dead network mount).
-        """
-        kill_at = anyio.current_time() + stop_timeout_s
-        termed: set[int] = set()
-        while left := await self._left(walkers):
-            try:
-                if anyio.current_time() >= kill_at:
-                    self._kill(left)
-                else:
-                    processes.term(left, termed)
-                with anyio.CancelScope(deadline=anyio.current_time() + _LOOK_AGAIN_S):
-                    for fd in left.values():
-                        await processes.died(fd)
-            finally:
-                processes.close_all(left)
-            if anyio.current_time() > kill_at + KILLED_WAIT_S:
-                return
-
-    async def _left(self, walkers: anyio.CapacityLimiter) -> dict[int, int]:
-        """Waits while the machine does not let us look: what is not seen is not gone."""
-        while True:
-            session = self.pid if self.ours or not self.is_gone() else None
-            try:
-                return await anyio.to_thread.run_sync(processes.belongings, self.path.name, session, limiter=walkers)
-            except OSError:
-                await anyio.sleep(_LOOK_AGAIN_S)
-
-    def _kill(self, left: dict[int, int]) -> None:
-        """Each, and the group at once where its number is surely its own: a tree may fork faster than we walk."""
-        if self.ours and self.pid is not None:
-            with contextlib.suppress(OSError):
-                os.killpg(self.pid, signal.SIGKILL)
-        for fd in left.values():
-            processes.send(fd, signal.SIGKILL)
+    def _session(self) -> int | None:
+        return self.pid if self.ours or not self.is_gone() else None
 
     def reap(self) -> int | None:
         """The shim's exit, negative for a signal; None if it was not ours to reap."""

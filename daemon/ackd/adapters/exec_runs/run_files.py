@@ -18,13 +18,16 @@ import fcntl
 import json
 import os
 import re
-from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ackd.processes import boot_id, parse_stat
+
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ackd.core.effects import TellAgent
+    from ackd.processes import Identity
 
 
 #: As long as a status, and none.
@@ -78,24 +81,12 @@ def read_status(path: Path) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,3}\n", text) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Leader:
+def read_leader(path: Path) -> Identity | None:
     """The shim, as it wrote itself down: a pid alone could be anyone's by now."""
-
-    pid: int
-    start_ticks: int
-
-
-def read_leader(path: Path) -> Leader | None:
     try:
         boot, line, end = (path / "started").read_text().split("\n")
-        if end or boot != Path("/proc/sys/kernel/random/boot_id").read_text().strip():
+        if end or boot != boot_id():
             return None
         return parse_stat(line)
     except (OSError, ValueError, IndexError):
         return None
-
-
-def parse_stat(line: str) -> Leader:
-    """Of a /proc/PID/stat line: the name in brackets may hold anything, so fields are counted from its end."""
-    return Leader(int(line.split(" ", 1)[0]), int(line.rpartition(")")[2].split()[19]))

@@ -1,7 +1,7 @@
-"""The program of an exec agent, as its child would find it.
+"""The program that an agent's command names, as a child of ours would find it.
 
-Refuses to start anything. Fails with ``NoProgramError``, whose text says what is missing: it is asked before each run,
-since a program may be reinstalled at any time, and after a run whose shell could not run it.
+Refuses to start anything. Fails with ``NoProgramError``, whose text says what is missing: it is asked before each
+start, since a program may be reinstalled at any time, and after a run whose shell could not run it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class NoProgramError(Exception):
-    """There is nothing to run; the text says what is missing. Answered as EndpointAway."""
+    """There is nothing to run; the text says what is missing."""
 
 
 def find_program(name: str, cwd: Path, env: Mapping[str, str]) -> str:

@@ -1,0 +1,74 @@
+"""Finding what belongs together. (More of it with real runs and children: tests/adapters/exec_runs, adapters/child.)"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+
+import pytest
+
+from ackd.processes.belongings import belongings, close_all, is_dead, send
+
+
+def sleeper(**env: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(["sleep", "60"], env=env, start_new_session=True)
+
+
+def end(*processes: subprocess.Popen[bytes]) -> None:
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def test_found_by_mark_by_session_or_by_another_sign_and_nobody_else() -> None:
+    marked, led, other, stranger = sleeper(M="x"), sleeper(), sleeper(), sleeper(M="xy")
+    try:
+        found = belongings("M=x", led.pid, lambda: {other.pid})
+        assert found.keys() == {marked.pid, led.pid, other.pid}
+        close_all(found)
+        assert stranger.poll() is None
+    finally:
+        end(marked, led, other, stranger)
+
+
+def test_the_dead_do_not_belong() -> None:
+    process = sleeper(M="x")
+    process.kill()
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # a zombie
+    assert belongings("M=x", process.pid) == {}
+    process.wait()
+
+
+def test_who_no_longer_belongs_at_the_second_look_is_let_go() -> None:
+    """FAILURES: a pid recycled between check and kill."""
+    process = sleeper()
+    answers = iter([{process.pid}, set[int]()])
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    assert belongings("M=none", None, lambda: next(answers)) == {}
+    assert len(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
+    end(process)
+
+
+def test_a_machine_that_does_not_let_us_look_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    process = sleeper(M="x")
+
+    def refuse(_pid: int) -> int:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(os, "pidfd_open", refuse)
+    with pytest.raises(OSError, match="Too many"):
+        belongings("M=x", None)
+    end(process)
+
+
+def test_a_signal_goes_to_who_is_held() -> None:
+    process = sleeper()
+    fd = os.pidfd_open(process.pid)
+    assert not is_dead(fd)
+    send(fd, signal.SIGTERM)
+    assert process.wait(10) == -signal.SIGTERM
+    assert is_dead(fd)
+    send(fd, signal.SIGTERM)  # gone: nobody is hit
+    os.close(fd)

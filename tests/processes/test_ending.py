@@ -1,0 +1,53 @@
+"""TERM to each once, then KILL, until nothing is left."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import anyio
+
+from ackd.processes import Brood, clear_away, ending
+
+if TYPE_CHECKING:
+    import pytest
+
+
+def brood(mark: str) -> Brood:
+    return Brood(f"M={mark}", session=lambda: None, group=lambda: None)
+
+
+def start(mark: str, script: str) -> subprocess.Popen[bytes]:
+    child = subprocess.Popen(["sh", "-c", script], env={"M": mark}, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    child.stdout.close()
+    return child
+
+
+async def test_what_goes_by_term_is_not_killed() -> None:
+    child = start("gentle", "trap 'exit 7' TERM; echo; while :; do sleep 0.01; done")
+    cleared = await clear_away(brood("gentle"), 20, anyio.CapacityLimiter(1))
+    assert (child.wait(10), cleared.gone) == (7, True)
+    assert child.pid in cleared.met
+
+
+async def test_what_stays_is_killed_when_its_time_is_up() -> None:
+    child = start("stubborn", "trap '' TERM; echo; while :; do sleep 1; done")
+    cleared = await clear_away(brood("stubborn"), 0.05, anyio.CapacityLimiter(1))
+    assert (child.wait(10), cleared.gone) == (-9, True)
+
+
+async def test_nothing_to_end_is_nothing_met() -> None:
+    cleared = await clear_away(brood("nobody"), 10, anyio.CapacityLimiter(1))
+    assert (cleared.gone, cleared.met) == (True, frozenset())
+
+
+async def test_what_no_kill_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    child = start("undying", "echo; exec sleep 60")
+    monkeypatch.setattr(ending, "_kill", lambda *_: None)
+    monkeypatch.setattr(ending, "KILLED_WAIT_S", 0.1)
+    cleared = await clear_away(brood("undying"), 0, anyio.CapacityLimiter(1))
+    assert not cleared.gone
+    child.kill()
+    child.wait()
