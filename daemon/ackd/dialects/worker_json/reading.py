@@ -1,0 +1,253 @@
+"""From a worker's line to what it said.
+
+Owns what makes a line unreadable, in words that a worker's author can act on, and the reading of times: one without a
+zone is read as local, and marked. Texts for people are cut. Refuses to know whether what was said is true, or about
+anything in hand. Fails with ``BadLine``, and by no other way.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, TypedDict, assert_never
+
+import orjson
+from pydantic import ValidationError
+
+from ackd.core.errors import BadLine
+from ackd.dialects.worker_json import models
+from ackd.dialects.worker_json.said import (
+    Blocked,
+    Checkpoint,
+    Completed,
+    ContextThreshold,
+    Failed,
+    Heartbeat,
+    Progressed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
+
+    from ackd.dialects.worker_json.said import Said
+
+MAX_LINE_BYTES: Final = 1_048_576
+#: One that came in a line fits, however its numbers are written down.
+MAX_CHECKPOINT_BYTES: Final = 8 * MAX_LINE_BYTES
+MAX_DEPTH: Final = 64
+MAX_TEXT: Final = 4_096
+MAX_PROBLEMS: Final = 3
+
+
+class Flaw(enum.StrEnum):
+    """Why a line says nothing: the ``code`` of ``BadLine``."""
+
+    TOO_LONG = "too_long"
+    NOT_UTF8 = "not_utf8"
+    NOT_JSON = "not_json"  # NaN, Infinity and half a surrogate pair are not, either
+    NOT_AN_OBJECT = "not_an_object"
+    TOO_DEEP = "too_deep"
+    UNKNOWN_TYPE = "unknown_type"
+    MISSING_FIELD = "missing_field"
+    BAD_FIELD = "bad_field"
+
+
+def too_long(most_bytes: int = MAX_LINE_BYTES) -> BadLine:
+    """For who reads a pipe and need not gather such a line to refuse it."""
+    return BadLine(Flaw.TOO_LONG, f"more than {most_bytes} bytes in one line")
+
+
+def decode(line: bytes) -> Said:
+    """What the line says, with or without its line end. Raises BadLine."""
+    document = _object(line)
+    try:
+        read = _model(document).model_validate(document)
+    except ValidationError as error:
+        raise _bad_fields(error.errors(include_url=False, include_input=False)) from None
+    return _said(read, line)
+
+
+def _said(read: models.AnyLine, line: bytes) -> Said:
+    """``line``: a checkpoint is kept as it was written, not as it was read."""
+    match read:
+        case models.HeartbeatLine():
+            return Heartbeat(
+                **_words(read, read.payload.task_id),
+                context_usage=_either(read.context_usage, read.payload.context_usage),
+                current_step=_cut(read.current_step),
+                state=read.payload.state,
+            )
+        case models.ProgressLine():
+            return Progressed(
+                **_words(read, read.task_id),
+                step=read.step,
+                total_steps=read.total_steps,
+                description=_cut(read.description),
+                percent=read.step * 100 // read.total_steps if read.total_steps else None,
+                context_usage=read.payload.context_usage,
+                state=read.payload.state,
+                checkpoint=_kept(json.loads(line)["payload"]["checkpoint"]) if read.payload.checkpoint else None,
+            )
+        case models.CompleteLine():
+            return Completed(
+                **_words(read, read.task_id),
+                verification_passed=read.verification_passed,
+                verification_output=_end_of(read.verification_output),
+                files_created=read.files_created,
+                files_modified=read.files_modified,
+            )
+        case models.FailedLine():
+            return Failed(
+                **_words(read, read.task_id),
+                error=read.error[:MAX_TEXT],
+                recoverable=read.recoverable,
+                checkpoint=_checkpoint_of_failure(read, line),
+            )
+        case models.BlockedLine():
+            return Blocked(**_words(read, read.task_id), reason=read.reason[:MAX_TEXT], blocker=read.blocking_task_id)
+        case models.ContextThresholdLine():
+            return ContextThreshold(
+                **_words(read, read.payload.task_id),
+                context_usage=read.payload.context_usage,
+                checkpoint=_kept(json.loads(line)["payload"]) if read.payload.checkpoint_ready else None,
+            )
+        case _:
+            assert_never(read)
+
+
+def read_checkpoint(data: bytes) -> Checkpoint:
+    """One that was kept: ``Checkpoint.json`` again, from a file. Raises BadLine for what is none."""
+    _object(data, MAX_CHECKPOINT_BYTES)
+    return _kept(json.loads(data))
+
+
+def checkpoint(value: Mapping[str, object]) -> Checkpoint:
+    """One that was kept as a value, of what JSON can say."""
+    return _kept(dict(value))
+
+
+# --- from bytes to an object ------------------------------------------------------------------------------------------
+_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
+
+
+def _object(line: bytes, most_bytes: int = MAX_LINE_BYTES) -> dict[str, Any]:
+    if len(line) > most_bytes:
+        raise too_long(most_bytes)
+    try:
+        document = orjson.loads(line)
+    except orjson.JSONDecodeError as error:
+        raise _no_json(line, error) from None
+    if not isinstance(document, dict):
+        raise BadLine(Flaw.NOT_AN_OBJECT, "a line must be one JSON object")
+    if _is_too_deep(line):
+        raise BadLine(Flaw.TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
+    return document
+
+
+def _no_json(line: bytes, error: orjson.JSONDecodeError) -> BadLine:
+    try:
+        line.decode()
+    except UnicodeDecodeError as why:
+        return BadLine(Flaw.NOT_UTF8, f"not UTF-8 from byte {why.start + 1} on")
+    if not line.strip():
+        return BadLine(Flaw.NOT_JSON, "an empty line")
+    if _is_too_deep(line):
+        return BadLine(Flaw.TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
+    return BadLine(Flaw.NOT_JSON, f"not JSON: {error.msg}")
+
+
+def _is_too_deep(line: bytes) -> bool:
+    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:  # nearly always
+        return False
+    depth = 0
+    for bracket in re.findall(rb"[\[\]{}]", _TEXTS.sub(b"", line)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > MAX_DEPTH:
+            return True
+    return False
+
+
+def _model(document: dict[str, Any]) -> type[models.AnyLine]:
+    kind = document.get("type")
+    if kind is None:
+        raise BadLine(Flaw.MISSING_FIELD, "type: is required, and missing")
+    model = models.FROM_WORKER.get(kind) if isinstance(kind, str) else None
+    if model is None:
+        known = "known are " + ", ".join(models.FROM_WORKER)
+        ours = isinstance(kind, str) and kind in models.FROM_ACKD
+        raise BadLine(Flaw.UNKNOWN_TYPE, f"type {kind!r:.60}: {'ackd says that, no worker' if ours else known}")
+    return model
+
+
+def _bad_fields(errors: list[ErrorDetails]) -> BadLine:
+    said = [f"{_where(one['loc'])}{_what(one)}" for one in errors[:MAX_PROBLEMS]]
+    more = f"; and {len(errors) - MAX_PROBLEMS} more" if len(errors) > MAX_PROBLEMS else ""
+    code = Flaw.MISSING_FIELD if errors[0]["type"] == "missing" else Flaw.BAD_FIELD
+    return BadLine(code, "; ".join(said) + more)
+
+
+def _where(path: tuple[str | int, ...]) -> str:
+    return ".".join(map(str, path)) + ": " if path else ""
+
+
+def _what(error: ErrorDetails) -> str:
+    if error["type"] == "missing":
+        return "is required, and missing"
+    words = error["msg"].removeprefix("Value error, ")
+    return words[:1].lower() + words[1:]
+
+
+# --- from an object to values -----------------------------------------------------------------------------------------
+class _Words(TypedDict):
+    task_id: str | None
+    worker_id: str | None
+    said_at: float | None
+    naive_time: bool
+    message_id: str | None
+    attempt: int | None
+    generation: int | None
+
+
+def _words(line: models.FromWorker, task_id: str | None) -> _Words:
+    moment = datetime.fromisoformat(line.timestamp) if line.timestamp is not None else None
+    return _Words(
+        task_id=task_id,
+        worker_id=line.worker_id,
+        said_at=moment.timestamp() if moment is not None else None,  # naive: as local
+        naive_time=moment is not None and moment.tzinfo is None,
+        message_id=line.payload.message_id,
+        attempt=line.payload.attempt,
+        generation=line.payload.generation,
+    )
+
+
+def _checkpoint_of_failure(read: models.FailedLine, line: bytes) -> Checkpoint | None:
+    if read.payload.checkpoint is not None:
+        return _kept(json.loads(line)["payload"]["checkpoint"])
+    if read.checkpoint_path is not None:  # the worker's own file: handed on by its name, never opened by us
+        return _kept({"task_id": read.task_id, "checkpoint_path": read.checkpoint_path})
+    return None
+
+
+def _kept(value: dict[str, Any]) -> Checkpoint:
+    """Read by ``json``: orjson rounds integers above 64 bits, and this must come back whole."""
+    step = value.get("current_step")
+    counted = step if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else None
+    return Checkpoint(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), counted)
+
+
+def _either(first: float | None, second: float | None) -> float | None:
+    return first if first is not None else second
+
+
+def _cut(text: str | None) -> str | None:
+    return text[:MAX_TEXT] or None if text is not None else None
+
+
+def _end_of(output: str | None) -> str | None:
+    """Of what a tool printed, the end says how it went."""
+    return output[-MAX_TEXT:] or None if output is not None else None

@@ -1,0 +1,255 @@
+"""A worker's life: lines are read, work is done, and someone can always be told how it goes.
+
+The main thread works, one task after the other; one thread reads and answers, one sends heartbeats. Owns which tasks
+are in hand, and the end: by ``shutdown`` between steps, by the end of stdin at once. An assign that is repeated is
+answered, never begun twice. Refuses to know how a line is written (pipes) and where work stands (task). Nothing that
+the work raises ends the process but SystemExit; a line that cannot be understood is noted on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from ackd.worker import pipes
+from ackd.worker.interrupts import Ended, Interrupts
+from ackd.worker.task import HandOver, Refuse, Task
+
+if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Callable
+
+    #: Plain, or ``async``; what it returns is not asked for.
+    Work: TypeAlias = Callable[[Task], object]
+    #: About which task, which attempt at it, and how it is said.
+    LastWord: TypeAlias = tuple[str, int | None, tuple[str, dict[str, object], dict[str, object]]]
+
+#: For the ``finally`` blocks of work whose listener has gone.
+_GRACE_S: Final = 5.0
+_MAX_ERROR: Final = 2_000
+
+
+def run(
+    work: Work, *, heartbeat_s: float = 5.0, idle_heartbeat_s: float = 60.0, patience_s: float | None = None
+) -> None:
+    """Call ``work`` for every task, until ackd says that it is enough or has gone. Returns then.
+
+    ``patience_s``: how long a step may take without a word (``progress``, ``context``) before nobody answers for it any
+    more, so that ackd finds out that it hangs. None: as long as the task may take.
+    """
+    lines = pipes.take_over(os.environ.get("ACKD_AGENT", "worker"))
+    Life(work, lines, heartbeat_s, idle_heartbeat_s, patience_s).run()
+
+
+class Life:
+    def __init__(
+        self, work: Work, lines: pipes.Pipes, heartbeat_s: float, idle_heartbeat_s: float, patience_s: float | None
+    ) -> None:
+        self._work = work
+        self._lines = lines
+        self._heartbeat_s = heartbeat_s
+        self._idle_heartbeat_s = idle_heartbeat_s
+        self._patience_s = patience_s
+        self._interrupts = Interrupts(by_hand=lines.at_a_terminal)
+        self._inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
+        self._hands = threading.RLock()  # around the two below, and around what is said of them
+        self._in_hand: dict[str, Task] = {}
+        self._last: LastWord | None = None
+        self._leaving = False
+        self._alone = False
+        self._began = threading.Event()  # there is work: heartbeats come sooner
+        self._runner: asyncio.Runner | None = None
+
+    def run(self) -> None:
+        self._lines.when_gone = self._ackd_is_gone
+        for target in (self._read, self._beat):
+            threading.Thread(target=target, name=f"ackd{target.__name__}", daemon=True).start()
+        try:
+            while (task := self._inbox.get()) is not None and not self._leaving:
+                self._do(task)
+        finally:
+            if self._runner is not None:
+                self._runner.close()
+
+    # --- the voice of a task ------------------------------------------------------------------------------------------
+    def say(self, kind: str, payload: dict[str, object], **fields: object) -> None:
+        with self._interrupts.held(), self._hands:  # a heartbeat that was true before this comes before it
+            self._lines.say(kind, payload, **fields)
+
+    # --- working: the main thread -------------------------------------------------------------------------------------
+    def _do(self, task: Task) -> None:
+        self._interrupts.forget()
+        task.state, task.touched_at = "executing", time.monotonic()
+        self._began.set()
+        try:
+            with self._interrupts.allowed():
+                self._call(task)
+        except HandOver:
+            self._end(task, "context_threshold", {})
+        except Ended:  # someone ended it, and knows
+            raise
+        except Refuse as refusal:
+            self._failed(task, str(refusal) or "refused", recoverable=False)
+        except KeyboardInterrupt:
+            self._failed(task, "interrupted")
+        except SystemExit as end:
+            self._failed(task, f"its worker ended itself: exit {end.code or 0}")
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever the work raises is its failure
+            _print_traceback(error)
+            self._failed(task, f"{type(error).__name__}: {error}"[:_MAX_ERROR])
+        else:
+            self._complete(task)
+        finally:
+            self._let_go(task)
+
+    def _call(self, task: Task) -> None:
+        answer: Any = self._work(task)
+        if not hasattr(answer, "__await__"):
+            return
+        import asyncio  # noqa: PLC0415 - 70 ms that plain functions do not pay
+
+        self._runner = self._runner or asyncio.Runner()
+        with self._interrupts.left_to_asyncio():
+            self._runner.run(answer)
+
+    def _complete(self, task: Task) -> None:
+        if not task.verification_passed:
+            task.begin_anew()
+        self._end(
+            task,
+            "complete",
+            {},
+            task_id=task.task_id,
+            files_created=[*map(str, task.files_created)],
+            files_modified=[*map(str, task.files_modified)],
+            verification_passed=bool(task.verification_passed),
+            verification_output=str(task.verification_output),
+        )
+
+    def _failed(self, task: Task, error: str, *, recoverable: bool = True) -> None:
+        checkpoint = task.checkpoint_for_a_retry()
+        payload: dict[str, object] = {"checkpoint": checkpoint} if checkpoint is not None else {}
+        fields = {"task_id": task.task_id, "error": error, "recoverable": recoverable, "checkpoint_path": None}
+        self._end(task, "failed", payload, **fields)
+
+    def _end(self, task: Task, kind: str, payload: dict[str, object], **fields: object) -> None:
+        """The last word about it. Remembered: asked once more, it is said once more.
+
+        Who was handed over has said it; what the work came to after that is no longer its business.
+        """
+        with self._hands:
+            if task.handed_on:
+                self._last = _last_word(task)
+            else:
+                payload = {**task.echo(), **payload}
+                self._last = (task.key, task.attempt, (kind, payload, fields))
+                self._lines.say(kind, payload, **fields)
+            self._let_go(task)
+
+    def _let_go(self, task: Task) -> None:
+        with self._hands:
+            if self._in_hand.get(task.key) is task:  # else it has been told of anew already
+                del self._in_hand[task.key]
+
+    # --- listening: a thread of its own -------------------------------------------------------------------------------
+    def _read(self) -> None:
+        for line in self._lines.lines():
+            try:
+                self._hear(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                _note(f"cannot understand {line[:200]!r}: {type(error).__name__}: {error}")
+        self._ackd_is_gone()
+
+    def _hear(self, line: dict[str, Any]) -> None:
+        match line["type"]:
+            case "assign":
+                self._assigned(Task(line, self))
+            case "status_check":
+                self._answer()
+            case "checkpoint_request":
+                meant = line.get("payload", {}).get("task_id")
+                for task in self._held():
+                    if meant in (None, task.task_id):
+                        task.ask_to_hand_over()
+            case "shutdown":
+                self._leaving = True
+                for task in self._held():
+                    task.ask_to_stop()
+                self._inbox.put(None)
+            case "error":
+                _note(f"ackd could not read a line: {line.get('payload')}")
+            case "ack":
+                pass
+            case other:
+                _note(f"ackd says {other!r}, which is not known here")
+
+    def _assigned(self, task: Task) -> None:
+        with self._hands:
+            held = self._in_hand.get(task.key)
+            if held is not None and not held.handed_on:
+                # Asked again whether it was heard: words about it count for the newest telling.
+                held.attempt, held.generation = task.attempt, task.generation
+                held.beat()
+                return
+            last = _last_word(held) if held is not None else self._last
+            if last is not None and last[:2] == (task.key, task.attempt) and task.attempt is not None:
+                kind, payload, fields = last[2]
+                self._lines.say(kind, payload, **fields)
+                return
+            self._in_hand[task.key] = task
+            task.beat()
+        self._inbox.put(task)
+
+    def _held(self) -> list[Task]:
+        with self._hands:
+            return list(self._in_hand.values())
+
+    def _ackd_is_gone(self) -> None:
+        """Nobody is left to hear of it. What runs is left; what does not leave is ended."""
+        if self._alone:
+            return
+        self._alone = self._leaving = True
+        self._inbox.put(None)
+        if self._held():
+            last_resort = threading.Timer(_GRACE_S, os._exit, [0])
+            last_resort.daemon = True
+            last_resort.start()
+            self._interrupts.end(0)
+
+    # --- signs of life: a thread of its own ---------------------------------------------------------------------------
+    def _beat(self) -> None:
+        """The first at once: it is up."""
+        while not self._alone:
+            self._answer()
+            self._began.wait(self._heartbeat_s if self._held() else self._idle_heartbeat_s)
+            self._began.clear()
+
+    def _answer(self) -> None:
+        with self._hands:  # no word about a task comes after its last
+            held = self._held()
+            if not held:
+                self._lines.say("heartbeat", {"state": "idle"}, context_usage=0.0, current_step=None)
+            for task in held:
+                if self._patience_s is None or time.monotonic() < task.touched_at + self._patience_s:
+                    task.beat()
+
+
+def _last_word(task: Task) -> LastWord:
+    """Of one that was handed over."""
+    return task.key, task.attempt, ("context_threshold", task.handed_on, {})
+
+
+def _note(text: str) -> None:
+    print(f"ackd.worker: {text}", file=sys.stderr, flush=True)
+
+
+def _print_traceback(error: Exception) -> None:
+    import traceback  # noqa: PLC0415 - for who fails
+
+    traceback.print_exception(error)
