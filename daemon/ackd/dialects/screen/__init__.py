@@ -1,0 +1,31 @@
+"""What a captured terminal screen says: ready, busy, a prompt, a limit. Pure; the looks of each program are data."""
+
+from ackd.dialects.screen.classify import classify, context_usage, read
+from ackd.dialects.screen.profile import BadProfile, Pattern, Profile, profile_of
+from ackd.dialects.screen.rows import compact, input_text, transcript
+from ackd.dialects.screen.shipped import SHIPPED, load_profile
+from ackd.dialects.screen.states import Busy, Limit, Menu, Prompt, Reading, Ready, Shell, State, Unknown
+
+__all__ = [
+    "SHIPPED",
+    "BadProfile",
+    "Busy",
+    "Limit",
+    "Menu",
+    "Pattern",
+    "Profile",
+    "Prompt",
+    "Reading",
+    "Ready",
+    "Shell",
+    "State",
+    "Unknown",
+    "classify",
+    "compact",
+    "context_usage",
+    "input_text",
+    "load_profile",
+    "profile_of",
+    "read",
+    "transcript",
+]

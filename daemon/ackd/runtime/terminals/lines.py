@@ -1,0 +1,104 @@
+"""The lines that ackd types: fixed words, and in them an id, two names, a type and a path that are proven plain.
+
+Message content never reaches a terminal, so nothing else goes in. Plain means: letters, digits and ``._@+-/`` only, of
+a sane length. So no line has a character that means anything to a shell either: should an agent end just as it is
+told, the line is no command that exists. What is not plain is left out, and the agent is sent to ``ackd inbox``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ackd.core.names import is_agent_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ackd.core.message import Message
+
+_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}(?:@[A-Za-z0-9][A-Za-z0-9.-]{0,63})?")
+_PATH: Final = re.compile(r"/[A-Za-z0-9._@+/-]{1,200}")
+_ANY_PATH: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._@+/-]{0,200}")
+_TYPE: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
+_STATUS_CHECK: Final = re.compile(
+    r"Status check: are you still working on (?:Stage \d{1,2} for )?[A-Za-z0-9._@+-]{1,64}\?"
+)
+
+
+def waits(message: Message, path: Path) -> str:
+    return f"ackd: {_what(message)} waits: {_what_to_do(message, path)}"
+
+
+def waits_for_one_who_knows_nothing(agent: str, message: Message, path: Path) -> str:
+    """After a reset: whoever reads it has lost what it knew."""
+    who = f"you are agent {agent}" if is_agent_name(agent) else "you are an agent"
+    return f"ackd: {who} of a team, your context was cleared and {_what(message)} waits: {_what_to_do(message, path)}"
+
+
+def goes_on(agent: str, message: Message, path: Path, checkpoint: Path) -> str:
+    """To whoever takes over: what it is, and where the one before it stopped."""
+    line = waits_for_one_who_knows_nothing(agent, message, path)
+    return f"{line}. Where it stands is in {checkpoint}" if _PATH.fullmatch(str(checkpoint)) else line
+
+
+def status_check(text: str, message: Message) -> str:
+    """The engine's own words, unless a task's id in them is not plain: that comes from a body."""
+    if _STATUS_CHECK.fullmatch(text):
+        return f"ackd: {text}"
+    about = message.message_id if _ID.fullmatch(message.message_id) else "your message"
+    return f"ackd: Status check: are you still working on {about}?"
+
+
+def checkpoint(message: Message, path: Path) -> str:
+    known = _reference(message, path)
+    run = f"ackd checkpoint {known}" if known is not None else "ackd inbox and for what you work on: ackd checkpoint"
+    return f"ackd: your context is nearly full: write down where you stand, what is done and what is next: run: {run}"
+
+
+def _what(message: Message) -> str:
+    number = f"message {message.message_id}" if _ID.fullmatch(message.message_id) else "a message"
+    sender = f" from {message.sender}" if is_agent_name(message.sender) else ""
+    kind = f" of type {message.type}" if _TYPE.fullmatch(message.type) else ""
+    return number + sender + kind
+
+
+def _what_to_do(message: Message, path: Path) -> str:
+    known = _reference(message, path)
+    if known is None:
+        return "run: ackd inbox"
+    read = f"read {path}" if _PATH.fullmatch(str(path)) else f"run: ackd read {known}"
+    return f"{read} then run: ackd ack {known} and when finished: ackd done {known}"
+
+
+def _reference(message: Message, path: Path) -> str | None:
+    """What the commands know it by: its id, else its file."""
+    if _ID.fullmatch(message.message_id):
+        return message.message_id
+    return str(path) if _PATH.fullmatch(str(path)) else None
+
+
+# --- tasks that are acknowledged by a file
+def task_waits(task_id: str, task_file: Path | None, ack_files: Iterable[Path]) -> str:
+    """``ack_files``: names of the one file; the first that is plain is shown."""
+    return f"ackd: {_which(task_id)} waits: {_how(task_file, ack_files)}"
+
+
+def task_waits_for_one_who_knows_nothing(
+    worker: str, task_id: str, task_file: Path | None, ack_files: Iterable[Path]
+) -> str:
+    who = f"worker {worker}" if _ID.fullmatch(worker) else "a worker"
+    which, how = _which(task_id), _how(task_file, ack_files)
+    return f"ackd: you are {who} of a team, your context was cleared and {which} waits: {how}"
+
+
+def _which(task_id: str) -> str:
+    return f"task {task_id}" if _ID.fullmatch(task_id) else "a task"
+
+
+def _how(task_file: Path | None, ack_files: Iterable[Path]) -> str:
+    shown = task_file is not None and _PATH.fullmatch(str(task_file))
+    read = f"read {task_file}" if shown else "read it where your tasks lie"
+    plain = next((str(path) for path in ack_files if _ANY_PATH.fullmatch(str(path))), None)
+    return f"{read} then run: touch {plain}" if plain is not None else f"{read} then acknowledge it as you were told"

@@ -1,0 +1,144 @@
+"""A pane that ackd started (``start = "…"``): what a supervisor keeps alive.
+
+Owns its life: the command in a window of its own, and everything that command has started. A pane outlives the daemon,
+so one that carries our mark is taken up again instead of starting a second agent beside it. Refuses to type. Fails with
+``CannotStart``, after which nothing of it is left; ``exited`` also returns when a person closes the pane.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from ackd.adapters.tmux import LIFE_VARIABLE, NoPane, NoServer, Occupants, TmuxFault, ended
+from ackd.core.errors import CannotStart
+from ackd.dialects.screen import Shell, Unknown
+from ackd.dialects.screen.rows import foot, for_people, rows_of
+from ackd.ports import Exit
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ackd.adapters.tmux import Pane, Tmux
+    from ackd.runtime.terminals.eye import Eye
+
+_LOOK_EVERY_S: Final = 0.2
+_LAST_ROWS: Final = 3
+
+
+@dataclass(kw_only=True, eq=False)
+class StartedPane:
+    """``eye`` is the endpoint's: it is pointed at the pane that was started."""
+
+    agent: str
+    tmux: Tmux
+    eye: Eye
+    command: str
+    cwd: Path
+    env: Mapping[str, str]
+    session: str = "ackd"
+    start_timeout_s: float = 30.0
+    closed_check_s: float = 5.0
+    stop_timeout_s: float = 10.0
+    _pane: Pane | None = field(default=None, init=False)
+
+    @property
+    def outlives_us(self) -> bool:
+        return True
+
+    async def start(self) -> str:
+        try:
+            self._pane = await self._taken_up() or await self._started()
+            self.eye.pane_id = self._pane.pane_id
+            await self._until_it_shows_something(self._pane)
+        except (TmuxFault, OSError) as error:
+            await self._clear_away()
+            raise CannotStart(f"{self.command}: {error}") from error
+        return f"pane {self._pane.pane_id}"
+
+    async def exited(self) -> Exit:
+        pane = self._pane
+        assert pane is not None, "not started"
+        async with anyio.create_task_group() as group:
+            for end_of in (self._dead, self._closed):
+                group.start_soon(end_of, pane, group.cancel_scope, name=f"{end_of.__name__} {pane.pane_id}")
+        end = await self._how_it_ended(pane)
+        await Occupants(pane.life).end(self.stop_timeout_s)
+        await self.tmux.kill(pane.pane_id)
+        return end
+
+    async def stop(self, timeout_s: float) -> None:
+        if self._pane is not None:
+            await Occupants(self._pane.life).end(timeout_s)
+            await self.tmux.kill(self._pane.pane_id)
+
+    # --- starting
+    async def _taken_up(self) -> Pane | None:
+        ours = [pane for pane in await self.tmux.panes() if pane.agent == self.eye.owner and pane.life]
+        for dead in [pane for pane in ours if pane.dead]:
+            await self.tmux.kill(dead.pane_id)
+        return next((pane for pane in ours if not pane.dead), None)
+
+    async def _started(self) -> Pane:
+        if not self.cwd.is_dir():
+            raise NotADirectoryError(f"no working directory {self.cwd}")
+        life = secrets.token_hex(8)
+        return await self.tmux.start(
+            session=self.session,
+            window=self.agent,
+            command=self.command,
+            cwd=self.cwd,
+            env={**self.env, LIFE_VARIABLE: life},
+            agent=self.eye.owner,
+            life=life,
+        )
+
+    async def _until_it_shows_something(self, pane: Pane) -> None:
+        """A prompt is something, too: telling it then says why it cannot be told."""
+        with anyio.move_on_after(self.start_timeout_s):
+            while isinstance((await self._state(pane)), Unknown | Shell):  # noqa: ASYNC110 - tmux is asked
+                await anyio.sleep(_LOOK_EVERY_S)
+
+    async def _state(self, pane: Pane) -> object:
+        try:
+            return (await self.eye.look()).state
+        except NoPane:
+            raise NoPane(f"{pane.pane_id} any more: {(await self._how_it_ended(pane)).why}") from None
+
+    async def _clear_away(self) -> None:
+        pane, self._pane, self.eye.pane_id = self._pane, None, None
+        if pane is not None:
+            with anyio.CancelScope(shield=True):
+                await Occupants(pane.life).end(self.stop_timeout_s)
+                await self.tmux.kill(pane.pane_id)
+
+    # --- ending
+    async def _dead(self, pane: Pane, over: anyio.CancelScope) -> None:
+        await ended(pane.pid)
+        over.cancel()
+
+    async def _closed(self, pane: Pane, over: anyio.CancelScope) -> None:
+        """What ignores the hang-up lives on without a pane."""
+        while not over.cancel_called:
+            await anyio.sleep(self.closed_check_s)
+            try:
+                await self.tmux.look(pane.pane_id)
+            except (NoPane, NoServer):
+                over.cancel()
+            except (TmuxFault, OSError):  # a hard moment of tmux: the next look says more
+                continue
+
+    async def _how_it_ended(self, pane: Pane) -> Exit:
+        try:
+            last = await self.tmux.look(pane.pane_id, rows_back=_LAST_ROWS)
+        except (TmuxFault, OSError):
+            return Exit("its pane was closed")
+        rows = [row for row in rows_of(last.text) if not row.startswith("Pane is dead")]
+        words = for_people(foot(rows, _LAST_ROWS))
+        code = last.pane.dead_status
+        said = f"exit {code}" if code is not None else "it ended"
+        return Exit(f"{said}: {words}" if words else said, code)

@@ -1,0 +1,44 @@
+"""What is said of an agent by what its pane shows: why it cannot be told, and whether someone must hear of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, assert_never
+
+from ackd.core.events import Absence
+from ackd.dialects.screen import Busy, Limit, Menu, Prompt, Ready, Shell, Unknown
+
+if TYPE_CHECKING:
+    from ackd.runtime.terminals.eye import Sight
+
+
+class Away(NamedTuple):
+    why: Absence
+    reason: str
+    until: float | None = None
+
+
+def absence(sight: Sight) -> Away | None:
+    """None: it can be told. What is not understood is ``STUCK``; whoever has seen it change says that it is busy."""
+    pane, state = sight.pane, sight.state
+    match state:
+        case Busy(text):
+            return Away(Absence.BUSY, f"it is busy: {text}")
+        case Prompt(text):
+            return Away(Absence.STUCK, f"a permission prompt waits for a person: {text}")
+        case Menu(text):
+            return Away(Absence.STUCK, f"a menu waits for a person: {text}")
+        case Limit(text, until):
+            return Away(Absence.STUCK, f"a usage limit: {text}", until)
+        case Shell(text):
+            return Away(Absence.GONE, f"its program has ended, a shell is there: {text}")
+        case Unknown(text):
+            return Away(Absence.STUCK, f"its screen is not understood: {text}" if text else "its screen is empty")
+        case Ready():
+            pass
+        case _:
+            assert_never(state)
+    if pane.synchronized:
+        return Away(Absence.STUCK, "its pane is synchronized: keys would reach its neighbours, too")
+    if pane.input_off:
+        return Away(Absence.STUCK, "its pane takes no input (select-pane -d)")
+    return None

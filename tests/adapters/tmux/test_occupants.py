@@ -1,0 +1,60 @@
+"""Real processes in a real pane: all of them end, whichever session they fled to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from ackd.adapters.tmux import LIFE_VARIABLE, Occupants, ended
+from tests.strays import UNTIL_GO
+from tests.waiting import until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackd.adapters.tmux import Pane, Tmux
+
+
+async def lives(tmux: Tmux, tmp_path: Path, script: str) -> tuple[Pane, Occupants]:
+    life = tmp_path.name
+    pane = await tmux.start(
+        session="team", window="w", command=script, cwd=tmp_path, env={LIFE_VARIABLE: life}, agent="w", life=life
+    )
+    return pane, Occupants(life)
+
+
+async def test_the_end_of_a_pane_is_heard(tmux: Tmux, tmp_path: Path) -> None:
+    pane, occupants = await lives(tmux, tmp_path, UNTIL_GO)
+    async with anyio.create_task_group() as group:
+        group.start_soon(ended, pane.pid)
+        (tmp_path / "go").touch()
+    assert occupants.living() == []
+    await ended(pane.pid)  # of one that is gone: at once
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "touch up; exec sleep 100",
+        "trap '' TERM HUP; touch up; while :; do sleep 0.1; done",
+        "setsid sleep 100 & touch up; exec sleep 100",
+        "touch up; kill -STOP $$; sleep 100",
+    ],
+    ids=["plain", "ignores TERM", "fled its session", "stopped"],
+)
+async def test_nothing_of_it_is_left(tmux: Tmux, tmp_path: Path, script: str) -> None:
+    _, occupants = await lives(tmux, tmp_path, script)
+    await until((tmp_path / "up").exists)
+    assert occupants.living()
+    with anyio.fail_after(20):
+        await occupants.end(0.3)
+    assert occupants.living() == []
+
+
+async def test_other_lives_are_left_alone(tmux: Tmux, tmp_path: Path) -> None:
+    _, occupants = await lives(tmux, tmp_path, "touch up; exec sleep 100")
+    await until((tmp_path / "up").exists)
+    await Occupants(tmp_path.name + "x").end(0)
+    assert occupants.living()

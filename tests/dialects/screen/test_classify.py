@@ -1,0 +1,110 @@
+"""What fits what, in which order, for screens that nobody captured."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackd.dialects.screen import (
+    Busy,
+    Limit,
+    Menu,
+    Prompt,
+    Ready,
+    Shell,
+    Unknown,
+    classify,
+    context_usage,
+    load_profile,
+    profile_of,
+    read,
+)
+
+NOW = 1_763_254_800.0
+CLAUDE = load_profile("claude")
+BOX = "╭────────────╮\n│ > {}\n╰────────────╯\n  ? for shortcuts"
+FAKE = profile_of(
+    {
+        "input": {"marker": r"^> ?(?P<text>.*)$"},
+        "ready": [{"pattern": "^>", "rows": 2, "assumed": "test"}],
+        "busy": [{"pattern": "working", "rows": 3, "assumed": "test"}],
+        "prompt": [{"pattern": "(?P<text>Allow .*)", "rows": 3, "assumed": "test"}],
+        "menu": [{"pattern": "Choose", "rows": 3, "assumed": "test"}],
+        "limit": [{"pattern": r"limit(?: resets at (?P<at>.*)| in (?P<within>.*))?", "rows": 3, "assumed": "test"}],
+        "context": [{"pattern": r"(?P<used>\d+)% used", "rows": 4, "assumed": "test"}],
+    },
+    "fake",
+)
+
+
+def test_an_empty_screen_is_unknown_and_so_is_anything_that_fits_nothing() -> None:
+    assert classify("", FAKE, NOW) == Unknown("")
+    assert classify("\n\n  compiling…\n\n", FAKE, NOW) == Unknown("compiling…")
+
+
+@pytest.mark.parametrize(
+    ("screen", "state"),
+    [
+        ("> ", Ready()),
+        ("working\n> ", Busy("working")),
+        ("working\nAllow this? y/n\n> ", Prompt("Allow this? y/n")),
+        ("Choose one\n> ", Menu("Choose")),
+        ("limit\nworking\n> ", Limit("limit")),
+        ("limit in 2h 5m\n> ", Limit("limit in 2h 5m", NOW + 7500)),
+        ("Allow it\nChoose one\nlimit", Prompt("Allow it")),
+    ],
+)
+def test_what_a_key_would_answer_goes_before_all_else(screen: str, state: object) -> None:
+    assert classify(screen, FAKE, NOW) == state
+
+
+def test_only_the_foot_of_the_screen_counts() -> None:
+    """A message that quotes a prompt must not stop its agent's mail for ever, nor one that says "ready" open it."""
+    assert classify("Allow me\nChoose\nworking\n1\n2\n3\n> ", FAKE, NOW) == Ready()
+    assert isinstance(classify("> \n1\n2\n3", FAKE, NOW), Unknown)
+
+
+def test_a_prompt_of_an_agent_is_no_shell_while_the_agent_runs() -> None:
+    assert isinstance(classify("me@host:~$", FAKE, NOW, "node"), Unknown)
+    assert classify("me@host:~$", FAKE, NOW, "bash") == Shell("me@host:~$")
+    assert classify("me@host:~$", FAKE, NOW) == Shell("me@host:~$")
+    assert isinstance(classify("45%", FAKE, NOW, "bash"), Unknown)
+
+
+def test_a_fancy_prompt_is_a_shell_only_with_a_shell_before_it() -> None:
+    assert classify("~/project main ❯", FAKE, NOW, "zsh") == Shell("~/project main ❯")
+    assert isinstance(classify("~/project main ❯", FAKE, NOW), Unknown)
+
+
+def test_what_is_told_to_people_is_one_printable_line() -> None:
+    state = classify("Allow \x1b[31m" + "x" * 500 + "\x07", FAKE, NOW)
+    assert isinstance(state, Prompt)
+    assert state.text.isprintable()
+    assert len(state.text) == 160
+
+
+@pytest.mark.parametrize(
+    ("screen", "state"),
+    [
+        (BOX.format(""), Ready()),
+        (BOX.format('Try "refactor <filepath>"'), Ready()),
+        ("✻ Thinking… (3s · esc to interrupt)\n" + BOX.format(""), Busy("✻ Thinking… (3s · esc to interrupt)")),
+        ("Bash command\n  rm x\nDo you want to proceed?\n❯ 1. Yes\n  2. No\n", Prompt("Do you want to proceed?")),
+        ("Select login method:\n❯ 1. Account\n  2. API", Menu("❯ 1. Account")),
+        ("5-hour limit reached ∙ resets 5am (UTC)\n" + BOX.format(""), Limit("limit reached ∙ resets 5am (UTC)", 1_763_269_200.0)),
+        ("Claude AI usage limit reached|1763260000\n" + BOX.format(""), Limit("limit reached|1763260000", 1_763_260_000.0)),
+    ],
+)  # fmt: skip
+def test_claude_as_it_is_assumed_to_look(screen: str, state: object) -> None:
+    assert classify(screen, CLAUDE, NOW, "claude") == state
+
+
+def test_how_much_context_is_used() -> None:
+    assert context_usage("71% used\n> ", FAKE) == 0.71
+    assert context_usage(BOX.format("") + "  Context left until auto-compact: 12%", CLAUDE) == 0.88
+    assert context_usage("> ", FAKE) is None
+    assert context_usage("400% used", FAKE) is None
+
+
+def test_one_reading_says_all() -> None:
+    reading = read("80% used\n> half a line\n  and more\n\nfoot", FAKE, NOW, "python3")
+    assert (reading.typed, reading.context_usage) == ("half a line\nand more", 0.8)

@@ -1,0 +1,54 @@
+"""Profiles: shipped ones load, a user's own are checked, and say what is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackd.dialects.screen import SHIPPED, BadProfile, load_profile
+
+LEAST: dict[str, Any] = {"input": {"marker": "^> "}, "ready": [{"pattern": "^>", "assumed": "mine"}]}
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_profiles_load_and_never_quit_what_they_interrupt(name: str) -> None:
+    profile = load_profile(name)
+    assert profile.name == name
+    assert profile.interrupt.keys.count("C-c") == 1  # a second one quits codex, claude and gemini
+
+
+def test_a_users_own_needs_little() -> None:
+    profile = load_profile("mine", {"mine": LEAST})
+    assert profile.submit.tries == ("Enter", "Enter", "CR")
+    assert profile.reset.type == "/clear"
+
+
+def test_a_users_own_may_build_on_a_shipped_one_and_replace_it() -> None:
+    own = {"claude": {"like": "claude", "submit": {"tries": ["CR"], "pause_s": 1}}}
+    profile = load_profile("claude", own)
+    assert profile.submit.tries == ("CR",)
+    assert profile.prompt == load_profile("claude").prompt
+
+
+@pytest.mark.parametrize(
+    ("differs", "said"),
+    [
+        ({"ready": []}, "ready"),
+        ({"ready": [{"pattern": "(", "assumed": "x"}]}, "no regular expression"),
+        ({"ready": [{"pattern": "x"}]}, "say how it is known"),
+        ({"submit": {"tries": ["Enter; kill-server"]}}, "not the name of a key"),
+        ({"reset": {"type": "/clear\n"}}, "pressed as keys, not typed"),
+        ({"reste": {}}, "reste"),
+        ({"like": "emacs"}, "like: is one of claude, codex, gemini, shell"),
+    ],
+)
+def test_what_is_wrong_is_said(differs: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadProfile, match="profile mine") as caught:
+        load_profile("mine", {"mine": LEAST | differs})
+    assert said in str(caught.value)
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(BadProfile, match="claude, codex, gemini, mine, shell"):
+        load_profile("cloude", {"mine": LEAST})
