@@ -1,0 +1,370 @@
+"""What becomes of a story when something happens: values in, a story and orders out.
+
+Owns who is believed (sender and generation, before state), the budgets, and the order of what is to be done: the state
+comes first, as the story that is returned; then the next worker, the ACK, the shutdown. Refuses to know how workers are
+started and mail is sent (runtime/pipeline). Cannot fail: what makes no sense changes nothing, and says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias, assert_never
+
+from ackd.core.stage_words import Erred, Judged, Planned, Reviewed, Verdict, Worked, detail_of, result_of, score_of
+from ackd.core.story import TURNS, StoryHappening, StoryState, can, stage_of, step
+from ackd.core.story_record import BROKEN, REPORTED, Doubt, Result, Story, Try, clipped
+from ackd.core.values import value
+from ackd.core.words import Word
+
+if TYPE_CHECKING:
+    from ackd.core.stage_words import Report, StandsAt
+
+H, S = StoryHappening, StoryState
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    """Per story: how often a stage may break, stage 1 be tried again after NO-GO, stage 3 send back to stage 2. Tries
+    that were lost with the daemon count apart, and only end what would otherwise never end."""
+
+    respawns: int = 1
+    no_go: int = 1
+    returns: int = 2
+    losses: int = 10
+
+
+# --- what is to be done -----------------------------------------------------------------------------------------------
+@value
+class Spawn:
+    """Start a worker for the current try, and send it its one Execute."""
+
+    generation: int
+
+
+@value
+class Ask:
+    generation: int
+
+
+@value
+class Ack:
+    """To whoever sent the message, not to whoever is the story's worker by now."""
+
+    generation: int
+    to: str
+    message_id: str
+
+
+@value
+class Dismiss:
+    """``at_once``: it hangs, and must be gone before another begins. Else it may take its ACK and leave."""
+
+    generation: int
+    at_once: bool = False
+
+
+@value
+class Escalate:
+    reason: str
+
+
+Order: TypeAlias = Spawn | Ask | Ack | Dismiss | Escalate
+
+
+class Hearing(Word):
+    """What was made of a message."""
+
+    PROCESSED = "processed"
+    DUPLICATE = "duplicate"  # acknowledged again
+    LATE = "late"  # of an old worker: acknowledged, not processed
+    STRANGER = "stranger"  # no worker of this story
+    GARBLED = "garbled"
+    NOTED = "noted"
+
+
+@value
+class Decision:
+    story: Story
+    orders: tuple[Order, ...] = ()
+    heard: Hearing = Hearing.NOTED
+
+
+@value
+class Source:
+    """Who said it: ``stage`` by the sender's name; ``generation`` if the message names it, None if it does not."""
+
+    sender: str
+    stage: int
+    message_id: str
+    generation: int | None = None
+
+
+# --- turns ------------------------------------------------------------------------------------------------------------
+def turn(story: Story, now: float) -> Decision:
+    """It may begin, or go on at its stage."""
+    begun = _moved(story, TURNS[story.stage], now)
+    return Decision(begun, (Spawn(len(begun.tries)),))
+
+
+def executed(story: Story, generation: int) -> Story:
+    one = story.of(generation)
+    return story.with_try(replace(one, executed=True)) if one is not None else story
+
+
+def acked(story: Story, generation: int, now: float) -> Story:
+    one = story.of(generation)
+    return story.with_try(replace(one, acked_at=one.acked_at or now)) if one is not None else story
+
+
+def told_of(story: Story) -> Story:
+    return replace(story, escalated=story.pauses)
+
+
+def settled(story: Story, generation: int) -> Story:
+    one = story.of(generation)
+    return story.with_try(replace(one, settled=True)) if one is not None else story
+
+
+# --- words of workers -------------------------------------------------------------------------------------------------
+def reported(story: Story, report: Report, of: Source, now: float, budgets: Budgets) -> Decision:
+    """The sender and its generation first; the state only of who is current."""
+    one = spoken_for(story, of)
+    if one is None:
+        return Decision(story, heard=Hearing.STRANGER)
+    ack = Ack(one.generation, of.sender, of.message_id)
+    known = next((tried for tried in story.tries if tried.report_id == of.message_id), None)
+    if known is not None or (one is not story.current and one.result in REPORTED):
+        return Decision(story, (ack,), Hearing.DUPLICATE)
+    if one is not story.current:
+        return Decision(story, (ack,), Hearing.LATE)
+    if (report.story, report.stage) != (story.story_id, one.stage):
+        return garbled(story, of, f"it speaks of stage {report.stage} of {report.story}", now)
+    closed = _closed(story, one, Result(result_of(report)), now, clipped(detail_of(report)))
+    closed = closed.with_try(replace(closed.tries[-1], score=_score(report), report_id=of.message_id))
+    moved, first = _after(closed, report, now, budgets)
+    return Decision(moved, (*first, ack, Dismiss(one.generation)), Hearing.PROCESSED)
+
+
+def garbled(story: Story, of: Source, problem: str, now: float) -> Decision:
+    """Nobody understands it: asked once; what follows must be clear, or a person is."""
+    one = spoken_for(story, of)
+    if one is None:
+        return Decision(story, heard=Hearing.STRANGER)
+    if one is not story.current:
+        return Decision(story, heard=Hearing.LATE)
+    if one.doubt is Doubt.GARBLED:
+        return _unclear(story, one, f"{of.sender} was not understood twice: {problem}", now)
+    return Decision(_asked(story, one, Doubt.GARBLED, now), (Ask(one.generation),), Hearing.GARBLED)
+
+
+def status_heard(story: Story, said: StandsAt, of: Source, now: float) -> Decision:
+    """A clear answer: whatever it was asked for is settled. One about another stage is as good as none."""
+    one = spoken_for(story, of)
+    if one is None:
+        return Decision(story, heard=Hearing.STRANGER)
+    if one is not story.current:
+        return Decision(story, heard=Hearing.LATE)
+    if (said.story, said.stage) != (story.story_id, one.stage):
+        return garbled(story, of, f"it speaks of stage {said.stage} of {said.story}", now)
+    return Decision(_trusted(story, one), heard=Hearing.PROCESSED)
+
+
+# --- signs, and their absence -----------------------------------------------------------------------------------------
+def doubted(story: Story, generation: int, doubt: Doubt, now: float) -> Decision:
+    """It is quiet, or says that it waits for its ACK: a status check, one at a time."""
+    one = story.current
+    if one is None or one.generation != generation or one.doubt is not None:
+        return Decision(story)
+    return Decision(_asked(story, one, doubt, now), (Ask(generation),))
+
+
+def lived(story: Story, generation: int) -> Decision:
+    """A sign of life settles the question whether it lives, and no other."""
+    one = story.current
+    if one is None or one.generation != generation or one.doubt not in (Doubt.QUIET, Doubt.HELD):
+        return Decision(story)
+    return Decision(_trusted(story, one))
+
+
+def unanswered(story: Story, generation: int, now: float, budgets: Budgets) -> Decision:
+    """Nothing came after the status check, for as long as is waited."""
+    one = story.current
+    if one is None or one.generation != generation or one.doubt is None:
+        return Decision(story)
+    if one.doubt is Doubt.GARBLED:
+        return _unclear(story, one, "it was not understood, and did not answer the status check", now)
+    return broke(story, generation, Result.SILENT, "it did not answer the status check", now, budgets)
+
+
+def broke(story: Story, generation: int, how: Result, why: str, now: float, budgets: Budgets) -> Decision:
+    """Its worker is gone, or hangs, without a report. ``how``: CRASHED, SILENT or LOST."""
+    one = story.current
+    if one is None or one.generation != generation:
+        return Decision(story)
+    if one.doubt is Doubt.GARBLED and how is Result.CRASHED:
+        return _unclear(story, one, f"it was not understood, and ended: {why}", now)
+    closed = _closed(story, one, how, now, why)
+    limit = budgets.losses if how is Result.LOST else budgets.respawns
+    kinds = frozenset({how}) if how is Result.LOST else BROKEN
+    moved, orders = _again(closed, kinds, limit, why, now)
+    return Decision(moved, (Dismiss(generation, at_once=True), *orders))
+
+
+def cannot_start(story: Story, generation: int, why: str, now: float) -> Decision:
+    one = story.current
+    if one is None or one.generation != generation:
+        return Decision(story)
+    closed = _closed(story, one, Result.UNSTARTED, now, why)
+    reason = f"the worker of stage {one.stage} cannot be started: {why}"
+    return _paused(closed, H.UNSTARTABLE, reason, now, (Dismiss(generation, at_once=True),))
+
+
+# --- by hand ----------------------------------------------------------------------------------------------------------
+def held(story: Story, by: str, now: float) -> Decision:
+    """``Decision.story`` is the same object if it cannot be paused."""
+    if not can(story.state, H.HELD) or story.state is S.PAUSED:
+        return Decision(story)
+    return _stood_down(story, H.HELD, f"paused by {by}", now)
+
+
+def dropped(story: Story, by: str, now: float) -> Decision:
+    if not can(story.state, H.DROPPED) or story.state is S.CANCELLED:
+        return Decision(story)
+    decision = _stood_down(story, H.DROPPED, f"cancelled by {by}", now)
+    return replace(decision, story=replace(decision.story, ended_at=now))
+
+
+def resumed(story: Story, now: float) -> Decision:
+    """With fresh budgets: a person has looked at it."""
+    if not can(story.state, H.RESUMED):
+        return Decision(story)
+    return Decision(replace(_moved(story, H.RESUMED, now), fresh_from=len(story.tries), reason=""))
+
+
+def orphaned(story: Story, of: str, now: float) -> Decision:
+    if not can(story.state, H.ORPHANED):
+        return Decision(story)
+    return _paused(story, H.ORPHANED, f"{of}, which it comes after, was cancelled", now)
+
+
+# --- who speaks -------------------------------------------------------------------------------------------------------
+def spoken_for(story: Story, of: Source) -> Try | None:
+    """The try that a message comes from. Without a generation: the newest of the sender's stage."""
+    if of.generation is not None:
+        one = story.of(of.generation)
+        return one if one is not None and one.stage == of.stage else None
+    return next((one for one in reversed(story.tries) if one.stage == of.stage), None)
+
+
+# --- steps ------------------------------------------------------------------------------------------------------------
+def _moved(story: Story, happening: StoryHappening, now: float) -> Story:
+    """The state after, and for a stage a fresh try."""
+    state, _act = step(story.state, happening)
+    stage = stage_of(state)
+    moved = replace(story, state=state, since=now, stage=story.stage if stage is None else stage)
+    if stage is None:
+        return replace(moved, ended_at=now) if state is S.DONE else moved
+    return replace(moved, tries=(*moved.tries, Try(len(moved.tries) + 1, stage, now)), reason="")
+
+
+def _closed(story: Story, one: Try, result: Result, now: float, detail: str) -> Story:
+    return story.with_try(replace(one, ended_at=now, result=result, detail=clipped(detail), doubt=None))
+
+
+def _asked(story: Story, one: Try, doubt: Doubt, now: float) -> Story:
+    return story.with_try(replace(one, doubt=doubt, asked_at=now, asks=one.asks + 1))
+
+
+def _trusted(story: Story, one: Try) -> Story:
+    return story.with_try(replace(one, doubt=None))
+
+
+def _after(story: Story, report: Report, now: float, budgets: Budgets) -> tuple[Story, tuple[Order, ...]]:
+    match report:
+        case Planned() | Worked() | Judged(go=True):
+            return _on(story, H.PASSED, now)
+        case Reviewed(verdict=verdict) if verdict is not Verdict.FAIL:
+            return _on(story, H.PASSED, now)
+        case Judged():
+            return _again(story, frozenset({Result.NO_GO}), budgets.no_go, "NO-GO: " + report.reason, now)
+        case Reviewed():
+            return _back(story, report.issues, now, budgets)
+        case Erred():
+            return _again(story, BROKEN, budgets.respawns, "ERROR: " + report.details, now)
+        case _:
+            assert_never(report)
+
+
+def _on(story: Story, happening: StoryHappening, now: float) -> tuple[Story, tuple[Order, ...]]:
+    moved = _moved(story, happening, now)
+    return moved, (Spawn(len(moved.tries)),) if moved.current is not None else ()
+
+
+def _again(story: Story, kinds: frozenset[Result], limit: int, why: str, now: float) -> tuple[Story, tuple[Order, ...]]:
+    count = _count(story, kinds, story.stage)
+    if count <= limit:
+        return _on(story, H.AGAIN, now)
+    tries = f"{count} of {limit + 1} tries"
+    return _exhausted(story, f"stage {story.stage} failed in {tries}, the last with {why}", now)
+
+
+def _back(story: Story, issues: str, now: float, budgets: Budgets) -> tuple[Story, tuple[Order, ...]]:
+    count = _count(story, frozenset({Result.FAIL}), 3)
+    if count <= budgets.returns:
+        return _on(story, H.RETURNED, now)
+    return _exhausted(story, f"stage 3 said FAIL {count} of {budgets.returns + 1} times, the last with {issues}", now)
+
+
+def _exhausted(story: Story, reason: str, now: float) -> tuple[Story, tuple[Order, ...]]:
+    decision = _paused(story, H.EXHAUSTED, reason, now)
+    return decision.story, decision.orders
+
+
+def _count(story: Story, kinds: frozenset[Result], stage: int) -> int:
+    """Since a person has looked at it."""
+    counted = story.tries[story.fresh_from :]
+    return sum(one.stage == stage and one.result in kinds for one in counted)
+
+
+def _unclear(story: Story, one: Try, reason: str, now: float) -> Decision:
+    closed = _closed(story, one, Result.UNCLEAR, now, reason)
+    decision = _paused(closed, H.UNCLEAR, reason, now, (Dismiss(one.generation),))
+    return replace(decision, heard=Hearing.GARBLED)
+
+
+def _stood_down(story: Story, happening: StoryHappening, reason: str, now: float) -> Decision:
+    one = story.current
+    if one is None:
+        return Decision(replace(_moved(story, happening, now), reason=reason))
+    closed = _closed(story, one, Result.STOPPED, now, reason)
+    return Decision(replace(_moved(closed, happening, now), reason=reason), (Dismiss(one.generation),))
+
+
+def _paused(
+    story: Story, happening: StoryHappening, reason: str, now: float, orders: tuple[Order, ...] = ()
+) -> Decision:
+    reason = clipped(reason)
+    paused = replace(_moved(story, happening, now), reason=reason, pauses=story.pauses + 1)
+    return Decision(paused, (Escalate(reason), *orders))
+
+
+def _score(report: Report) -> str:
+    score = score_of(report)
+    return f"{score:f}" if score is not None else ""
+
+
+def next_turns(stories: list[Story], max_parallel: int) -> list[Story]:
+    """Whose turn it is: in the order of their start, not before what they come after is done."""
+    done = {story.story_id for story in stories if story.state is S.DONE}
+    room = max_parallel - sum(stage_of(story.state) is not None for story in stories)
+    ready = [one for one in stories if one.state is S.WAITING and all(before in done for before in one.after)]
+    ready.sort(key=lambda story: (story.sequence, story.created_at, story.story_id))
+    return ready[: max(0, room)]
+
+
+def orphans(stories: list[Story]) -> list[tuple[Story, str]]:
+    """Those that wait for what will never be done, and for which."""
+    dropped_ones = {story.story_id for story in stories if story.state is S.CANCELLED}
+    waiting = [story for story in stories if story.state is S.WAITING]
+    found = ((story, next((one for one in story.after if one in dropped_ones), None)) for story in waiting)
+    return [(story, one) for story, one in found if one is not None]

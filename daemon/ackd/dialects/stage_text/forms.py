@@ -1,0 +1,149 @@
+"""Every form that a text may have, as a row of pieces, and how far a text follows one.
+
+Owns the forms, once: reading walks them, and where the walk ends is where a near miss differs. A piece is a literal, or
+a pattern with a name and words for people. Refuses to know what the values mean. Cannot fail: a walk that does not come
+to the end says how far it came.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """``words``: what belongs there, for people."""
+
+    name: str
+    pattern: re.Pattern[str]
+    words: str
+
+
+Piece: TypeAlias = str | Slot
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    name: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Walk:
+    """``at``: the first character that does not fit. ``values``: name → (text, where it begins)."""
+
+    form: Form
+    at: int
+    wanted: str
+    values: dict[str, tuple[str, int]]
+    whole: bool
+
+
+def _slot(name: str, pattern: str, words: str) -> Slot:
+    return Slot(name, re.compile(pattern, re.ASCII | re.DOTALL), words)
+
+
+_STAGE: Final = _slot("stage", "[0-3]", "a stage, 0 to 3")
+_TASKS: Final = _slot("tasks", "(?:0|[1-9][0-9]{0,5})", "a number of tasks")
+#: Decimals are read: a reviewer who says 7.5 means it.
+_SCORE: Final = _slot("score", r"(?:0|[1-9][0-9]{0,3})(?:\.[0-9]{1,6})?", "a score")
+_PASSED: Final = _slot("verdict", "(?:PASS|CONCERNS|WAIVED)", "PASS, CONCERNS or WAIVED")
+_DOING: Final = _slot("doing", "(?:EXECUTING|WAITING|ERROR)", "EXECUTING, WAITING or ERROR")
+_TEXT: Final = _slot("text", r"\S.*\Z", "a text")
+_STEP: Final = _slot("text", r"\S.*?(?=\.\Z)", "what it is doing, and a full stop")
+#: The seed's ``\s*`` before the details; they may begin on a line of their own.
+_GAP: Final = _slot("gap", r"\s+", "a space")
+
+
+@lru_cache(maxsize=8)
+def reports(id_pattern: str) -> tuple[Form, ...]:
+    """What a worker may say."""
+    story = _slot("story", f"(?:{id_pattern})", "a story's id")
+    return (
+        Form(
+            "Stage 0 COMPLETE",
+            ("Stage 0 COMPLETE for ", story, ".", _GAP, _TASKS, " tasks created. Plan score: ", _SCORE, "/4."),
+        ),
+        Form(
+            "Stage 1 GO",
+            ("Stage 1 COMPLETE for ", story, ".", _GAP, "Verdict: GO. Readiness: ", _SCORE, "."),
+        ),
+        Form(
+            "Stage 1 NO-GO",
+            (
+                "Stage 1 COMPLETE for ",
+                story,
+                ".",
+                _GAP,
+                "Verdict: NO-GO. Readiness: ",
+                _SCORE,
+                ".",
+                _GAP,
+                "Reason:",
+                _GAP,
+                _TEXT,
+            ),
+        ),
+        Form(
+            "Stage 2 COMPLETE",
+            ("Stage 2 COMPLETE for ", story, ".", _GAP, "All tasks Done. Story set to To Review."),
+        ),
+        Form(
+            "Stage 3 passed",
+            ("Stage 3 COMPLETE for ", story, ".", _GAP, "Verdict: ", _PASSED, ". Quality Score: ", _SCORE, "/100."),
+        ),
+        Form(
+            "Stage 3 FAIL",
+            (
+                "Stage 3 COMPLETE for ",
+                story,
+                ".",
+                _GAP,
+                "Verdict: FAIL. Quality Score: ",
+                _SCORE,
+                "/100.",
+                _GAP,
+                "Issues:",
+                _GAP,
+                _TEXT,
+            ),
+        ),
+        Form("ERROR", ("Stage ", _STAGE, " ERROR for ", story, ":", _GAP, _TEXT)),
+        Form("Status", ("Status for ", story, ": Stage ", _STAGE, " ", _DOING, ". Current step: ", _STEP, ".")),
+    )
+
+
+@lru_cache(maxsize=8)
+def commands(id_pattern: str) -> tuple[Form, ...]:
+    """What the lead may say."""
+    story = _slot("story", f"(?:{id_pattern})", "a story's id")
+    return (
+        Form("Execute", ("Execute Stage ", _STAGE, " for ", story)),
+        Form("Status check", ("Status check: are you still working on Stage ", _STAGE, " for ", story, "?")),
+        Form("ACK", ("ACK Stage ", _STAGE, " for ", story)),
+    )
+
+
+def walk(form: Form, text: str) -> Walk:
+    values: dict[str, tuple[str, int]] = {}
+    at = 0
+    for piece in form.pieces:
+        if isinstance(piece, str):
+            if not text.startswith(piece, at):
+                alike = _alike(piece, text, at)
+                return Walk(form, at + alike, repr(piece[alike:]), values, whole=False)
+            at += len(piece)
+            continue
+        found = piece.pattern.match(text, at)
+        if found is None:
+            return Walk(form, at, piece.words, values, whole=False)
+        values[piece.name] = (found[0], at)
+        at = found.end()
+    return Walk(form, at, "the end", values, whole=at == len(text))
+
+
+def _alike(piece: str, text: str, at: int) -> int:
+    return next((n for n, char in enumerate(piece) if text[at + n : at + n + 1] != char), len(piece))

@@ -1,0 +1,167 @@
+"""From a text to the word that it is, or to the form that it nearly has.
+
+Owns what the values of a form mean and the ranges of numbers. Reads exactly: another case, a missing full stop, words
+too many are no report, because a lead that guesses is wrong about a story. White space around a text is nothing. Fails
+with ``BadStageText``, which names the closest form and the character where the text leaves it.
+"""
+
+from __future__ import annotations
+
+import enum
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final
+
+from ackd.core.errors import TheirFault
+from ackd.core.stage_words import (
+    DEFAULT_ID_PATTERN,
+    MAX_TEXT_CHARS,
+    PLAN_SCORES,
+    QUALITY_SCORES,
+    READINESS_SCORES,
+    Acknowledge,
+    BadStory,
+    Doing,
+    Erred,
+    Execute,
+    Judged,
+    Planned,
+    Report,
+    Reviewed,
+    StandsAt,
+    StatusCheck,
+    Verdict,
+    Worked,
+    story_id,
+)
+from ackd.dialects.stage_text.forms import Walk, commands, reports, walk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ackd.core.stage_words import Command
+    from ackd.dialects.stage_text.forms import Form
+
+_SHOWN_CHARS: Final = 24
+
+
+class Misread(enum.StrEnum):
+    """Why a text is none of ours, in one word."""
+
+    EMPTY = "empty"
+    TOO_LONG = "too_long"
+    NEAR_MISS = "near_miss"
+    OUT_OF_RANGE = "out_of_range"
+    BAD_ID = "bad_id"
+
+
+class BadStageText(TheirFault):
+    """``closest``: the name of the form it follows furthest; ``at``: the character, from 0, where it leaves it."""
+
+    def __init__(self, code: Misread, closest: str, at: int, wanted: str, found: str) -> None:
+        super().__init__(code, closest, at, wanted, found)
+        self.code = code
+        self.closest = closest
+        self.at = at
+        self.wanted = wanted
+        self.found = found
+
+    def __str__(self) -> str:
+        there = repr(self.found) if self.found else "the end"
+        return f"closest is {self.closest!r}: at character {self.at + 1} it has {there} instead of {self.wanted}"
+
+
+def read(text: str, id_pattern: str = DEFAULT_ID_PATTERN) -> Report | StandsAt:
+    """What a worker said."""
+    walked = _whole(text, reports(id_pattern))
+    return _report(walked, id_pattern)
+
+
+def read_command(text: str, id_pattern: str = DEFAULT_ID_PATTERN) -> Command:
+    """What the lead said."""
+    walked = _whole(text, commands(id_pattern))
+    story, stage = _story(walked, id_pattern), _stage(walked)
+    match walked.form.name:
+        case "Execute":
+            return Execute(story, stage)
+        case "Status check":
+            return StatusCheck(story, stage)
+        case _:
+            return Acknowledge(story, stage)
+
+
+def last_report(output: str, id_pattern: str = DEFAULT_ID_PATTERN) -> str | None:
+    """The last line that is a report, of all that a worker printed. One line: what follows it is not its details."""
+    for line in _lines_from_the_end(output):
+        try:
+            word = read(line, id_pattern)
+        except BadStageText:
+            continue
+        if not isinstance(word, StandsAt):
+            return line.strip()
+    return None
+
+
+def _lines_from_the_end(output: str) -> Iterator[str]:
+    return (line for line in reversed(output.splitlines()) if line.lstrip().startswith("Stage "))
+
+
+def _whole(text: str, forms: Iterable[Form]) -> Walk:
+    lead = len(text) - len(text.lstrip())
+    text = text.strip()
+    if not text:
+        raise BadStageText(Misread.EMPTY, "Stage 0 COMPLETE", 0, "a report", "")
+    if len(text) > MAX_TEXT_CHARS:
+        raise BadStageText(Misread.TOO_LONG, "ERROR", MAX_TEXT_CHARS, f"at most {MAX_TEXT_CHARS} characters", "more")
+    best: Walk | None = None
+    for form in forms:
+        walked = walk(form, text)
+        if walked.whole:
+            return walked
+        if best is None or walked.at > best.at:
+            best = walked
+    assert best is not None
+    found = text[best.at : best.at + _SHOWN_CHARS]
+    raise BadStageText(Misread.NEAR_MISS, best.form.name, lead + best.at, best.wanted, found)
+
+
+def _report(walked: Walk, id_pattern: str) -> Report | StandsAt:
+    story = _story(walked, id_pattern)
+    match walked.form.name:
+        case "Stage 0 COMPLETE":
+            return Planned(story, int(walked.values["tasks"][0]), _score(walked, PLAN_SCORES))
+        case "Stage 1 GO":
+            return Judged(story, True, _score(walked, READINESS_SCORES))
+        case "Stage 1 NO-GO":
+            return Judged(story, False, _score(walked, READINESS_SCORES), walked.values["text"][0])
+        case "Stage 2 COMPLETE":
+            return Worked(story)
+        case "Stage 3 passed":
+            return Reviewed(story, Verdict(walked.values["verdict"][0]), _score(walked, QUALITY_SCORES))
+        case "Stage 3 FAIL":
+            return Reviewed(story, Verdict.FAIL, _score(walked, QUALITY_SCORES), walked.values["text"][0])
+        case "ERROR":
+            return Erred(story, _stage(walked), walked.values["text"][0])
+        case _:
+            doing = Doing(walked.values["doing"][0])
+            return StandsAt(story, _stage(walked), doing, walked.values["text"][0])
+
+
+def _story(walked: Walk, id_pattern: str) -> str:
+    text, at = walked.values["story"]
+    try:
+        return story_id(text, id_pattern)
+    except BadStory as bad:
+        raise BadStageText(Misread.BAD_ID, walked.form.name, at, bad.why, text) from None
+
+
+def _stage(walked: Walk) -> int:
+    return int(walked.values["stage"][0])
+
+
+def _score(walked: Walk, span: tuple[Decimal, Decimal]) -> Decimal:
+    text, at = walked.values["score"]
+    score = Decimal(text)
+    if not span[0] <= score <= span[1]:
+        wanted = f"a score of {span[0]} to {span[1]}"
+        raise BadStageText(Misread.OUT_OF_RANGE, walked.form.name, at, wanted, text)
+    return score

@@ -1,0 +1,71 @@
+"""From a word to its exact text, and to the summary that goes with it (at most 10 words).
+
+Owns the seed's spelling. Details are written as they are, without the white space around them. Cannot fail for a word
+that was read; whoever makes one by hand may have it read back.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, assert_never
+
+from ackd.core.stage_words import (
+    Acknowledge,
+    Erred,
+    Execute,
+    Judged,
+    Planned,
+    Reviewed,
+    StandsAt,
+    StatusCheck,
+    Verdict,
+    Worked,
+    result_of,
+)
+
+if TYPE_CHECKING:
+    from ackd.core.stage_words import StageWord
+
+
+def write(word: StageWord) -> str:
+    match word:
+        case Planned(story, tasks, score):
+            return f"Stage 0 COMPLETE for {story}. {tasks} tasks created. Plan score: {score:f}/4."
+        case Judged(story, go, score, reason):
+            verdict = "GO" if go else "NO-GO"
+            because = "" if go else f" Reason: {reason.strip()}"
+            return f"Stage 1 COMPLETE for {story}. Verdict: {verdict}. Readiness: {score:f}.{because}"
+        case Worked(story):
+            return f"Stage 2 COMPLETE for {story}. All tasks Done. Story set to To Review."
+        case Reviewed(story, verdict, score, issues):
+            found = f" Issues: {issues.strip()}" if verdict is Verdict.FAIL else ""
+            return f"Stage 3 COMPLETE for {story}. Verdict: {verdict.value}. Quality Score: {score:f}/100.{found}"
+        case Erred(story, stage, details):
+            return f"Stage {stage} ERROR for {story}: {details.strip()}"
+        case StandsAt(story, stage, doing, step):
+            return f"Status for {story}: Stage {stage} {doing.value}. Current step: {step.strip()}."
+        case Execute(story, stage):
+            return f"Execute Stage {stage} for {story}"
+        case StatusCheck(story, stage):
+            return f"Status check: are you still working on Stage {stage} for {story}?"
+        case Acknowledge(story, stage):
+            return f"ACK Stage {stage} for {story}"
+        case _:
+            assert_never(word)
+
+
+def summary(word: StageWord) -> str:
+    """The seed's three forms: of a report, of a command, of an ACK."""
+    match word:
+        case Execute(story, stage) | StatusCheck(story, stage):
+            return shutdown_summary(story, stage)
+        case Acknowledge(story, stage):
+            return f"{story} Stage {stage} ACK"
+        case StandsAt(story, stage, doing):
+            return f"{story} Stage {stage} {doing.value}"
+        case _:
+            return f"{word.story} Stage {word.stage} {result_of(word)}"
+
+
+def shutdown_summary(story: str, stage: int) -> str:
+    """A command's; a shutdown_request is one, and has no text of its own."""
+    return f"{story} -> Stage {stage}"
