@@ -1,0 +1,34 @@
+"""A board's files: one directory per meeting, the lock around every change, and the seed's flat files."""
+
+from ackd.adapters.board_files.flat import Flat, append_lines, put_flat, read_flat, set_aside
+from ackd.adapters.board_files.queue_tail import queue_size, said_since
+from ackd.adapters.board_files.rooms import (
+    held,
+    make_board,
+    make_room,
+    meeting_ids,
+    newest_first,
+    others_since,
+    read_meeting,
+    write_file,
+    write_meeting,
+)
+
+__all__ = [
+    "Flat",
+    "append_lines",
+    "held",
+    "make_board",
+    "make_room",
+    "meeting_ids",
+    "newest_first",
+    "others_since",
+    "put_flat",
+    "queue_size",
+    "read_flat",
+    "read_meeting",
+    "said_since",
+    "set_aside",
+    "write_file",
+    "write_meeting",
+]

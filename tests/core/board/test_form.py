@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ackd.core.board.form import decode, encode
+from ackd.core.errors import BadMeeting
+from tests.core.board.meetings import called, voted, voting
+
+
+def test_a_meeting_comes_back_as_it_was() -> None:
+    for meeting in (called(), voting(), voted(voting(), conditions=["é"]), called(quick=True)):
+        assert decode(encode(meeting), "x") == meeting
+
+
+BROKEN = [b"", b"{", b"[]", b"null", b"{}", b"[" * 100_000]
+
+
+@pytest.mark.parametrize("data", BROKEN, ids=range(len(BROKEN)))
+def test_what_is_no_record_is_named(data: bytes) -> None:
+    with pytest.raises(BadMeeting, match="x: no record of a meeting"):
+        decode(data, "x")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("phase", "LUNCH"), ("assessments", {"CA": {}}), ("directors", ["CA"]), ("opened_at", "noon"), ("turns", [1])],
+)
+def test_a_record_that_does_not_add_up_is_named(key: str, value: object) -> None:
+    with pytest.raises(BadMeeting):
+        decode(json.dumps(json.loads(encode(called())) | {key: value}).encode(), "x")
