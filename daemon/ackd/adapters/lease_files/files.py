@@ -1,0 +1,281 @@
+"""One bus's leases on disk, changed by any process, one at a time.
+
+``locks.json.lock`` is flocked around every change, is never unlinked, and holds the last token that was given.
+``locks.json`` is the truth about who holds what: replaced by rename, so that it is whole at every instant; what others
+write into it by hand counts from the next look on. ``leases.json`` has those who wait, and exists only while some do.
+Nothing is flushed to the disk: a power cut ends every holder, too.
+
+Order of a change: the token, then locks.json, then leases.json, then the bells. A crash in between leaves a token that
+nobody has, somebody in line who holds already, or a waiter who was not rung and looks by itself a moment later; the
+next change understands all three. Fails with OSError. A file that cannot be read is waited for, since its writer may be
+at it, then kept under another name (``set_aside``) and taken for empty.
+"""
+
+import contextlib
+import fcntl
+import os
+import stat
+import time
+from _thread import allocate_lock  # `threading` takes as long to import as a lease to take
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias
+
+from ackd.adapters.lease_files import shape, tickets
+from ackd.adapters.lease_files.paths import normalised
+from ackd.core import leases
+from ackd.core.errors import BadPath
+from ackd.core.lease_words import Change, Lease, LeftLine, Released, Table, Waiter, Why, Woken
+
+#: How long an unreadable file may be somebody's who is writing it in place.
+PATIENCE_S: Final = 0.5
+_STEP_S: Final = 0.01
+_YOUNG_S: Final = 60.0
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_TOKEN_DIGITS: Final = 20
+_READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+
+Decide: TypeAlias = Callable[[Table, float, frozenset[str]], Change]
+
+
+class LeaseFiles:
+    """``bus``: the directory, which exists. ``base``: the workspace that paths are about. ``told`` is called with every
+    change before the next can be made, so that what is said of them keeps their order."""
+
+    def __init__(
+        self, bus: str, base: str, told: Callable[[Change], None] = lambda _: None, patience_s: float = PATIENCE_S
+    ) -> None:
+        self.bus = bus
+        self.tickets = f"{bus}/waiting"
+        self.set_aside: list[str] = []
+        self._base = base
+        self._told = told
+        self._patience_s = patience_s
+        self._locks, self._waiting = f"{bus}/locks.json", f"{bus}/leases.json"
+        self._lock_path = f"{bus}/locks.json.lock"
+        self._threads = allocate_lock()  # a flock is the process's, not the thread's
+        self._fd, self._pid, self._inode = -1, 0, (0, 0)
+        self._known: tuple[bytes | None, shape.Page] = (None, shape.EMPTY_PAGE)
+        self._aside: bytes | None = None
+        self._mode = 0o600
+
+    @property
+    def is_bad(self) -> bool:
+        """What was read last could not be: the next change writes it anew."""
+        return self._aside is not None
+
+    def key(self, path: str) -> str:
+        """``BadPath`` if no lease can be about it."""
+        return normalised(self._base, path)
+
+    def look(self) -> Table:
+        """Who holds and who waits, without keeping anybody waiting. Hand-made leases have no token yet."""
+        page, waiting = self._read_page(), self._read_waiting()
+        return Table(page.held, waiting, _last_token(page.held))
+
+    def change(self, decide: Decide) -> Change:
+        """What ``decide`` makes of the table as it is, on disk when this returns. Waits for whoever is changing it."""
+        with self._threads, self._flocked() as fd:
+            page, waiting = self._read_page(), self._read_waiting()
+            table = Table(page.held, waiting, max(_read_token(fd), _last_token(page.held)))
+            now = time.time()
+            adopted = leases.adopt(table, now)
+            dead = self.dead(table)
+            decided = decide(adopted.table, now, dead)
+            self._save(fd, table, decided.table, page)
+            change = Change(decided.table, (*adopted.happened, *decided.happened))
+            self._clear_away(change)
+            self._told(change)
+        self._ring(change)
+        return change
+
+    # --- the lock ---------------------------------------------------------------------------------------------------
+    @contextlib.contextmanager
+    def _flocked(self) -> Iterator[int]:
+        fd = self._lock()
+        try:
+            yield fd
+        finally:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+
+    def _lock(self) -> int:
+        """On the file that bears the name now: if somebody removed the one we have, theirs counts. A forked child
+        shares its parent's lock, and so takes one of its own."""
+        while True:
+            if self._pid != os.getpid():
+                self._open_lock()
+            fcntl.flock(self._fd, fcntl.LOCK_EX)
+            try:
+                there = os.stat(self._lock_path, follow_symlinks=False)  # noqa: PTH116
+            except FileNotFoundError:
+                there = None
+            if there is not None and (there.st_dev, there.st_ino) == self._inode:
+                return self._fd
+            self.close()
+
+    def _open_lock(self) -> None:
+        fd = os.open(self._lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        found = os.fstat(fd)
+        self._fd, self._pid, self._inode = fd, os.getpid(), (found.st_dev, found.st_ino)
+
+    def close(self) -> None:
+        """Its descriptor; the next change opens it anew."""
+        if self._pid == os.getpid():
+            os.close(self._fd)
+        self._fd, self._pid = -1, 0
+
+    def __del__(self) -> None:
+        if getattr(self, "_fd", -1) >= 0:
+            self.close()
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+    def _read_page(self) -> shape.Page:
+        give_up_at = 0.0
+        while True:
+            data = self._read(self._locks)
+            if data is None:
+                return shape.EMPTY_PAGE
+            if data == self._known[0]:
+                return self._known[1]
+            try:
+                page = shape.read_locks(data, self._key_of, time.time())
+            except shape.NotLeases:
+                give_up_at = give_up_at or time.monotonic() + self._patience_s
+                if time.monotonic() < give_up_at:
+                    time.sleep(_STEP_S)
+                    continue
+                if data != self._aside:
+                    self._put_aside(self._locks)
+                self._aside = data
+                return shape.EMPTY_PAGE
+            self._known, self._aside = (data, page), None
+            return page
+
+    def _key_of(self, spelling: str) -> str:
+        try:
+            return normalised(self._base, spelling)
+        except BadPath:  # made by hand: nobody can ask for it, so it hinders nobody
+            return spelling
+
+    def _read_waiting(self) -> dict[str, tuple[Waiter, ...]]:
+        data = self._read(self._waiting)
+        if data is None:
+            return {}
+        try:
+            return shape.read_waiting(data)
+        except shape.NotLeases:  # ours alone, and always whole: somebody has damaged it
+            self._put_aside(self._waiting)
+            return {}
+
+    def _read(self, path: str) -> bytes | None:
+        try:
+            fd = os.open(path, _READ)
+        except FileNotFoundError:
+            return None
+        try:
+            found = os.fstat(fd)
+            if not stat.S_ISREG(found.st_mode):
+                raise OSError(22, "not a regular file", path)
+            if path is self._locks:
+                self._mode = stat.S_IMODE(found.st_mode)
+            data = os.read(fd, min(found.st_size + 1, _MOST_BYTES))
+            while len(data) < found.st_size and (more := os.read(fd, _MOST_BYTES)):
+                data += more
+            return data
+        finally:
+            os.close(fd)
+
+    def _put_aside(self, path: str) -> None:
+        """Under a second name; the first stays until something better bears it."""
+        name = f"{path}.unreadable-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(3).hex()}"
+        with contextlib.suppress(FileNotFoundError):
+            os.link(path, name, follow_symlinks=False)
+            self.set_aside.append(name)
+
+    # --- writing ----------------------------------------------------------------------------------------------------
+    def _save(self, fd: int, old: Table, new: Table, page: shape.Page) -> None:
+        if new is old and self._aside is None:
+            return
+        if new.token != old.token:
+            _write_token(fd, new.token)
+        committed = new.held != old.held or self._aside is not None
+        if committed:
+            written = shape.next_page(page, new.held)
+            data = shape.write_locks(written)
+            self._put(self._locks, data, self._mode)
+            self._known, self._aside = (data, written), None
+        if new.waiting != old.waiting:
+            try:
+                self._save_waiting(new)
+            except OSError:
+                # Who stands in line and holds already is known for one; who asked for a place must hear of it.
+                if not committed or any(
+                    set(line) - set(old.waiting.get(path, ())) for path, line in new.waiting.items()
+                ):
+                    raise
+
+    def _save_waiting(self, table: Table) -> None:
+        if table.waiting:
+            self._put(self._waiting, shape.write_waiting(table.waiting), 0o600)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self._waiting)  # noqa: PTH108
+
+    def _put(self, path: str, data: bytes, mode: int) -> None:
+        """By way of one name: only who has the lock uses it, and takes over what a crash left there."""
+        temp = f"{path}.new"
+        fd = os.open(temp, _WRITE, 0o600)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            if mode != 0o600:
+                os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+        os.rename(temp, path)  # noqa: PTH104
+
+    # --- tickets ----------------------------------------------------------------------------------------------------
+    def dead(self, table: Table) -> frozenset[str]:
+        """Tickets whose processes are gone."""
+        return frozenset(name for name in _tickets(table) if tickets.is_dead(self.tickets, name))
+
+    def sweep(self) -> None:
+        """A name is made and opened in two steps: a young one may be somebody's who is between them."""
+        with contextlib.suppress(OSError):
+            tickets.sweep(self.tickets, time.time() - _YOUNG_S)
+
+    def _clear_away(self, change: Change) -> None:
+        for one in change.happened:
+            if isinstance(one, Released | LeftLine) and one.why is Why.DIED:
+                ticket = one.lease.ticket if isinstance(one, Released) else one.waiter.ticket
+                with contextlib.suppress(OSError):
+                    tickets.remove(self.tickets, ticket)
+
+    def _ring(self, change: Change) -> None:
+        for one in change.happened:
+            if isinstance(one, Woken):
+                with contextlib.suppress(OSError):  # it looks by itself, a moment later
+                    tickets.ring(self.tickets, one.waiter.ticket)
+
+
+def _tickets(table: Table) -> Iterator[str]:
+    for held in table.held.values():
+        yield from (lease.ticket for lease in held if lease.ticket)
+    for line in table.waiting.values():
+        yield from (waiter.ticket for waiter in line if waiter.ticket)
+
+
+def _last_token(held: dict[str, tuple[Lease, ...]]) -> int:
+    return max((lease.token for each in held.values() for lease in each), default=0)
+
+
+def _read_token(fd: int) -> int:
+    text = os.pread(fd, _TOKEN_DIGITS, 0)
+    return int(text) if len(text) == _TOKEN_DIGITS and text.isdigit() else 0
+
+
+def _write_token(fd: int, token: int) -> None:
+    data = b"%0*d\n" % (_TOKEN_DIGITS, token)
+    if os.pwrite(fd, data, 0) < _TOKEN_DIGITS:  # a disk that was full when the file was new
+        raise OSError(28, "No space left on device")

@@ -1,0 +1,33 @@
+"""What a path means inside the workspace: one key for all its spellings, and no way out.
+
+Owns that ``a/./b``, ``a//b``, the absolute path and the way through a link inside are one key, relative to the
+workspace with every link resolved. The file need not exist. Refuses to know who asks. Fails with ``BadPath``.
+"""
+
+import os
+from typing import Final
+
+from ackd.core.errors import BadPath
+
+_MOST_BYTES: Final = 4096
+
+
+def normalised(base: str | os.PathLike[str], path: str) -> str:
+    """The key of what ``path`` names, seen from ``base``."""
+    _refuse_unprintable(path)
+    top = os.path.realpath(base)
+    whole = os.path.realpath(os.path.join(top, path))  # noqa: PTH118 - pathlib is slow to import
+    if whole == top:
+        raise BadPath(path, "names the workspace itself: a lease is about a file or directory in it")
+    if not whole.startswith(top if top.endswith("/") else f"{top}/"):
+        raise BadPath(path, f"lies outside the workspace {top}")
+    return whole[len(top) :].lstrip("/")
+
+
+def _refuse_unprintable(path: str) -> None:
+    if not path.strip():
+        raise BadPath(path, "is empty")
+    if not path.isprintable():
+        raise BadPath(path, "holds control characters, or is not UTF-8")
+    if len(path.encode()) > _MOST_BYTES:
+        raise BadPath(f"{path[:40]}…", f"is longer than {_MOST_BYTES} bytes")

@@ -1,0 +1,168 @@
+"""Leases for programs: one writer at a time for a file, among everyone who asks by ackd's doors.
+
+    from ackd.leases import Leases
+
+    leases = Leases(".ackd/bus", base=".")
+    with leases.hold("src/app.py", agent="builder", wait_s=60) as lease:
+        ...                               # ends with the block, or with this process, however it ends
+
+    lease = leases.acquire("src/app.py", agent="builder")    # ends by release, or when its time is over
+    leases.release("builder", "src/app.py")
+
+Owns that what was done is said on the bus, to agents that only read there: FILE_LOCK, FILE_UNLOCK and its event. The
+files are the same that `ackd lock` and the daemon change; none of them needs a daemon. A lease's ``token`` only grows:
+who passes it on can have late writers refused. Fails with ``LeaseHeld``, ``BadPath``, OSError.
+"""
+
+import contextlib
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from ackd.adapters import bus_files, lease_files
+from ackd.core import leases, utc_times
+from ackd.core.bus_layout import Track, event_name
+from ackd.core.errors import BadPath, LeaseHeld
+from ackd.core.lease_words import DEFAULT_TTL_S, Ask, Change, Denied, Granted, Happening, Lease, Queued, Released, Table
+from ackd.dialects import bus
+
+__all__ = ["BadPath", "Lease", "LeaseHeld", "Leases", "announce"]
+
+UNLOCK: Final = "FILE_UNLOCK"
+#: The seed's own name: it takes a task's id, and of an unlock there is none.
+UNLOCK_EVENT: Final = "FILE_UNLOCK_all.event"
+
+
+class Leases:
+    """``bus``: the bus's directory, which exists. ``base``: the project; paths are relative to it, or absolute."""
+
+    def __init__(self, bus: str | os.PathLike[str], base: str | os.PathLike[str]) -> None:
+        self.track = Track(os.fspath(bus), "")
+        self._voice = _Voice(self.track)
+        self.files = lease_files.LeaseFiles(self.track.bus, os.fspath(base), self._voice.say)
+
+    @property
+    def unsaid(self) -> OSError | None:
+        """Why the bus could not be told of what was done all the same."""
+        return self._voice.unsaid
+
+    def acquire(
+        self,
+        path: str,
+        agent: str,
+        *,
+        shared: bool = False,
+        ttl_s: float = DEFAULT_TTL_S,
+        wait_s: float = 0.0,
+    ) -> Lease:
+        """The agent's own from now on, or still. ``LeaseHeld`` if it is another's, for ``wait_s``."""
+        change = self.ask(path, Ask(agent, shared, ttl_s), wait_s)[0]
+        return _given(change, self.files.key(path), agent, wait_s)
+
+    @contextlib.contextmanager
+    def hold(
+        self,
+        path: str,
+        agent: str,
+        *,
+        shared: bool = False,
+        ttl_s: float = DEFAULT_TTL_S,
+        wait_s: float = 0.0,
+    ) -> Iterator[Lease]:
+        """For the block. If this process dies in it, the lease is free at once; two threads of one agent share it."""
+        change, ticket = self.ask(path, Ask(agent, shared, ttl_s, bound=True), wait_s)
+        key = self.files.key(path)
+        lease = _given(change, key, agent, wait_s)
+        try:
+            yield lease
+        finally:
+            self.release(agent, key, token=lease.token)
+            if ticket is not None:
+                ticket.close()
+
+    def ask(self, path: str, ask: Ask, wait_s: float = 0.0) -> tuple[Change, lease_files.Ticket | None]:
+        """What came of it, whatever that is; said on the bus."""
+        return lease_files.acquire(self.files, self.files.key(path), ask, wait_s)
+
+    def renew(self, agent: str, path: str | None = None, ttl_s: float | None = None) -> list[tuple[str, Lease]]:
+        """All that the agent holds, or this one: what it holds now."""
+        key = None if path is None else self.files.key(path)
+        change = self.files.change(
+            lambda table, now, dead: leases.renew(table, agent, now, key, ttl_s=ttl_s, dead=dead)
+        )
+        paths = change.table.held if key is None else (key,)
+        return [(one, lease) for one in paths for lease in change.table.held.get(one, ()) if lease.agent == agent]
+
+    def release(self, agent: str, path: str | None = None, token: int | None = None) -> list[Released]:
+        """What the agent holds of it, or of all; and its place in line. Those that were let go."""
+        key = None if path is None else self.files.key(path)
+        change = self.files.change(lambda table, now, dead: leases.release(table, agent, now, key, token, dead))
+        return [one for one in change.happened if isinstance(one, Released) and one.lease.agent == agent]
+
+    def look(self) -> Table:
+        """Who holds what, and who waits."""
+        return self.files.look()
+
+
+class _Voice:
+    """Apart from ``Leases``, which would hold itself by it, and its descriptor until the collector comes."""
+
+    def __init__(self, track: Track) -> None:
+        self.unsaid: OSError | None = None
+        self._track = track
+
+    def say(self, change: Change) -> None:
+        try:
+            announce(self._track, change.happened)
+        except OSError as error:  # the lease is had, or gone, all the same
+            self.unsaid = error
+
+
+def _given(change: Change, key: str, agent: str, wait_s: float) -> Lease:
+    granted = lease_files.granted(change, key, agent)
+    if granted is not None:
+        return granted.lease
+    denied = next(one for one in change.happened if isinstance(one, Denied | Queued))
+    waited_s = wait_s if wait_s > 0 else None
+    if isinstance(denied, Denied) and denied.holders:
+        last = max(denied.holders, key=lambda lease: lease.expires_at)
+        raise LeaseHeld(key, last.agent, last.acquired_at, last.expires_at, waited_s)
+    assert isinstance(denied, Denied)
+    first = denied.ahead[0]
+    raise LeaseHeld(key, first.agent, first.since, first.until, waited_s)
+
+
+# --- said on the bus --------------------------------------------------------------------------------------------------
+def announce(track: Track, happened: Iterable[Happening], wall: float | None = None) -> None:
+    """Lines for agents that read the bus, and events for those that look for files."""
+    at = time.time() if wall is None else wall
+    lines, events = [], set()
+    for one in happened:
+        if isinstance(one, Granted) and not one.again:
+            lines.append(_line("FILE_LOCK", one.lease.agent, lock_payload(one.path, one.lease), at))
+        elif isinstance(one, Released):
+            payload = {"filepath": one.path, "token": one.lease.token, "reason": one.why.value}
+            lines.append(_line(UNLOCK, one.lease.agent, payload, at))
+            events |= {event_name(UNLOCK, one.path), UNLOCK_EVENT}
+    if lines:
+        bus_files.append(track.queue, b"".join(lines))
+    raise_events(track, events)
+
+
+def lock_payload(path: str, lease: Lease) -> dict[str, object]:
+    kind = "shared" if lease.shared else "exclusive"
+    return {"filepath": path, "lock_type": kind, "expires_at": utc_times.write(lease.expires_at), "token": lease.token}
+
+
+def raise_events(track: Track, names: Iterable[str]) -> None:
+    for name in sorted(names):
+        try:
+            bus_files.raise_event(track.events, name)
+        except FileNotFoundError:
+            os.mkdir(track.events, 0o700)  # noqa: PTH102 - pathlib is slow to import
+            bus_files.raise_event(track.events, name)
+
+
+def _line(type_: str, source: str, payload: Mapping[str, object], wall: float) -> bytes:
+    return bus.encode(f"msg-{os.urandom(16).hex()}", type_, source, payload, wall)
