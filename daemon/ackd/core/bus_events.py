@@ -1,0 +1,58 @@
+"""Which event files a message on a bus raises.
+
+Owns the names: the seed's, which agents poll for, and one for the message itself. Only what somebody waits for raises
+any: an end, a failure, a released file, a decision. Quick to import. Never fails.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from ackd.core.bus_layout import event_name
+
+#: The message's own event and the one for whom an end unblocks are called by words that are no type: an id that looks
+#: like a task's must not announce that task.
+MESSAGE: Final = "MESSAGE"
+UNBLOCKED: Final = "UNBLOCKED"
+#: What the seed calls an event without a task.
+_ALL: Final = "all"
+
+RAISING: Final = frozenset({"TASK_COMPLETE", "TASK_FAILED", "FILE_UNLOCK", "BOARD_RESOLVE"})
+
+
+def event_names(type_: str, message_id: str, payload: Mapping[str, object]) -> tuple[str, ...]:
+    """Empty for types that nobody waits for."""
+    if type_ not in RAISING:
+        return ()
+    return (*_seeds(type_, payload), *_unblocked(payload), event_name(MESSAGE, message_id))
+
+
+def _seeds(type_: str, payload: Mapping[str, object]) -> tuple[str, ...]:
+    if type_ == "BOARD_RESOLVE":
+        return (f"{type_}.event", event_name(type_, _ALL))
+    if type_ == "FILE_UNLOCK":
+        path = payload.get("filepath")
+        return (event_name(type_, _ALL), *([event_name(type_, path)] if isinstance(path, str) else []))
+    return (event_name(type_, str(payload.get("task_id", _ALL))),)
+
+
+def _unblocked(payload: Mapping[str, object]) -> tuple[str, ...]:
+    named = payload.get("unblocks")
+    return tuple(event_name(UNBLOCKED, str(name)) for name in named) if isinstance(named, list | tuple) else ()
+
+
+def is_passing(name: str) -> bool:
+    """Whether an event file is of one moment only. The seed's live as long as their track: who asks for a task's end
+    may ask days later."""
+    return name.startswith((f"{MESSAGE}_", f"{UNBLOCKED}_"))
+
+
+def wanted_names(pattern: str) -> tuple[str, ...]:
+    """What a person or agent may have meant by it: with and without ``.event``, and a path or task as it is said on
+    the bus (``FILE_UNLOCK_src/a.py``)."""
+    bare = pattern.removesuffix(".event")
+    subject = next(
+        (bare[len(type_) + 1 :] for type_ in (*RAISING, UNBLOCKED, MESSAGE) if bare.startswith(f"{type_}_")), ""
+    )
+    if not subject or any(char in subject for char in "*?["):
+        return (f"{bare}.event",)
+    return (f"{bare}.event", event_name(bare[: -len(subject) - 1], subject))

@@ -1,0 +1,60 @@
+"""What is said on a message bus: the ten types, and one line as it was read.
+
+Refuses to know how a line looks on disk (dialects/bus). A payload is hostile text until somebody has parsed it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping  # noqa: TC003 - dataclasses read their annotations
+
+from ackd.core.values import value
+
+
+class BusType(enum.Enum):
+    PROGRESS = "PROGRESS"
+    TASK_COMPLETE = "TASK_COMPLETE"
+    TASK_FAILED = "TASK_FAILED"
+    FILE_LOCK = "FILE_LOCK"
+    FILE_UNLOCK = "FILE_UNLOCK"
+    BLOCKED = "BLOCKED"
+    BOARD_ASSESS = "BOARD_ASSESS"
+    BOARD_DISCUSS = "BOARD_DISCUSS"
+    BOARD_VOTE = "BOARD_VOTE"
+    BOARD_RESOLVE = "BOARD_RESOLVE"
+
+
+@value
+class BusLine:
+    """One message. ``offset`` is where its line begins in the file, ``end`` where the next one does; ``at``: wall time,
+    when it was said by its own account, else when it was read. ``again``: a crash may have had it acted on before."""
+
+    offset: int
+    end: int
+    message_id: str
+    type: BusType
+    source: str
+    at: float
+    payload: Mapping[str, object]
+    again: bool = False
+
+
+class Doing(enum.Enum):
+    """What a worker does, by its own words on the bus or in worker-status.json."""
+
+    RUNNING = "RUNNING"
+    COMPLETE = "COMPLETE"
+    FAILED = "FAILED"
+    BLOCKED = "BLOCKED"
+
+
+@value
+class WorkerStatus:
+    """One entry of worker-status.json. ``heartbeat``: wall seconds, None if it says none that can be read."""
+
+    worker: str
+    doing: Doing
+    task: str | None = None
+    heartbeat: float | None = None
+    progress: float | None = None
+    waiting_for: tuple[str, ...] = ()
