@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from ackd.adapters.session_log import SessionLog, session_files
+from ackd.adapters.session_log import SessionLog, session_files, show_in
 from tests.adapters.session_log.bench import AT, STEM, put
 
 if TYPE_CHECKING:
@@ -41,3 +41,30 @@ def test_only_regular_files_with_a_sessions_name_are_logs(logs: Path) -> None:
     (logs / "session-20261116-010003.ndjson").mkdir()
     assert session_files(logs) == [mine]
     assert session_files(logs / "missing") == []
+
+
+# --- shown elsewhere
+def test_a_log_is_shown_in_another_directory_by_a_link(logs: Path, tmp_path: Path) -> None:
+    path = put(logs, "session-20261116-010000.ndjson", b"{}")
+    team = tmp_path / ".ensemble" / "logs"
+    show_in(team, path)
+    (link,) = team.iterdir()
+    assert (link.name, link.read_bytes()) == (path.name, path.read_bytes())
+    assert not link.readlink().is_absolute(), "a project that is moved takes it along"
+    assert team.stat().st_mode & 0o777 == 0o700
+    assert session_files(team) == [], "whoever reads both directories has each line once"
+
+
+def test_a_name_that_is_taken_there_gets_the_next_number(logs: Path, tmp_path: Path) -> None:
+    path = put(logs, "session-20261116-010000-2.ndjson")
+    mine = put(tmp_path / "team", "session-20261116-010000-2.ndjson", b"mine\n")
+    show_in(tmp_path / "team", path)
+    assert (tmp_path / "team" / "session-20261116-010000-3.ndjson").resolve() == path.resolve()
+    assert mine.read_bytes() == b"mine\n"
+
+
+def test_a_log_is_not_shown_where_it_lies(logs: Path, tmp_path: Path) -> None:
+    path = put(logs, "session-20261116-010000.ndjson")
+    (tmp_path / "same").symlink_to(logs)
+    show_in(tmp_path / "same", path)
+    assert list(logs.iterdir()) == [path]

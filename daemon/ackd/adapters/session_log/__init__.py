@@ -1,10 +1,12 @@
 """The session log on disk: one NDJSON line per fact, appended whole, and read back.
 
-lines: the shape of one line · files: the files of a directory · writer: appending · reading: lines of files, either way
+lines: the shape of one line · files: the files of a directory · writer: the daemon's, which keeps what the disk refuses
+· appending: a line from any process · reading: lines of files, either way
 · search: all about one message · following: what comes next. Synchronous, because the command line reads with it.
 """
 
-from ackd.adapters.session_log.files import session_files
+from ackd.adapters.session_log.appending import append
+from ackd.adapters.session_log.files import begin_session, session_files, show_in
 from ackd.adapters.session_log.following import Follower, follow
 from ackd.adapters.session_log.lines import Line, parse_line
 from ackd.adapters.session_log.reading import LineReader, end_of_lines, iter_logs, read_lines
@@ -16,6 +18,8 @@ __all__ = [
     "Line",
     "LineReader",
     "SessionLog",
+    "append",
+    "begin_session",
     "choose_id",
     "end_of_lines",
     "find_message_lines",
@@ -25,4 +29,5 @@ __all__ = [
     "parse_line",
     "read_lines",
     "session_files",
+    "show_in",
 ]

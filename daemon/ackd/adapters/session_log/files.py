@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -51,10 +52,14 @@ def not_before_the_last(logs_dir: Path, stem: str) -> tuple[str, int]:
     return last[1], int(last[2] or 1) + 1
 
 
+def _file_name(stem: str, number: int) -> str:
+    return f"session-{stem}.ndjson" if number == 1 else f"session-{stem}-{number}.ndjson"
+
+
 def create(logs_dir: Path, stem: str, first: int) -> OpenFile:
-    _make_private(logs_dir)
+    make_private(logs_dir)
     for number in itertools.count(first):
-        path = logs_dir / (f"session-{stem}.ndjson" if number == 1 else f"session-{stem}-{number}.ndjson")
+        path = logs_dir / _file_name(stem, number)
         try:
             return OpenFile(path, os.open(path, _CREATE, 0o600), stem, number)
         except FileExistsError:
@@ -62,7 +67,31 @@ def create(logs_dir: Path, stem: str, first: int) -> OpenFile:
     raise AssertionError("count() ended")
 
 
-def _make_private(directory: Path) -> None:
+def begin_session(logs_dir: Path, started_at: float) -> str:
+    """The id of a new session, whose file is there already, empty: nobody else has the same."""
+    stem = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at))
+    opened = create(logs_dir, *not_before_the_last(logs_dir, stem))
+    os.close(opened.fd)
+    return opened.path.stem.removeprefix("session-")
+
+
+def show_in(directory: Path, path: Path) -> None:
+    """A link to this log among the logs of another directory, under its own name or the next number of it."""
+    make_private(directory)
+    if os.path.realpath(directory) == os.path.realpath(path.parent):
+        return
+    found = _NAME.fullmatch(path.name)
+    stem, first = (found[1], int(found[2] or 1)) if found else (path.stem.removeprefix("session-"), 1)
+    for number in itertools.count(first):
+        link = directory / _file_name(stem, number)
+        try:
+            link.symlink_to(os.path.relpath(os.path.realpath(path), os.path.realpath(directory)))
+        except FileExistsError:
+            continue
+        return
+
+
+def make_private(directory: Path) -> None:
     if not directory.is_dir():
-        _make_private(directory.parent)
+        make_private(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)

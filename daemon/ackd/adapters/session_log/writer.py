@@ -31,6 +31,8 @@ class SessionLog:
 
     def __init__(self, opened: OpenFile, session_id: str, writer: str, clock: Callable[[], float]) -> None:
         self.session_id = session_id
+        #: Called when lines begin to go to another file than before.
+        self.moved: Callable[[Path], None] = lambda _path: None
         self.failing: OSError | None = None
         self._file = opened
         self._writer = writer
@@ -40,6 +42,7 @@ class SessionLog:
         self._lost = 0  # while not 0, the first pending line is the log_gap that tells of them
         self._torn = False  # the file ends within a line
         self._second = (-1, "")
+        self._stamped_at, self._last_stamp = -1.0, ""
         self._look_at = clock() + _LOOK_INTERVAL_S
 
     @classmethod
@@ -63,7 +66,9 @@ class SessionLog:
 
     def record(self, type: str, data: dict[str, object], at: float) -> None:  # noqa: A002 - the line's own word
         self._seq += 1
-        self._pending.append(self._encode(self._stamp(at), self._seq, type, data))
+        if at != self._stamped_at:  # the lines of one event have one time
+            self._stamped_at, self._last_stamp = at, self._stamp(at)
+        self._pending.append(encode_line(self._last_stamp, self.session_id, self._seq, self._writer, type, data))
 
     def flush(self) -> None:
         if not self._pending:
@@ -92,9 +97,6 @@ class SessionLog:
             self._second = (second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)))
         return f"{self._second[1]}.{micros:06d}Z"
 
-    def _encode(self, stamp: str, seq: int, type_: str, data: dict[str, object]) -> bytes:
-        return encode_line(stamp, self.session_id, seq, self._writer, type_, data)
-
     def _write(self, count: int) -> None:
         lines = list(itertools.islice(self._pending, count))
         # A fragment is closed off and its line written again whole, rather than completed: that is right whoever else
@@ -111,6 +113,10 @@ class SessionLog:
     def _forget_written(self, lines: list[bytes], written: int) -> None:
         if written < 0:
             return  # not even the head went out
+        if len(lines) == len(self._pending) and written == sum(map(len, lines)):
+            self._pending.clear()
+            self._lost, self._torn = 0, False
+            return
         for line in lines:
             if written < len(line) - 1:  # a line that lacks only its end counts: the head of the next write is its end
                 break
@@ -131,9 +137,9 @@ class SessionLog:
             dropped = self._pending.popleft()
         self._lost += excess
         # It stands where the lost ones would have stood, under the number and time of the last of them.
-        self._pending.appendleft(
-            self._encode(stamp_of(dropped), self._seq - len(self._pending), "log_gap", {"lost": self._lost})
-        )
+        seq, stamp = self._seq - len(self._pending), stamp_of(dropped)
+        gap = encode_line(stamp, self.session_id, seq, self._writer, "log_gap", {"lost": self._lost})
+        self._pending.appendleft(gap)
 
     def _follow_lost_file(self) -> None:
         if not self._lost_file():
@@ -143,6 +149,7 @@ class SessionLog:
         os.close(self._file.fd)
         self._file = fresh
         self._torn = False
+        self.moved(fresh.path)
 
     def _lost_file(self) -> bool:
         ours = os.fstat(self._file.fd)

@@ -1,0 +1,224 @@
+"""Tasks that are acknowledged by a file, and waking who does not. Public Python.
+
+    acks = AckManager("queue/ack")
+    acks.dispatched("task-001")                   # then write the task's file
+    acked, phase = acks.wait_with_escalation("task-001", worker_id=1, pane_id="%3")
+
+and in the worker ``AckManager().send("task-001")``, or ``touch queue/ack/task-001.ack``.
+
+Owns what counts: a file of the task's name that is newer than the dispatch. That is what ``dispatched`` noted, else
+when this AckManager was made: what an earlier run left is no answer to this one. Waking is ackd's own ladder: see
+``wait_with_escalation``. Time is measured, not added up, and a wait looks once more when it is over.
+
+Refuses to know what the task is. Fails with OSError (``send``), ``BadProfile``, ValueError for phases that there are
+not; what is wrong with tmux or the pane is no error: the wait goes on, and ``record`` is told.
+"""
+
+from __future__ import annotations
+
+import stat
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ackd.core.ack_files import ack_names
+from ackd.files import FileLockTimeout, atomic_write, with_file_lock
+from ackd.site import find_site, read_toml
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    from ackd.dialects.screen import Profile
+    from ackd.runtime.terminals.summons import Summons
+
+__all__ = ["RUNGS", "AckManager"]
+
+#: The line again · an interrupt, then the line · a reset, then a line for one who knows nothing.
+RUNGS: Final = 3
+_LOOK_EVERY_S: Final = 0.05
+#: A file's time is that of the kernel's last tick, which may lie before the moment that we read.
+_TICK_S: Final = 0.01
+_TYPING_TAKES_S: Final = 60.0
+
+
+class AckManager:
+    """``profile``: what the worker's program looks like: a shipped name, one of the ackd.toml here or above, or a table
+    of that form. ``tmux_socket``: as in the config; empty: the user's own server. ``record``: told what was done, as
+    (type, data), such as ``NDJSONLogger().log_event``."""
+
+    def __init__(
+        self,
+        ack_dir: str | os.PathLike[str] = "queue/ack",
+        *,
+        profile: str | Mapping[str, Any] = "claude",
+        tmux_socket: str = "",
+        record: Callable[[str, dict[str, object]], None] | None = None,
+    ) -> None:
+        self._given = Path(ack_dir)
+        self.ack_dir = self._given.absolute()
+        self._profile = profile
+        self._tmux_socket = tmux_socket
+        self._record = record or (lambda _type, _data: None)
+        self._made_at = time.time()
+        self._dispatched: dict[str, float] = {}
+
+    # --- the worker's side
+    def send(self, task_id: str, worker_id: str | int | None = None) -> Path:
+        """I have it. Also if an older ack lies there; the file is on disk when this returns."""
+        path = self.ack_dir / ack_names(task_id)[0]
+        by = f"worker_id: {_quoted(str(worker_id))}\n" if worker_id is not None else ""
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+        atomic_write(path, f"task_id: {_quoted(task_id)}\nacked_at: {_quoted(at)}\n{by}")
+        return path
+
+    # --- the dispatcher's side
+    def dispatched(self, task_id: str) -> None:
+        """The task is handed out now (again): only what is newer answers it."""
+        self._dispatched[task_id] = time.time()
+
+    def check(self, task_id: str, since: float | datetime | None = None) -> bool:
+        """Whether it is acknowledged. ``since``: of the dispatch, in wall seconds; 0: any ack that there is."""
+        since_s = self._since(task_id, since)
+        return any(_is_newer(self.ack_dir / name, since_s) for name in ack_names(task_id))
+
+    def wait(self, task_id: str, timeout: float = 30.0, since: float | datetime | None = None) -> bool:
+        since_s, give_up_at = self._since(task_id, since), time.monotonic() + timeout
+        while not self.check(task_id, since_s):
+            left_s = give_up_at - time.monotonic()
+            if left_s <= 0:
+                return False
+            time.sleep(min(_LOOK_EVERY_S, left_s))
+        return True
+
+    async def wait_async(
+        self,
+        task_id: str,
+        timeout: float = 30.0,  # noqa: ASYNC109 - as `wait`
+        since: float | datetime | None = None,
+    ) -> bool:
+        import anyio  # noqa: PLC0415 - costs 70 ms, which a worker that only sends need not pay
+
+        since_s, give_up_at = self._since(task_id, since), anyio.current_time() + timeout
+        while not self.check(task_id, since_s):
+            left_s = give_up_at - anyio.current_time()
+            if left_s <= 0:
+                return False
+            await anyio.sleep(min(_LOOK_EVERY_S, left_s))
+        return True
+
+    def wait_with_escalation(
+        self,
+        task_id: str,
+        worker_id: str | int,
+        pane_id: str,
+        phase_timeout: float = 60,
+        max_phases: int = RUNGS,
+        *,
+        since: float | datetime | None = None,
+        task_file: str | os.PathLike[str] | None = None,
+    ) -> tuple[bool, int]:
+        """Whether it was acknowledged, and in which phase: 0 before anything was done about it, then a rung each.
+
+        Each phase waits for ``phase_timeout``. What is typed is one line, with the task's id, ``task_file`` and the ack
+        file's path, only into a pane that shows it is ready, and proven; never into a prompt, a menu or a screen that
+        is not understood. A worker that is seen at work is not interrupted, and one that a running daemon serves is
+        left to that. ``(False, max_phases)``: somebody must look. Inside an event loop: ``…_async``.
+        """
+        import anyio  # noqa: PLC0415
+
+        arguments = (task_id, worker_id, pane_id, phase_timeout, max_phases)
+        return anyio.run(lambda: self.wait_with_escalation_async(*arguments, since=since, task_file=task_file))
+
+    async def wait_with_escalation_async(
+        self,
+        task_id: str,
+        worker_id: str | int,
+        pane_id: str,
+        phase_timeout: float = 60,
+        max_phases: int = RUNGS,
+        *,
+        since: float | datetime | None = None,
+        task_file: str | os.PathLike[str] | None = None,
+    ) -> tuple[bool, int]:
+        if not 0 <= max_phases <= RUNGS:
+            raise ValueError(f"max_phases is 0 to {RUNGS}, for there are {RUNGS} rungs, each climbed once")
+        since_s, summons = self._since(task_id, since), self._summons(pane_id)
+        lines = self._lines(task_id, str(worker_id), task_file)
+        for phase in range(max_phases + 1):
+            if phase:
+                done = await self._climb(summons, pane_id, phase, lines)
+                self._record("nudged", {"agent": str(worker_id), "task_id": task_id, "rung": phase, "done": done})
+            await summons.regard()
+            if await self.wait_async(task_id, phase_timeout, since_s):
+                return True, phase
+        self._record("escalation", _escalation(task_id, worker_id, pane_id, max_phases))
+        return False, max_phases
+
+    # --- waking
+    async def _climb(self, summons: Summons, pane_id: str, rung: int, lines: tuple[str, str]) -> str:
+        """One at a time types into a pane, also of those who wait in other processes."""
+        try:
+            async with with_file_lock(self.ack_dir / f"pane-{_plain(pane_id)}", timeout=_TYPING_TAKES_S):
+                return await summons.climb(rung, *lines)
+        except FileLockTimeout as busy:
+            return f"nothing typed: {busy}"
+
+    def _summons(self, pane_id: str) -> Summons:
+        from ackd.adapters.clock import SystemClock  # noqa: PLC0415 - pydantic, for who wakes somebody only
+        from ackd.adapters.tmux import server_called  # noqa: PLC0415
+        from ackd.runtime.terminals.summons import Summons  # noqa: PLC0415
+
+        tmux = server_called(self._tmux_socket)
+        return Summons(tmux=tmux, profile=_profile(self._profile), clock=SystemClock(), target=pane_id)
+
+    def _lines(self, task_id: str, worker: str, task_file: str | os.PathLike[str] | None) -> tuple[str, str]:
+        from ackd.runtime.terminals import lines  # noqa: PLC0415
+
+        name, task = ack_names(task_id)[0], Path(task_file).absolute() if task_file is not None else None
+        acks = (self.ack_dir / name, self._given / name)
+        fresh = lines.task_waits_for_one_who_knows_nothing(worker, task_id, task, acks)
+        return lines.task_waits(task_id, task, acks), fresh
+
+    def _since(self, task_id: str, since: float | datetime | None) -> float:
+        if since is None:
+            return self._dispatched.get(task_id, self._made_at)
+        return since.timestamp() if isinstance(since, datetime) else since
+
+
+def _is_newer(path: Path, since_s: float) -> bool:
+    """Only a file: what a link points to may have any time."""
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_mtime + _TICK_S >= since_s
+
+
+def _profile(wanted: str | Mapping[str, Any]) -> Profile:
+    from ackd.dialects.screen import SHIPPED, load_profile  # noqa: PLC0415
+
+    if not isinstance(wanted, str):
+        return load_profile("given", {"given": wanted})
+    if wanted in SHIPPED:
+        return load_profile(wanted)
+    path = find_site().config_path
+    own = read_toml(path).get("profiles") if path is not None else None
+    return load_profile(wanted, own if isinstance(own, dict) else None)
+
+
+def _escalation(task_id: str, worker_id: str | int, pane_id: str, phases: int) -> dict[str, object]:
+    who: dict[str, object] = {"agent": str(worker_id), "task_id": task_id, "pane": pane_id, "phases": phases}
+    return {**who, "cause": "no_ack", "to": "whoever dispatched it", "counted": 1}
+
+
+def _quoted(text: str) -> str:
+    """For YAML and JSON alike."""
+    import json  # noqa: PLC0415
+
+    return json.dumps(text)
+
+
+def _plain(pane_id: str) -> str:
+    return "".join(char if char.isalnum() and char.isascii() else "_" for char in pane_id)[:80]

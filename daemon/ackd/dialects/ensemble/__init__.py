@@ -1,0 +1,56 @@
+"""The files of an Ensemble team: their names, and what is in them.
+
+names: what a name says, and the routes · content: tasks and reports, and the bodies that they become.
+"""
+
+from ackd.dialects.ensemble.content import (
+    Content,
+    assignees,
+    body,
+    is_under_way,
+    priority,
+    reporters,
+    task_ids,
+    understood,
+    verdict,
+)
+from ackd.dialects.ensemble.names import (
+    ACK,
+    Called,
+    Kind,
+    Owner,
+    Routes,
+    is_passing,
+    is_yaml,
+    kind_of,
+    owner,
+    recipient,
+    reported_task,
+    routes,
+    stem,
+)
+
+__all__ = [
+    "ACK",
+    "Called",
+    "Content",
+    "Kind",
+    "Owner",
+    "Routes",
+    "assignees",
+    "body",
+    "is_passing",
+    "is_under_way",
+    "is_yaml",
+    "kind_of",
+    "owner",
+    "priority",
+    "recipient",
+    "reported_task",
+    "reporters",
+    "routes",
+    "stem",
+    "task_ids",
+    "understood",
+    "verdict",
+]

@@ -1,0 +1,137 @@
+"""What the names of an Ensemble team's files say: what a report is, where it goes, whose task it is, which task.
+
+Owns the seed's patterns (ensemble-v3, "notification patterns") and how a name is taken apart. Names are hostile text:
+nothing here becomes a path. Refuses to know what is in a file (content) and who exists: ``called`` is handed in. Cannot
+fail: a name that says nothing gets the answer for that.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from typing import Final, NamedTuple, TypeAlias
+
+from ackd.core.names import is_agent_name
+
+#: An agent's own spelling; None for a name that nobody has.
+Called: TypeAlias = Callable[[str], str | None]
+#: Patterns, and who hears of what matches. The first that matches counts.
+Routes: TypeAlias = tuple[tuple[str, str], ...]
+
+_YAML: Final = (".yaml", ".yml")
+#: What editors, locks and careful writers leave beside a file: nobody's report.
+_PASSING: Final = (".lock", ".tmp", ".temp", ".swp", ".bak", ".part", "~")
+ACK: Final = ".ack"
+
+
+class Kind(enum.Enum):
+    """What a report is, by its name."""
+
+    COMPLETED = "completed"
+    SUMMARY = "summary"
+    ESCALATION = "escalation"
+    REVIEW = "review"
+    OTHER = "other"  # also the seed's other spelling of a completion, {id}.yaml
+
+
+_KINDS: Final = (
+    ("*-completed.yaml", Kind.COMPLETED),
+    ("completion-summary.yaml", Kind.SUMMARY),
+    ("escalation-*.yaml", Kind.ESCALATION),
+    ("*-review.yaml", Kind.REVIEW),
+)
+
+
+class Owner(NamedTuple):
+    """Whose task it is, and what is left of the name without that."""
+
+    agent: str
+    rest: str
+
+
+def routes(own: Iterable[tuple[str, str]], dispatch: str, conductor: str) -> Routes:
+    """A user's routes, then the seed's."""
+    to = {Kind.SUMMARY: conductor, Kind.ESCALATION: conductor}
+    return (*own, *((pattern, to.get(kind, dispatch)) for pattern, kind in _KINDS))
+
+
+def recipient(name: str, ways: Routes) -> str | None:
+    """None: no route is for it. The same name ending in .yml goes the same way."""
+    spelled = _as_yaml(name)
+    return next((to for pattern, to in ways if fnmatchcase(name, pattern) or fnmatchcase(spelled, pattern)), None)
+
+
+def kind_of(name: str) -> Kind:
+    spelled = _as_yaml(name)
+    return next((kind for pattern, kind in _KINDS if fnmatchcase(spelled, pattern)), Kind.OTHER)
+
+
+def is_yaml(name: str) -> bool:
+    return not name.startswith(".") and name.endswith(_YAML)
+
+
+def is_passing(name: str) -> bool:
+    """Not meant for anybody: hidden, a lock, a draft."""
+    return name.startswith(".") or name.endswith(_PASSING)
+
+
+def stem(name: str) -> str:
+    for end in (*_YAML, ACK):
+        if name.endswith(end):
+            return name.removesuffix(end)
+    return name
+
+
+def reported_task(name: str) -> str:
+    """The task that a report is about, as far as its name says."""
+    bare = stem(name)
+    match kind_of(name):
+        case Kind.COMPLETED:
+            return bare.removesuffix("-completed")
+        case Kind.REVIEW:
+            return bare.removesuffix("-review")
+        case Kind.ESCALATION:
+            return bare.removeprefix("escalation-")
+        case Kind.SUMMARY | Kind.OTHER:
+            return bare
+
+
+def owner(name: str, prefixes: Mapping[str, str], called: Called) -> Owner | None:
+    """By the longest prefix of the config, else by the longest agent's name that it begins with."""
+    bare = stem(name)
+    for prefix in sorted(prefixes, key=len, reverse=True):
+        if prefix and _same(bare).startswith(_same(prefix)) and not _runs_on(bare, len(prefix)):
+            return Owner(prefixes[prefix], _rest(bare, len(prefix)))
+    for end in range(len(bare), 0, -1):
+        if not _ends_word(bare, end) or not is_agent_name(bare[:end]):
+            continue
+        agent = called(bare[:end])
+        if agent is not None:
+            return Owner(agent, _rest(bare, end))
+    return None
+
+
+def _as_yaml(name: str) -> str:
+    return f"{name.removesuffix('.yml')}.yaml" if name.endswith(".yml") else name
+
+
+def _same(text: str) -> str:
+    return text.replace("-", "_")
+
+
+def _ends_word(bare: str, end: int) -> bool:
+    """``worker-1`` is not how ``worker-10-build`` begins."""
+    return end == len(bare) or not bare[end].isalnum()
+
+
+def _runs_on(bare: str, end: int) -> bool:
+    """A prefix that a person chose may end within a word (``fe`` of ``fe12``), but not within a number."""
+    if end >= len(bare):
+        return False
+    last, following = bare[end - 1], bare[end]
+    return (last.isdigit() and following.isdigit()) or (last.isalpha() and following.isalpha())
+
+
+def _rest(bare: str, end: int) -> str:
+    return bare[end:].lstrip("-_. ")

@@ -1,0 +1,99 @@
+"""A session log for the programs of a team: one line of JSON per fact, from any number of processes. Public Python.
+
+    log = NDJSONLogger()
+    log.log_event("task_start", {"task_id": "task-001", "worker_id": 1})
+
+Owns which file that is: ``session-<session id>.ndjson`` in ``log_dir``. Without one it is what ACKD_LOG_DIR says, else
+``log_dir`` in ``[ensemble]`` of the ackd.toml here or above, else ``.ensemble/logs`` where the process is. Processes
+with one session id (given, or in ACKD_SESSION_ID) write one file; without any a new session begins, and two that begin
+within a second are told apart by a number. The daemon's own log is a link there, and not written through.
+
+Lines have the form of the daemon's own (adapters/session_log), which makes all of ours their readers. Types: those of
+the seed are ``EventType``; any other word is written as it is, for a team may have facts of its own, and readers show
+what they have no words for key by key. Fails with ``BadSessionId`` and, where the disk refuses, OSError.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ackd.adapters.session_log import append, begin_session
+from ackd.core.errors import BadConfig, TheirFault
+from ackd.site import find_site, read_toml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = ["BadSessionId", "EventType", "NDJSONLogger", "default_log_dir"]
+
+DEFAULT_LOG_DIR: Final = ".ensemble/logs"
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+class EventType(enum.StrEnum):
+    """The seed's (ensemble-v3, "NDJSON log")."""
+
+    TASK_START = "task_start"
+    TASK_COMPLETE = "task_complete"
+    TASK_FAILED = "task_failed"
+    WORKER_ASSIGN = "worker_assign"
+    WORKER_RELEASE = "worker_release"
+    REVIEW_START = "review_start"
+    REVIEW_RESULT = "review_result"
+    ESCALATION = "escalation"
+    LOOP_DETECTED = "loop_detected"
+    SESSION_START = "session_start"
+    SESSION_END = "session_end"
+
+
+class BadSessionId(TheirFault, ValueError):  # noqa: N818 - the tree names the condition
+    def __init__(self, session_id: str) -> None:
+        super().__init__(session_id)
+        self.session_id = session_id
+
+    def __str__(self) -> str:
+        return f"{self.session_id!r} cannot be a session's id: letters, digits and ._- only, 100 at most"
+
+
+class NDJSONLogger:
+    """``writer``: who speaks, with the number of its process; else ACKD_AGENT, else ``python``."""
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str] | None = None,
+        session_id: str | None = None,
+        writer: str | None = None,
+    ) -> None:
+        self.log_dir = Path(os.path.abspath(log_dir if log_dir is not None else default_log_dir()))  # noqa: PTH100
+        wanted = session_id or os.environ.get("ACKD_SESSION_ID")
+        self.session_id = _checked(wanted) if wanted else begin_session(self.log_dir, time.time())
+        self.path = self.log_dir / f"session-{self.session_id}.ndjson"
+        self._name = writer or os.environ.get("ACKD_AGENT") or "python"
+
+    def log_event(self, type: str, data: Mapping[str, object] | None = None) -> None:  # noqa: A002 - the line's own word
+        """The kernel has the whole line when this returns. What JSON has no place for is written as text."""
+        append(self.path, self.session_id, f"{self._name}:{os.getpid()}", str(type), dict(data or {}))
+
+
+def default_log_dir() -> Path:
+    """Where a logger writes that was not told."""
+    if said := os.environ.get("ACKD_LOG_DIR"):
+        return Path(said)
+    try:
+        site = find_site()
+        table = read_toml(site.config_path).get("ensemble") if site.config_path is not None else None
+    except BadConfig:  # no team's place, or one that `ackd check` is to be asked about: no reason to log nothing
+        return Path(DEFAULT_LOG_DIR)
+    said = table.get("log_dir") if isinstance(table, dict) else None
+    return site.base / said if isinstance(said, str) and said else Path(DEFAULT_LOG_DIR)
+
+
+def _checked(session_id: str) -> str:
+    if not _SESSION_ID.fullmatch(session_id):
+        raise BadSessionId(session_id)
+    return session_id
