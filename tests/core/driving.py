@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -43,6 +43,9 @@ START_WALL = 1_800_000_000.0
 
 INBOX = AgentPolicy(reminds=True, max_in_flight=UNLIMITED)
 PANE = AgentPolicy(rungs=3)
+#: With signs of life to be read, as panes and children are configured.
+WATCHED_PANE = AgentPolicy(rungs=3, heartbeat_timeout_s=120)
+PROCESS = AgentPolicy(rungs=3, heartbeat_timeout_s=120, volatile=True, restarts=True)
 EXEC = AgentPolicy(volatile=True)
 HANDLER = AgentPolicy(volatile=True, max_in_flight=UNLIMITED)
 
@@ -99,6 +102,7 @@ class File:
             int(self.headers.get("X-IGNITE-Retry-Count", "0")),
             moment("Next-Retry-After"),
             moment("Processed-At"),
+            seen=self.headers.get("X-IGNITE-Seen") == "yes",
         )
 
 
@@ -202,8 +206,12 @@ class World:
                 return [self._revive(effect)]
             case fx.TellAgent():
                 return self._tell(effect)
-            case fx.NudgeAgent(key=key, attempt=attempt):
+            case fx.NudgeAgent(key=key, attempt=attempt) | fx.ProbeAgent(key=key, attempt=attempt):
                 return [ev.Told(key, "nudged", attempt=attempt)]
+            case fx.AskCheckpoint(key=key, attempt=attempt):
+                return [ev.Told(key, "asked", attempt=attempt)]
+            case fx.RenewAgent(lane) | fx.RestartAgent(lane):
+                return [ev.AgentStarted(lane, "pid 4242")]
             case fx.WriteStatus():
                 self._rewrite(effect.place, effect.headers)
             case fx.SendMessage():
@@ -211,7 +219,7 @@ class World:
             case fx.DropReceipt(_, name):
                 self.receipts.pop(name, None)
             case fx.QuarantineFile(_, place, code, detail):
-                self.files[replace(place, folder=Folder.CORRUPT)] = self.files.pop(place)
+                self.files[place._replace(folder=Folder.CORRUPT)] = self.files.pop(place)
                 return [ev.Quarantined(place, place.name, code, detail)]
             case fx.ForgetMessage() | fx.RemindPerson():
                 pass
@@ -228,9 +236,9 @@ class World:
         file = self.files.pop(effect.place, None)
         if file is None:
             return ev.MoveLost(effect.key)
-        place = replace(effect.place, folder=folder)
+        place = effect.place._replace(folder=folder)
         while place in self.files:  # renameat2(NOREPLACE), with a suffix on a clash
-            place = replace(place, name=f"{place.name}+")
+            place = place._replace(name=f"{place.name}+")
         self.files[place] = file
         return answer(effect.key, place)
 

@@ -198,6 +198,19 @@ def test_done_while_a_claim_is_refused_by_the_disk_needs_no_claim() -> None:
     assert world.folder_of("m1") is Folder.ARCHIVE
 
 
+def test_what_its_agent_has_already_waits_for_the_disk_and_not_for_its_window() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.says("ack", "m1")  # and never a word again
+    world.send(letter("m2"))
+    world.refused = {fx.ClaimMessage}
+    world.says("ack", "m2")
+    assert world.state_of("m2") == "queued"
+    world.refused = set()
+    world.wait(6)
+    assert (world.state_of("m2"), world.receipts) == ("acked", {})
+
+
 def test_an_ack_while_a_claim_is_refused_is_kept_for_the_next_claim() -> None:
     world = World()
     world.refused = {fx.ClaimMessage}
@@ -208,6 +221,17 @@ def test_an_ack_while_a_claim_is_refused_is_kept_for_the_next_claim() -> None:
     world.refused = set()
     world.wait(5)
     assert (world.state_of("m1"), world.told("worker"), world.receipts) == ("acked", [], {})
+
+
+def test_a_refusal_answers_for_an_ack_that_the_disk_had_put_off() -> None:
+    world = World()
+    world.refused = {fx.ClaimMessage}
+    world.handle(world.arrival(world.drop(letter("m1"))))
+    world.handle(ev.ReceiptCame(world.receipt("ack", "m1")))
+    world.settle()
+    world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
+    world.settle()
+    assert (world.folder_of("m1"), world.receipts) == (Folder.DEAD, {})
 
 
 # --- failures -----------------------------------------------------------------------------------------------------------
@@ -245,7 +269,7 @@ def test_a_failure_that_comes_late_changes_nothing() -> None:
 def test_every_act_is_in_the_table_and_every_one_is_tested_here_or_in_endings() -> None:
     from ackd.core.delivery import TABLE
 
-    assert {act for row in TABLE.values() for _, act in row.values()} == set(Act)
+    assert {act for row in TABLE.values() for _, act in row.values()} == set(Act) == acts._DO.keys()
 
 
 def test_an_impossible_step_changes_nothing() -> None:

@@ -90,7 +90,7 @@ def test_the_same_message_again_is_put_away_and_not_told() -> None:
     copy = world.send(letter("m1"))
     assert world.told("worker") == ["m1"]
     assert world.fact("message_duplicate")["of_state"] == "delivered"
-    assert replace(copy, folder=Folder.ARCHIVE) in world.files
+    assert copy._replace(folder=Folder.ARCHIVE) in world.files
 
 
 def test_the_same_message_after_its_completion_is_put_away_within_the_window() -> None:
@@ -381,7 +381,7 @@ def test_a_file_that_a_person_moved_is_not_completed() -> None:
     world = World()
     world.send(letter("m1"))
     old = world.place_of("m1")
-    new = replace(old, folder=Folder.QUEUE)
+    new = old._replace(folder=Folder.QUEUE)
     world.files[new] = world.files.pop(old)
     world.tell(ev.Vanished(old, new), world.arrival(new))
     assert "moved by hand" in str(world.fact("message_withdrawn")["reason"])

@@ -36,7 +36,7 @@ refused      B:bury    =:remember  B:bury      B:bury      B:bury      B:bury   
 failed       =         =           R:retry     R:retry     R:retry     =         =        =           =           =         -  -
 exhausted    =         =           B:bury      B:bury      B:bury      B:bury    =        =           =           =         -  -
 stopped      =         =           R:postpone  R:postpone  R:postpone  =         =        =           =           =         -  -
-silent       -         -           -           B:bury      -           -         -        -           -           -         -  -
+silent       -         -           -           B:bury      B:bury      -         -        -           -           -         -  -
 overdue      -         -           -           -           =:warn      -         -        -           -           -         -  -
 vanished     W:end     =           Z:end       Z:end       Z:end       Z:end     =        =           =           =         -  -
 moved        -         -           -           -           -           -         Z:end    X:end       Q:note      -         -  -

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -190,6 +191,35 @@ def test_a_run_that_is_over_before_its_telling_was_answered_was_told() -> None:
     world.send(letter("m1", "runner"))
     lines = [t for t in world.story("m1") if t.startswith("message_")]
     assert lines == ["message_queued", "message_claimed", "message_told", "message_completed"]
+
+
+def _answered_with(words: list[ev.Told | ev.RunEnded], order: fx.TellAgent) -> list[ev.Event]:
+    return [replace(word, key=order.key) for word in words]
+
+
+@pytest.mark.parametrize("outcome", list(ev.Outcome))
+def test_an_end_that_says_that_it_was_told_stands_for_both(outcome: ev.Outcome) -> None:
+    """Line by line the same as when the two come apart."""
+    stories = []
+    for together in (True, False):
+        world = World()
+        end = ev.RunEnded(0, outcome, "its words", 1, told="called" if together else "")
+        said: list[ev.Told] = [] if together else [ev.Told(0, "called", seen=True, attempt=1)]
+        world.on_tell["runner"] = partial(_answered_with, [*said, end])
+        world.send(letter("m1", "runner"))
+        stories.append([(line, world.facts(line, "m1")) for line in world.story("m1")])
+    assert stories[0] == stories[1]
+    assert "message_seen" in [line for line, _ in stories[0]]
+
+
+def test_an_ack_that_was_quicker_than_the_end_leaves_the_telling_written_down() -> None:
+    world = World()
+    world.on_tell["runner"] = lambda _order: []
+    world.send(letter("m1", "runner"))
+    world.says("ack", "m1", "runner")
+    world.tell(ev.RunEnded(world.delivery("m1").key, ev.Outcome.DONE, "returned", 1, told="called"))
+    assert world.fact("message_told")["proof"] == "called"
+    assert world.folder_of("m1") is Folder.ARCHIVE
 
 
 def test_a_script_that_defers_and_then_exits_0_has_deferred() -> None:

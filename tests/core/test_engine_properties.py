@@ -30,7 +30,8 @@ from ackd.core import events as ev
 from ackd.core.availability import QUIET, AgentState
 from ackd.core.delivery import IN_WINDOW, MOVING, State
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
-from tests.core.driving import EXEC, HANDLER, INBOX, PANE, START_MONO, World, letter
+from ackd.core.worker import WorkerState
+from tests.core.driving import EXEC, HANDLER, INBOX, PANE, PROCESS, START_MONO, WATCHED_PANE, World, letter
 
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
@@ -44,13 +45,16 @@ TEAM = {
     "worker": (PANE, "tmux"),
     "pair": (replace(PANE, max_in_flight=2, busy_timeout_s=200, task_timeout_s=400), "tmux"),
     "runner": (EXEC, "exec"),
+    "pane": (replace(WATCHED_PANE, max_in_flight=2), "tmux"),
+    "child": (PROCESS, "process"),
     MONITOR: (HANDLER, "handler"),
 }
+INHABITED = ("pane", "child")
 NAMES = sorted(TEAM)
 WAITING = (Folder.QUEUE, Folder.PROCESSED)
 MOVES = (fx.ClaimMessage, fx.ArchiveMessage, fx.BuryMessage, fx.ReviveMessage)
 #: How an endpoint may fare.
-WAYS = ("well", "away", "badly", "hindered")
+WAYS = ("well", "away", "busy", "stuck", "badly", "hindered")
 TERMINAL = ("message_completed", "message_dead", "message_withdrawn", "message_duplicate")
 #: The line that each state is entered with.
 ENTERED_BY = {S.DELIVERED: "message_told", S.ACKED: "message_acked", S.RETRYING: "message_retry"}
@@ -76,7 +80,8 @@ class Watched(World):
         self._check_lines(before, facts, event)
         self._check_window(before, event)
         self._check_commit_order(before, asked)
-        self._check_nudges(asked)
+        if not isinstance(event, ev.NudgeAsked):  # a person's word goes before every clock
+            self._check_nudges(asked)
         return asked
 
     def _check_lines(self, before: dict[int, State], facts: list[fx.RecordFact], event: Event) -> None:
@@ -110,7 +115,7 @@ class Watched(World):
             if agent.ladder is not None:
                 holder = self.engine.desk.book.get(agent.ladder.key)
                 assert holder is not None
-                assert holder.state is S.DELIVERED
+                assert holder.state in (S.DELIVERED, S.ACKED)
 
     def _check_commit_order(self, before: dict[int, State], asked: list[Effect]) -> None:
         """The notice of each death precedes its burial in the lane; mail of ours breeds none."""
@@ -131,8 +136,10 @@ class Watched(World):
                 told = self.engine.desk.book.get(effect.key)
                 agent = self.agent(effect.lane)
                 assert told is not None
-                assert told.state is S.DELIVERED
-                assert not told.seen
+                assert told.state in (S.DELIVERED, S.ACKED)
+                if told.seen:  # taken, and then found hanging: the line alone would not help
+                    assert agent.is_watched
+                    assert effect.rung >= 2
                 assert agent.state in QUIET
                 assert agent.last_life is None or self.mono - agent.last_life >= agent.policy.ack_timeout_s
 
@@ -172,7 +179,9 @@ class Watched(World):
                 return in_line or self.armed("retry", key)
             case S.PROCESSING:
                 return self.under_way(key) and self.armed("processing", key)
-            case S.DELIVERED if delivery.seen or agent.policy.volatile:
+            case S.DELIVERED | S.ACKED if delivery.seen and agent.is_watched:
+                return self.armed("life", agent.name) or self.armed("ack", key)
+            case S.DELIVERED if delivery.seen or (agent.policy.volatile and agent.policy.rungs is None):
                 return True
             case S.DELIVERED if agent.policy.rungs is not None:
                 return self.armed("ack", key)
@@ -202,7 +211,7 @@ class Promises(RuleBasedStateMachine):
         #: Message and agent of ends whose answer or line died with the daemon: recovery's to tell of, by its journal.
         self.unsaid: set[tuple[object, object]] = set()
 
-    @initialize(busy=st.lists(st.sampled_from(["worker", "pair", "runner", "leader", USER]), max_size=6))
+    @initialize(busy=st.lists(st.sampled_from(["worker", "pair", "runner", "leader", *INHABITED, USER]), max_size=6))
     def begin(self, busy: list[str]) -> None:
         """Most of what can go wrong goes wrong with messages that are in hand already."""
         for to in busy:
@@ -282,6 +291,41 @@ class Promises(RuleBasedStateMachine):
         event: dict[str, Event] = {"pause": ev.AgentPaused(agent), "resume": ev.AgentResumed(agent)}
         self.world.handle(event.get(what, ev.SignOfLife(agent, "the pane changed")))
 
+    @rule(
+        agent=st.sampled_from(INHABITED),
+        what=st.sampled_from(["starts", "dies", "dies for good", "is stuck", "is at a limit", "is ready", "is nudged"]),
+    )
+    def lives(self, agent: str, what: str) -> None:
+        event: dict[str, Event] = {
+            "starts": ev.AgentStarted(agent, "pid 7"),
+            "dies": ev.AgentDied(agent, "exit 1", again_in_s=2),
+            "dies for good": ev.AgentDied(agent, "died 5 times in 60 s"),
+            "is stuck": ev.AgentStuck(agent, "permission prompt"),
+            "is at a limit": ev.AgentStuck(agent, "usage limit", self.world.wall + 500),
+            "is ready": ev.AgentReady(agent, "its prompt is there"),
+            "is nudged": ev.NudgeAsked(agent),
+        }
+        self.world.handle(event[what])
+
+    @precondition(lambda self: self.in_hand(*INHABITED))
+    @rule(
+        pick=st.integers(0),
+        what=st.sampled_from(["says", "fills up", "is blocked", "checkpoint", "hands over"]),
+        attempt=st.sampled_from([0, 0, 1, 7]),
+    )
+    def worker_speaks(self, pick: int, what: str, attempt: int) -> None:
+        held = self.in_hand(*INHABITED)
+        delivery = held[pick % len(held)]
+        key, agent = delivery.key, delivery.agent
+        event: dict[str, Event] = {
+            "says": ev.WorkerSaid(agent, key, WorkerState.VERIFYING, 0.3, "tests", attempt=attempt),
+            "fills up": ev.WorkerSaid(agent, key, context_usage=0.9, attempt=attempt),
+            "is blocked": ev.WorkBlocked(key, "no schema", "leader", attempt),
+            "checkpoint": ev.CheckpointCame(key, attempt),
+            "hands over": ev.CheckpointCame(key, attempt, 0.9),
+        }
+        self.world.handle(event[what])
+
     @precondition(lambda self: self.letters())
     @rule(pick=st.integers(0), kind=st.sampled_from(["requeue", "requeue", "done", "ack"]))
     def dig_up(self, pick: int, kind: str) -> None:
@@ -308,12 +352,15 @@ class Promises(RuleBasedStateMachine):
             if lanes := self.busy_lanes():
                 self.world.work(lanes[pick % len(lanes)])
 
-    @rule(agent=st.sampled_from(["worker", "pair", "runner", "leader"]), how=st.sampled_from(WAYS))
+    @rule(agent=st.sampled_from(["worker", "pair", "runner", "leader", *INHABITED]), how=st.sampled_from(WAYS))
     def endpoint_fares(self, agent: str, how: str) -> None:
         """From now on."""
         self.world.on_tell.pop(agent, None)
         if how == "away":
             self.world.on_tell[agent] = lambda order: [ev.EndpointAway(order.key, "pane gone")]
+        elif how in ("busy", "stuck"):
+            why = ev.Absence(how)
+            self.world.on_tell[agent] = lambda order: [ev.EndpointAway(order.key, how, why=why)]
         elif how == "badly":
             self.world.on_tell[agent] = lambda order: [ev.NotTold(order.key, "Enter was swallowed")]
         elif how == "hindered":
@@ -494,8 +541,10 @@ class Promises(RuleBasedStateMachine):
     def busy_lanes(self) -> list[str]:
         return sorted(name for name, waiting in self.world.lanes.items() if waiting)
 
-    def in_hand(self) -> list[Delivery]:
-        return [d for d in self.world.engine.desk.book if d.state in (S.PROCESSING, S.DELIVERED, S.ACKED)]
+    def in_hand(self, *agents: str) -> list[Delivery]:
+        """Of these agents, or of all."""
+        held = [d for d in self.world.engine.desk.book if d.state in (S.PROCESSING, S.DELIVERED, S.ACKED)]
+        return [d for d in held if d.agent in agents] if agents else held
 
     def choose(self, places: list[Place], pick: int) -> Place:
         return places[pick % len(places)]
@@ -522,7 +571,7 @@ class Promises(RuleBasedStateMachine):
             if place.folder not in WAITING or place in world.files or book.at(place) is not delivery:
                 continue
             other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED
-            elsewhere = replace(place, folder=other)
+            elsewhere = place._replace(folder=other)
             moved = elsewhere if elsewhere in world.files and book.at(elsewhere) is None else None
             world.handle(ev.Vanished(place, moved))
         for place in self.waiting():

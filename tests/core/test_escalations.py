@@ -6,7 +6,7 @@ from ackd.core import plain_words
 from ackd.core.book import Delivery
 from ackd.core.escalations import Escalations, OpenEscalation, dead_notice, death_id, derived_id, escalation, stamp
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
-from tests.core.driving import START_WALL, TEAM, World, letter
+from tests.core.driving import PROCESS, START_WALL, TEAM, WATCHED_PANE, World, letter
 
 
 def dying(message_id: str = "1700000000.7.abc@ignite.local", arrived_at: float = 5.0) -> Delivery:
@@ -100,15 +100,28 @@ def every_escalation() -> list[fx.SendMessage]:
     return world.mail("escalation")
 
 
+def every_escalation_about_a_life(waiting: int) -> list[fx.SendMessage]:
+    world = World({**TEAM, "worker": (PROCESS, "process"), "coder": (WATCHED_PANE, "tmux")})
+    for number in range(waiting):
+        world.send(letter(f"w{number}", "worker"))
+        world.send(letter(f"c{number}", "coder"))
+    if waiting:
+        world.tell(ev.WorkBlocked(world.delivery("w0").key, "waits for the schema", None, 1))
+    world.tell(ev.AgentStuck("coder", "a permission prompt waits for a person: rm?", None))
+    world.tell(ev.AgentDied("worker", "exit 1"), ev.AgentDied("coder", "its pane was closed"))
+    return world.mail("escalation")
+
+
 def test_every_escalation_passes_our_own_ban_on_vague_words() -> None:
     """Who, how many, what share, where: ``ackd lint`` would have nothing to say."""
-    sent = every_escalation()
+    sent = [*every_escalation(), *every_escalation_about_a_life(0), *every_escalation_about_a_life(2)]
     causes = {str(one.draft.body["cause"]).partition(":")[0] for one in sent}
-    assert causes == {"silent", "overdue", "refused", "away", "dead", "loop", "spool_lost", "busy"}
+    told = {"silent", "overdue", "refused", "away", "dead", "loop", "spool_lost", "busy"}
+    assert causes == told | {"died", "stuck", "blocked"}
     for one in sent:
         summary = str(one.draft.body["summary"])
         assert plain_words.vague_words(summary) == [], summary
-        assert plain_words.missing_facts(summary, set(TEAM)) == [], summary
+        assert plain_words.missing_facts(summary, {*TEAM, "coder"}) == [], summary
 
 
 def test_an_escalation_to_a_person_also_rings() -> None:

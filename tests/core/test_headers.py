@@ -27,7 +27,12 @@ def test_a_retry_keeps_its_time_to_the_millisecond() -> None:
 
 def test_what_is_in_hand_keeps_its_retry_count() -> None:
     names = [name for name, _ in headers.in_hand("delivered", START_WALL)]
-    assert names == ["X-IGNITE-Status", "X-IGNITE-Processed-At", "X-IGNITE-Next-Retry-After"]
+    assert names == ["X-IGNITE-Status", "X-IGNITE-Processed-At", "X-IGNITE-Next-Retry-After", "X-IGNITE-Seen"]
+
+
+def test_that_it_was_seen_is_said_while_it_is_not_acked() -> None:
+    assert dict(headers.in_hand("delivered", START_WALL, seen=True))["X-IGNITE-Seen"] == "yes"
+    assert dict(headers.in_hand("acked", START_WALL, seen=True))["X-IGNITE-Seen"] is None
 
 
 def test_a_tombstone_says_why_when_how_often_and_for_whom() -> None:

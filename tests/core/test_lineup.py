@@ -136,7 +136,7 @@ def test_a_hundred_thousand_are_cheap_and_the_dead_do_not_pile_up() -> None:
     lineup, rng = Lineup(300), random.Random(3)
     for key in range(100_000):
         lineup.add(key, NORMAL, rng.random(), "x")
-    assert sys.getsizeof(lineup._heap) + sys.getsizeof(lineup._alive) + 100_000 * 88 < 20_000_000
+    assert sys.getsizeof(lineup._heap) + sys.getsizeof(lineup.waiting) + 100_000 * 88 < 20_000_000
     for key in range(99_990):
         lineup.discard(key)
     assert len(lineup) == 10

@@ -1,5 +1,4 @@
 """The ban on vague words, word by word."""
-# ruff: noqa: RUF001 - the full-width signs are the Japanese ones, and meant
 
 from __future__ import annotations
 

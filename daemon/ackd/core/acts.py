@@ -8,18 +8,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from ackd.core import calling, endings, escalations, facts, headers
+from ackd.core import calling, endings, escalations, facts, headers, workers
 from ackd.core.delivery import Act, Happening, State, step
 from ackd.core.effects import ClaimMessage, RecordFact, TellAgent, WriteStatus
+from ackd.core.events import Absence
 from ackd.core.message import MONITOR
 from ackd.core.retry import Again, GiveUp, RetryDecision
 from ackd.core.retry import decide as decide_retry
+from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
-    from ackd.core.book import Delivery
+    from collections.abc import Callable
+
+    from ackd.core.book import Agent, Delivery
     from ackd.core.desk import Desk
 
 H, S = Happening, State
+_CLAIMED, _ACKED, _SEEN = Happening.CLAIMED, Happening.ACKED, Happening.SEEN
 
 #: A state that lasts longer is worth writing to the header; a handler that is through at once costs no rewrite.
 STATUS_AFTER_S: Final = 0.05
@@ -38,45 +43,7 @@ def apply(desk: Desk, delivery: Delivery, happening: Happening, why: str = "") -
     if after is not before:
         desk.hush_all(delivery.key)
     desk.touch(delivery.agent)
-    match act:
-        case Act.NOTHING:
-            pass
-        case Act.NOTE:
-            _note(desk, delivery, happening, why)
-        case Act.REMEMBER:
-            if delivery.wish is None or delivery.wish[0] is H.ACKED:  # the first last word stands
-                delivery.wish = (happening, why)
-        case Act.CLAIM:
-            _claim(desk, delivery, happening, why)
-        case Act.TELL:
-            _tell(desk, delivery, happening)
-        case Act.AWAIT:
-            _await_ack(desk, delivery, why)
-        case Act.START:
-            _start(desk, delivery, why)
-        case Act.RETRY:
-            _retry(desk, delivery, why)
-        case Act.POSTPONE:
-            _postpone(desk, delivery, happening, why)
-        case Act.FINISH:
-            if delivery.told:
-                _assign(desk, delivery)  # an inbox's agent may answer without a word before
-            delivery.by = why
-            endings.ask_for_move(desk, delivery)
-        case Act.BURY:
-            endings.bury(desk, delivery, happening, why)
-        case Act.REVIVE:
-            endings.ask_for_move(desk, delivery)
-        case Act.AGAIN:
-            desk.alarm("disk", delivery.key, DISK_RETRY_S)
-        case Act.HOLD:
-            _hold(desk, delivery, why)
-        case Act.WARN:
-            _warn(desk, delivery)
-        case Act.END:
-            _end(desk, delivery, happening, why)
-        case _:
-            assert_never(act)
+    _DO[act](desk, delivery, happening, why)
 
 
 def fail(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
@@ -120,14 +87,14 @@ def line_up(desk: Desk, delivery: Delivery) -> None:
 
 # --- claimed and told -------------------------------------------------------------------------------------------------
 def _claim(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
-    if happening is H.ACKED:
+    if happening is _ACKED:
         delivery.wish = (happening, why)
     desk.book.agents[delivery.agent].line.discard(delivery.key)
     desk.put(ClaimMessage(delivery.agent, delivery.key, delivery.message, delivery.place))
 
 
-def _tell(desk: Desk, delivery: Delivery, happening: Happening) -> None:
-    if happening is H.CLAIMED:
+def _tell(desk: Desk, delivery: Delivery, happening: Happening, _why: str) -> None:
+    if happening is _CLAIMED:
         desk.put(RecordFact("message_claimed", facts.about(delivery, file=str(delivery.place))))
     if _grant_wish(desk, delivery):
         return  # its agent has it already: no telling
@@ -139,6 +106,12 @@ def _tell(desk: Desk, delivery: Delivery, happening: Happening) -> None:
     desk.put(TellAgent(*order, attempt=delivery.tells, crashes=delivery.crashes))
 
 
+def claim_acked(desk: Desk, delivery: Delivery) -> None:
+    """Asked for again: the disk refused it, and its agent has it."""
+    if delivery.wish is not None:
+        apply(desk, delivery, *delivery.wish)
+
+
 def _grant_wish(desk: Desk, delivery: Delivery) -> bool:
     if delivery.wish is None:
         return False
@@ -147,10 +120,12 @@ def _grant_wish(desk: Desk, delivery: Delivery) -> bool:
     return True
 
 
-def _await_ack(desk: Desk, delivery: Delivery, proof: str) -> None:
-    desk.book.agents[delivery.agent].came_back()
+def _await_ack(desk: Desk, delivery: Delivery, _happening: Happening, proof: str) -> None:
+    agent = desk.book.agents[delivery.agent]
+    agent.came_back()
     delivery.told_at = delivery.first_told_at = desk.now.mono
     _record_told(desk, delivery, proof)
+    workers.assigned(desk, agent, delivery)
     desk.alarm("status", delivery.key, STATUS_AFTER_S)
     watch_silence(desk, delivery, waited_s=0)
 
@@ -183,13 +158,13 @@ def watch_silence(desk: Desk, delivery: Delivery, waited_s: float) -> None:
 
 
 def write_status(desk: Desk, delivery: Delivery, status: str) -> None:
-    words = headers.in_hand(status, desk.now.wall)
+    words = headers.in_hand(status, desk.now.wall, seen=delivery.seen)
     desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words))
 
 
 # --- seen and started -------------------------------------------------------------------------------------------------
 def _note(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
-    if happening is H.SEEN:
+    if happening is _SEEN:
         _see(desk, delivery, why)
     elif happening is H.TOLD:
         _record_told(desk, delivery, why)
@@ -198,7 +173,8 @@ def _note(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> Non
 
 
 def _see(desk: Desk, delivery: Delivery, evidence: str) -> None:
-    calling.lived(desk, desk.book.agents[delivery.agent])
+    agent = desk.book.agents[delivery.agent]
+    calling.lived(desk, agent)
     if delivery.seen:
         return
     delivery.seen = True
@@ -206,9 +182,22 @@ def _see(desk: Desk, delivery: Delivery, evidence: str) -> None:
     desk.put(RecordFact("message_seen", facts.about(delivery, evidence=evidence)))
     _assign(desk, delivery)
     endings.task_started(desk, delivery)
+    _take(desk, agent, delivery)
+    if agent.is_watched and delivery.state is S.DELIVERED and ("status", delivery.key) not in desk.alarms:
+        write_status(desk, delivery, "delivered")  # a restart must not wake who has taken it
 
 
-def _start(desk: Desk, delivery: Delivery, by: str) -> None:
+def _take(desk: Desk, agent: Agent, delivery: Delivery) -> None:
+    """From now on liveness watches, not the ladder."""
+    delivery.taken_at = desk.now.mono
+    if agent.ladder is not None and agent.ladder.key == delivery.key:
+        agent.ladder = None
+    if agent.is_watched:
+        workers.begun(desk, agent, delivery)
+        calling.watch(desk, agent)
+
+
+def _start(desk: Desk, delivery: Delivery, _happening: Happening, by: str) -> None:
     agent = desk.book.agents[delivery.agent]
     agent.line.discard(delivery.key)  # it may have been due for another telling
     calling.lived(desk, agent)
@@ -218,6 +207,7 @@ def _start(desk: Desk, delivery: Delivery, by: str) -> None:
     _assign(desk, delivery)
     desk.put(RecordFact("message_acked", facts.about(delivery, by=by), lane=delivery.agent))
     endings.task_started(desk, delivery)
+    _take(desk, agent, delivery)
     endings.drop_receipts(desk, delivery)
 
 
@@ -232,9 +222,9 @@ def _rise(desk: Desk, delivery: Delivery) -> None:
 
 
 # --- again, later -----------------------------------------------------------------------------------------------------
-def _retry(desk: Desk, delivery: Delivery, why: str) -> None:
+def _retry(desk: Desk, delivery: Delivery, _happening: Happening, why: str) -> None:
     delivery.retries += 1
-    endings.released(desk, delivery, why)
+    endings.released(desk, delivery, why, WorkerState.FAILED)
     _record_retry(desk, delivery, why, delivery.delay_s, counted=True)
     desk.alarm("retry", delivery.key, delivery.delay_s)
 
@@ -262,14 +252,11 @@ def _record_retry(desk: Desk, delivery: Delivery, why: str, delay_s: float, *, c
 
 def _postpone(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
     """Uncounted: nobody was there, or we stopped it ourselves. Written down for the next daemon to find."""
+    agent = desk.book.agents[delivery.agent]
     delivery.remember(desk.now.wall, f"attempt {delivery.tells}: {why}")
     endings.released(desk, delivery, why)
-    if happening is H.STOPPED or desk.stopping:  # an endpoint that stops with us is not away
-        wait_s = calling.parked_for(desk, desk.book.agents[delivery.agent])
-        _record_retry(desk, delivery, why, wait_s, counted=False)
-    else:
-        wait_s = calling.park(desk, desk.book.agents[delivery.agent], why)
-        _record_retry(desk, delivery, why, wait_s, counted=False)
+    _record_retry(desk, delivery, why, calling.parked_for(desk, agent), counted=False)
+    if happening is H.AWAY and agent.waits is not Absence.BUSY and not desk.stopping:
         _tell_of_absence(desk, delivery, why)
     line_up(desk, delivery)
 
@@ -297,17 +284,20 @@ def _tell_of_absence(desk: Desk, delivery: Delivery, why: str) -> None:
     )
 
 
-def _hold(desk: Desk, delivery: Delivery, error: str) -> None:
-    """The claim failed. A last word that came meanwhile needs no claim; its move is asked for again by itself."""
+def _hold(desk: Desk, delivery: Delivery, _happening: Happening, error: str) -> None:
+    """The claim failed. A last word that came meanwhile needs no claim; its move is asked for again by itself. Nor does
+    one that its agent has already wait for a place in its window: it is claimed as soon as the disk lets us."""
     calling.park(desk, desk.book.agents[delivery.agent], f"disk: {error}", hindered=True)
     if delivery.wish is not None and delivery.wish[0] is not H.ACKED:
         _grant_wish(desk, delivery)
-    else:
-        line_up(desk, delivery)
+        return
+    line_up(desk, delivery)
+    if delivery.wish is not None:
+        desk.alarm("disk", delivery.key, DISK_RETRY_S)
 
 
 # --- noticed ----------------------------------------------------------------------------------------------------------
-def _warn(desk: Desk, delivery: Delivery) -> None:
+def _warn(desk: Desk, delivery: Delivery, _happening: Happening, _why: str) -> None:
     seconds = desk.book.agents[delivery.agent].policy.task_timeout_s
     desk.put(RecordFact("message_overdue", facts.about(delivery, seconds=seconds)))
     if delivery.message.sender == MONITOR:
@@ -329,3 +319,50 @@ def _end(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None
     if delivery.state is S.DEAD and _grant_wish(desk, delivery):
         return  # its agent finished it while it was buried
     endings.close(desk, delivery)
+
+
+# --- the cells --------------------------------------------------------------------------------------------------------
+def _finish(desk: Desk, delivery: Delivery, _happening: Happening, why: str) -> None:
+    if delivery.told:
+        _assign(desk, delivery)  # an inbox's agent may answer without a word before
+    delivery.by = why
+    endings.ask_for_move(desk, delivery)
+
+
+def _remember(_desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
+    if delivery.wish is None or delivery.wish[0] is H.ACKED:  # the first last word stands
+        delivery.wish = (happening, why)
+
+
+def _revive(desk: Desk, delivery: Delivery, _happening: Happening, _why: str) -> None:
+    endings.ask_for_move(desk, delivery)
+
+
+def _again(desk: Desk, delivery: Delivery, _happening: Happening, _why: str) -> None:
+    desk.alarm("disk", delivery.key, DISK_RETRY_S)
+
+
+def _nothing(_desk: Desk, _delivery: Delivery, _happening: Happening, _why: str) -> None:
+    pass
+
+
+#: A table, for a message takes six of these steps: a ``match`` asks for up to sixteen members of an enum at each, and
+#: that takes Python 3.11 longer than what is done then. A test holds that no act is missing.
+_DO: Final[dict[Act, Callable[[Desk, Delivery, Happening, str], None]]] = {
+    Act.NOTHING: _nothing,
+    Act.NOTE: _note,
+    Act.REMEMBER: _remember,
+    Act.CLAIM: _claim,
+    Act.TELL: _tell,
+    Act.AWAIT: _await_ack,
+    Act.START: _start,
+    Act.RETRY: _retry,
+    Act.POSTPONE: _postpone,
+    Act.FINISH: _finish,
+    Act.BURY: endings.bury,
+    Act.REVIVE: _revive,
+    Act.AGAIN: _again,
+    Act.HOLD: _hold,
+    Act.WARN: _warn,
+    Act.END: _end,
+}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core import calling, facts
 from ackd.core.acts import apply, line_up, sweep, watch_silence
-from ackd.core.dedup import Repeated, SameIdOtherContent
+from ackd.core.dedup import Fresh, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
 from ackd.core.desk import Answer
 from ackd.core.effects import RecordFact
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 H, S = Happening, State
 
+#: Which move of our own brings a file there.
+_MOVES_TO: Final = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}
 #: Recovery is over when we are told so (RecoveryEnded), or nothing from before has been met for this long.
 HEAR_OUT_S: Final = 0.25
 #: A reply of one of these types is a report: it completes what it answers. Any other reply acknowledges it.
@@ -63,19 +65,23 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
 
 
 def _is_our_own_move(desk: Desk, event: events.Arrived) -> bool:
-    moving = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}.get(event.place.folder)
     same = desk.book.of_id(event.message.message_id, event.message.recipient)
+    if not same:
+        return False  # nearly always
+    moving = _MOVES_TO.get(event.place.folder)
     return any(d.state is moving and d.place.name == event.place.name for d in same)
 
 
 def _is_repeat(desk: Desk, delivery: Delivery) -> bool:
     """Same id, recipient and content: put away unworked. Same id, other content: served, with a warning."""
     message = delivery.message
+    verdict = desk.completed.verdict(message.message_id, delivery.agent, message.digest, desk.steady)
     others = [d for d in desk.book.of_id(message.message_id, delivery.agent) if d is not delivery]
+    if not others and isinstance(verdict, Fresh):
+        return False  # nearly always
     # One that is dying or dead is no reason not to try: its sender sent it once more.
     open_ones = [d for d in others if d.state not in (S.BURYING, S.DEAD) and not d.duplicate]
     twin = next((d for d in open_ones if d.message.digest == message.digest), None)
-    verdict = desk.completed.verdict(message.message_id, delivery.agent, message.digest, desk.steady)
     if twin is not None or isinstance(verdict, Repeated):
         delivery.duplicate = True
         apply(desk, delivery, H.DONE, SHOWN[twin.state] if twin else "completed")
@@ -193,9 +199,10 @@ def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: 
     """It was told before the restart: its clock runs on from then."""
     policy = desk.book.agents[delivery.agent].policy
     waited_s = max(0.0, desk.now.wall - standing.processed_at) if standing.processed_at is not None else 0.0
-    delivery.tells, delivery.told, delivery.seen = delivery.retries + 1, True, run_alive
+    delivery.tells, delivery.told, delivery.seen = delivery.retries + 1, True, run_alive or standing.seen
     delivery.assigned = not policy.reminds or standing.status is Status.ACKED
     delivery.told_at = delivery.first_told_at = desk.now.mono - waited_s
+    delivery.taken_at = desk.now.mono  # whatever it did while nobody looked, it owes its next sign from now on
     if standing.status is Status.ACKED:
         delivery.seen = delivery.started = True
         desk.book.set_state(delivery, S.ACKED)
@@ -203,6 +210,8 @@ def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: 
     else:
         desk.book.set_state(delivery, S.DELIVERED)
         watch_silence(desk, delivery, waited_s)
+    if delivery.seen:
+        calling.watch(desk, desk.book.agents[delivery.agent])
 
 
 # --- gone -------------------------------------------------------------------------------------------------------------

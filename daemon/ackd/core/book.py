@@ -6,11 +6,14 @@ Memory is a cache of the directories: everything here can be rebuilt by a scan. 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.availability import AgentState
 from ackd.core.delivery import IN_WINDOW, MOVING, Happening, State
+from ackd.core.events import Absence
 from ackd.core.lineup import Lineup
+from ackd.core.liveness import Vital
+from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +22,12 @@ if TYPE_CHECKING:
     from ackd.core.message import Message, Place
     from ackd.core.policy import AgentPolicy
 
+# To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
+_QUEUED, _RETRYING = State.QUEUED, State.RETRYING
+_COUNTED = frozenset({_QUEUED, _RETRYING})
+
+#: Told and not answered, or answered and then fallen silent.
+ON_LADDER: Final = frozenset({State.DELIVERED, State.ACKED})
 #: Attempts that an escalation quotes; older ones are in the session log.
 STORY_LENGTH = 20
 
@@ -43,6 +52,7 @@ class Delivery:
     told: bool = False  # the log says so, of this telling
     assigned: bool = False  # the log says that its agent works on it
     seen: bool = False
+    taken_at: float = 0.0  # monotonic, seen or acked: from then on it owes signs of life
     started: bool = False
     busy_told: bool = False  # someone was told that its agent lives and does not take it
     reason: str = ""  # of the death that is under way
@@ -89,12 +99,36 @@ class Agent:
     ladder: Ladder | None = None
     last_life: float | None = None  # monotonic
     reminded: bool = False
+    #: Of what lives behind its endpoint, if anything does.
+    vital: Vital = Vital.UNSEEN
+    asked_at: float | None = None  # monotonic, the last status check
+    worker: WorkerState = WorkerState.IDLE
+    context_usage: float | None = None
+    detail: str = ""  # "pid 4242", "pane %3"
+    generation: int = 0
+    deaths: int = 0
+    #: The message with which it is handed over to a fresh generation.
+    handing_over: int | None = None
+    #: Why it is parked, if only its own word ends that: it is at work, or waits for a person or a limit.
+    waits: Absence | None = None
+    waits_until: float | None = None  # wall, of a limit; a person has no time
 
     def __post_init__(self) -> None:
         self.line = Lineup(self.policy.aging_s)
 
     def came_back(self) -> None:
-        self.parks, self.absence_told = 0, False
+        self.parks, self.absence_told, self.waits = 0, False, None
+
+    @property
+    def is_watched(self) -> bool:
+        return self.policy.heartbeat_timeout_s is not None
+
+    def count(self, state: State, by: int) -> None:
+        """One message of its more, or less, in this state."""
+        if state is _QUEUED:
+            self.queued += by
+        elif state is _RETRYING:
+            self.retrying += by
 
     @property
     def has_room(self) -> bool:
@@ -123,12 +157,12 @@ class Book:
         self._by_key[delivery.key] = delivery
         self._by_place[place] = delivery.key
         self._by_id.setdefault((message.message_id, message.recipient), []).append(delivery.key)
-        self._count(delivery, 1)
+        self.agents[delivery.agent].count(delivery.state, 1)
         return delivery
 
     def close(self, delivery: Delivery) -> None:
         if self._by_key.pop(delivery.key, None) is not None:
-            self._count(delivery, -1)
+            self.agents[delivery.agent].count(delivery.state, -1)
         self._drop_place(delivery)
         ident = (delivery.message.message_id, delivery.agent)
         keys = [key for key in self._by_id.get(ident, ()) if key != delivery.key]
@@ -150,23 +184,20 @@ class Book:
             del self._by_place[delivery.place]
 
     def set_state(self, delivery: Delivery, state: State) -> None:
-        """Keeps the agent's window, and its ladder: only a message that was told and not answered stands on one."""
-        self._count(delivery, -1)
-        delivery.state = state
-        self._count(delivery, 1)
+        """Keeps the agent's window, and its ladder: only a message that is in its agent's hands stands on one."""
         agent = self.agents[delivery.agent]
-        if state in IN_WINDOW:
-            agent.window.add(delivery.key)
-        else:
-            agent.window.discard(delivery.key)
-        if state is not State.DELIVERED and agent.ladder is not None and agent.ladder.key == delivery.key:
+        before, delivery.state = delivery.state, state
+        if before is not state:
+            if before in _COUNTED:
+                agent.count(before, -1)
+            if state in _COUNTED:
+                agent.count(state, 1)
+            if state in IN_WINDOW:
+                agent.window.add(delivery.key)
+            else:
+                agent.window.discard(delivery.key)
+        if agent.ladder is not None and state not in ON_LADDER and agent.ladder.key == delivery.key:
             agent.ladder = None
-
-    def _count(self, delivery: Delivery, by: int) -> None:
-        if delivery.state is State.QUEUED:
-            self.agents[delivery.agent].queued += by
-        elif delivery.state is State.RETRYING:
-            self.agents[delivery.agent].retrying += by
 
     def get(self, key: int) -> Delivery | None:
         return self._by_key.get(key)

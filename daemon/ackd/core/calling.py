@@ -6,17 +6,22 @@ Turns what happens to an agent into its state, facts and escalations. Refuses to
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from ackd.core import availability, escalations
+from ackd.core import availability, escalations, liveness
 from ackd.core.availability import QUIET, AgentHappening, AgentState
 from ackd.core.effects import RecordFact, SendMessage
 from ackd.core.escalations import OpenEscalation
+from ackd.core.events import Absence
+from ackd.core.liveness import Pulse, Vital
 from ackd.core.message import USER
 
 if TYPE_CHECKING:
     from ackd.core.book import Agent, Delivery
     from ackd.core.desk import Desk
+    from ackd.core.ladder import Ladder
+
+_ALIVE, _AWAY = Vital.ALIVE, frozenset({AgentState.DOWN, AgentState.PARKED})
 
 PARK_BASE_S = 5.0
 PARK_CAP_S = 300.0
@@ -36,14 +41,114 @@ def change(desk: Desk, agent: Agent, happening: AgentHappening, reason: str = ""
 
 
 def lived(desk: Desk, agent: Agent) -> None:
-    """Anything an agent does is a sign of life: it ends its ladder, and its being down or parked."""
+    """Anything an agent does is a sign of life: it puts off the next rung, and ends its being down or parked. Not its
+    waiting for a person or for its own work to end: a screen that counts down to the end of a limit changes all the
+    time."""
     agent.last_life = desk.now.mono
-    agent.ladder = None
+    if agent.ladder is not None:
+        _step_down(desk, agent, agent.ladder)
     agent.reminded = False
-    if agent.state in (AgentState.DOWN, AgentState.PARKED):
+    if agent.vital is not _ALIVE and agent.is_watched:
+        beat(desk, agent, Pulse.BEAT)
+        watch(desk, agent)
+    if agent.state in _AWAY and agent.waits is None:
         agent.came_back()
         change(desk, agent, AgentHappening.LIVED)
     desk.touch(agent.name)
+
+
+def _step_down(desk: Desk, agent: Agent, ladder: Ladder) -> None:
+    """Who took its message and was found hanging is at it again. Who has not taken it goes on from its rung when it is
+    quiet again: what answers each interrupt with a word, and takes nothing, would be woken for ever."""
+    held = desk.book.get(ladder.key)
+    if held is None or held.seen:
+        agent.ladder = None
+
+
+def beat(desk: Desk, agent: Agent, pulse: Pulse) -> None:
+    """Whether it lives, as far as is known; a change that is more than its first breath gets its line."""
+    if not agent.is_watched:
+        return
+    before, agent.vital = agent.vital, liveness.step(agent.vital, pulse)
+    if agent.vital is not before and {before, agent.vital} != {Vital.UNSEEN, Vital.ALIVE}:
+        desk.fact("liveness", agent=agent.name, liveness=agent.vital.value, before=before.value)
+
+
+def watch(desk: Desk, agent: Agent) -> None:
+    """From now on it owes signs of life, as long as it holds work."""
+    if agent.policy.heartbeat_timeout_s is not None and ("life", agent.name) not in desk.alarms:
+        desk.alarm("life", agent.name, agent.policy.heartbeat_timeout_s)
+
+
+def go_away(desk: Desk, agent: Agent, reason: str, absence: Absence, until: float | None) -> None:
+    """There is nobody to tell. One who is gone is looked for again and again; one who is at work, or waits for a person
+    or a limit, says so itself when that is over."""
+    if desk.stopping:  # an endpoint that stops with us is not away
+        return
+    match absence:
+        case Absence.GONE:
+            park(desk, agent, reason)
+        case Absence.BUSY:
+            agent.waits = absence
+            park_for(desk, agent, agent.policy.busy_timeout_s, reason)
+        case Absence.STUCK:
+            stuck(desk, agent, reason, until)
+        case _:
+            assert_never(absence)
+
+
+def stuck(desk: Desk, agent: Agent, reason: str, until: float | None) -> None:
+    """Nothing is told to it until it is through, and someone hears of it, once."""
+    agent.waits, agent.waits_until = Absence.STUCK, until
+    park_for(desk, agent, PARK_CAP_S if until is None else max(0.0, until - desk.now.wall), reason)
+    _tell_once(
+        desk,
+        agent,
+        "stuck",
+        f"{agent.name} does not go on by itself: {reason}",
+        f"Look at it with `ackd agent attach {agent.name}` and answer it; ackd goes on when it is ready",
+    )
+
+
+def park_ended(desk: Desk, agent: Agent) -> None:
+    """Its time is up: tried again. One that has been at work all the while is left in peace, but not in silence; one
+    that waits for a person with work in its hands waits on, for there is nothing that could be tried."""
+    if agent.waits is Absence.STUCK and agent.waits_until is None and agent.window:
+        park_for(desk, agent, PARK_CAP_S, agent.reason)
+        return
+    if agent.waits is Absence.BUSY and agent.state is AgentState.PARKED:
+        _tell_once(
+            desk,
+            agent,
+            "busy",
+            f"{agent.name} has been at work on something else for {agent.policy.busy_timeout_s:.0f} s",
+            f"Nothing was interrupted. Look at it with `ackd agent attach {agent.name}`",
+        )
+    agent.waits = None
+    change(desk, agent, AgentHappening.PARK_ENDED)
+
+
+def _tell_once(desk: Desk, agent: Agent, cause: str, what: str, action: str) -> None:
+    if agent.absence_told:
+        return
+    agent.absence_told = True
+    escalation_id = escalations.derived_id(cause, agent.name, int(desk.now.wall))
+    escalate(desk, agent.name, cause, escalation_id, f"{what}. {what_waits(agent)}", action)
+
+
+def what_waits(agent: Agent) -> str:
+    waiting = len(agent.line) + len(agent.window)
+    counted = f"{waiting} of its {waiting} messages wait (100%)" if waiting else "0 messages wait (0%)"
+    return f"{counted} in queue/{agent.name}/"
+
+
+def ready(desk: Desk, agent: Agent) -> None:
+    """It takes work again."""
+    if agent.waits is not None:
+        agent.came_back()
+        desk.hush(agent.name, "unpark")
+        change(desk, agent, AgentHappening.PARK_ENDED)
+    lived(desk, agent)
 
 
 def resume(desk: Desk, agent: Agent) -> None:
@@ -63,10 +168,18 @@ def park(desk: Desk, agent: Agent, reason: str, *, hindered: bool = False) -> fl
         return parked_for(desk, agent)
     wait_s = min(PARK_CAP_S, PARK_BASE_S * 2.0 ** min(agent.parks, 16))
     agent.parks += 1
-    change(desk, agent, AgentHappening.WENT_AWAY, reason, desk.now.wall + wait_s)
+    park_for(desk, agent, wait_s, reason)
     agent.hindered = hindered
-    desk.alarm("unpark", agent.name, wait_s)
     return wait_s
+
+
+def park_for(desk: Desk, agent: Agent, wait_s: float, reason: str) -> None:
+    """Nothing is told to it for so long; a later word about the same absence counts."""
+    if agent.state is AgentState.PARKED:
+        agent.reason, agent.until = reason, desk.now.wall + wait_s
+    else:
+        change(desk, agent, AgentHappening.WENT_AWAY, reason, desk.now.wall + wait_s)
+    desk.alarm("unpark", agent.name, wait_s)
 
 
 def parked_for(desk: Desk, agent: Agent) -> float:

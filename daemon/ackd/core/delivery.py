@@ -158,6 +158,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.ACKED: (S.ACKED, A.NOTHING),
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
+        H.SILENT: (S.BURYING, A.BURY),  # it had taken it, and then fell silent
         H.OVERDUE: (S.ACKED, A.WARN),
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),

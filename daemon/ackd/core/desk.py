@@ -16,6 +16,7 @@ from ackd.core.escalations import Escalations
 from ackd.core.events import Now
 from ackd.core.loops import Loops
 from ackd.core.message import Folder, identity
+from ackd.core.values import value
 
 if TYPE_CHECKING:
     import random
@@ -31,7 +32,7 @@ Alarm: TypeAlias = tuple[str, int | str]
 About: TypeAlias = tuple[str, str]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Answer:
     """What a reply says of the message that it answers. ``report``: it is completed. ``old``: it may have been answered
     with before, so as a mere acknowledgement it counts only for what still waits for one."""

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from ackd.core import availability, delivery
+from ackd.core import availability, delivery, liveness, story, worker
 from ackd.core.availability import AgentHappening, AgentState
+from ackd.core.board import phases
 from ackd.core.delivery import Act, Happening, State
+from ackd.core.liveness import Pulse, Vital
+from ackd.core.story import StoryAct, StoryHappening, StoryState
 
 #: (state, what happened) → (state after, what is done); in words.
 _Cells: TypeAlias = dict[tuple[str, str], tuple[str, str]]
 
 #: Acts that are worth an arrow from a state to itself.
-_WORTH_A_LOOP: Final = frozenset({Act.AGAIN.value, Act.WARN.value})
+_WORTH_A_LOOP: Final = frozenset({Act.AGAIN.value, Act.WARN.value, StoryAct.SPAWN.value, StoryAct.ASK.value})
 
 
 def pictures() -> dict[str, str]:
@@ -27,6 +30,11 @@ def pictures() -> dict[str, str]:
         "delivery table": _table(_delivery(), [s.value for s in State], [h.value for h in Happening]),
         "availability": _mermaid(_availability(), "available", "joined"),
         "availability table": _table(_availability(), [s.value for s in AgentState], [h.value for h in AgentHappening]),
+        "liveness table": _table(_liveness(), [v.value for v in Vital], [p.value for p in Pulse]),
+        "worker": _worker(),
+        "board": _mermaid(_board(), "ASSESSING", "opened", ("COMPLETE", "CANCELLED")),
+        "story": _mermaid(_story(), "waiting", "started", ("done", "cancelled")),
+        "story table": _table(_story(), [s.value for s in StoryState], [h.value for h in StoryHappening]),
     }
 
 
@@ -55,6 +63,36 @@ def _availability() -> _Cells:
         for before, row in availability.TABLE.items()
         for happening, after in row.items()
     }
+
+
+def _liveness() -> _Cells:
+    return {
+        (before.value, pulse.value): (after.value, "")
+        for before, row in liveness.TABLE.items()
+        for pulse, after in row.items()
+    }
+
+
+def _board() -> _Cells:
+    """A round that follows on another is worth its arrow."""
+    return {
+        (before.value, turn.value): (after.value, Act.AGAIN.value if before is after else "")
+        for before, row in phases.TABLE.items()
+        for turn, after in row.items()
+    }
+
+
+def _story() -> _Cells:
+    return {
+        (before.value, happening.value): (after.value, "" if act is StoryAct.NOTHING else act.value)
+        for before, row in story.TABLE.items()
+        for happening, (after, act) in row.items()
+    }
+
+
+def _worker() -> str:
+    lines = [f"    {before.value} --> {after.value}" for before, row in worker.TABLE.items() for after in row]
+    return "\n".join(["```mermaid", "stateDiagram-v2", "    [*] --> idle", *lines, "```"])
 
 
 def _mermaid(cells: _Cells, first: str, by: str, ends: tuple[str, ...] = ()) -> str:

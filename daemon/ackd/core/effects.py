@@ -6,13 +6,14 @@ that names an answer is answered by an event.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from ackd.core.message import Draft, Message, Place
+from ackd.core.values import value
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClaimMessage:
     """queue/ → processed/. Answer: Claimed, MoveLost, SpoolFailed."""
 
@@ -22,7 +23,7 @@ class ClaimMessage:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TellAgent:
     """Hand the message to the agent's endpoint. Answer: Told, NotTold, EndpointAway; later Seen, RunEnded."""
 
@@ -34,9 +35,10 @@ class TellAgent:
     crashes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NudgeAgent:
-    """Climb to a rung of the agent's ladder (1 …). Answer: Told or NotTold, which change nothing but the log."""
+    """Climb to a rung of the agent's ladder (1 …; 0: the line again, by a person's wish). Answer: Told or NotTold,
+    which change nothing but the log."""
 
     lane: str
     key: int
@@ -46,7 +48,46 @@ class NudgeAgent:
     attempt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
+class ProbeAgent:
+    """Ask a quiet agent whether it still works, in these words. Answer: Told or NotTold, which change nothing."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+    text: str
+    attempt: int = 0
+
+
+@value
+class AskCheckpoint:
+    """Its context is nearly full: it shall write down where it stands. Answer: CheckpointCame, some time later."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+    attempt: int = 0
+
+
+@value
+class RenewAgent:
+    """A fresh generation, with nothing in its head: a new child, a cleared pane. What follows in the lane is for it."""
+
+    lane: str
+    why: str
+
+
+@value
+class RestartAgent:
+    """End what lives behind the endpoint, and start it again. Answers: AgentDied, AgentStarted."""
+
+    lane: str
+    why: str
+
+
+@value
 class WriteStatus:
     """Set headers (None removes) of a file in processed/.
 
@@ -61,7 +102,7 @@ class WriteStatus:
     ends_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ArchiveMessage:
     """→ archive/. Answer: Moved, MoveLost, SpoolFailed. ``duplicate``: put away unworked, beside its twin."""
 
@@ -72,7 +113,7 @@ class ArchiveMessage:
     duplicate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class BuryMessage:
     """→ dead_letter/ with these headers set. Answer: Moved, MoveLost, SpoolFailed."""
 
@@ -83,7 +124,7 @@ class BuryMessage:
     headers: tuple[tuple[str, str | None], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReviveMessage:
     """dead_letter/ → queue/, counts reset. Answer: Moved, MoveLost, SpoolFailed."""
 
@@ -93,7 +134,7 @@ class ReviveMessage:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ForgetMessage:
     """It ended and the log says so: its journal entry and what its run left behind may go.
 
@@ -107,7 +148,7 @@ class ForgetMessage:
     end: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class QuarantineFile:
     """→ corrupt/, byte for byte, beside its reason. Answer: Quarantined."""
 
@@ -117,7 +158,7 @@ class QuarantineFile:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SendMessage:
     """Write a message of our own, durably, before the effects that follow in this lane."""
 
@@ -127,7 +168,7 @@ class SendMessage:
     notify: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RemindPerson:
     """Run the on_escalation command about a message that waits in an inbox."""
 
@@ -137,7 +178,7 @@ class RemindPerson:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecordFact:
     """One line of the session log; with a lane, only once what precedes it in that lane is done."""
 
@@ -146,7 +187,7 @@ class RecordFact:
     lane: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class DropReceipt:
     """The receipt has been acted on; what it caused precedes this in the lane."""
 
@@ -158,6 +199,10 @@ Effect: TypeAlias = (
     ClaimMessage
     | TellAgent
     | NudgeAgent
+    | ProbeAgent
+    | AskCheckpoint
+    | RenewAgent
+    | RestartAgent
     | WriteStatus
     | ArchiveMessage
     | BuryMessage

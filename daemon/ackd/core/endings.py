@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackd.core import calling, escalations, facts, headers
+from ackd.core import calling, escalations, facts, headers, workers
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import (
     ArchiveMessage,
@@ -21,12 +21,15 @@ from ackd.core.effects import (
     SendMessage,
 )
 from ackd.core.message import MONITOR, USER, Folder
+from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
     from ackd.core.desk import Desk
 
 H, S = Happening, State
+_COMPLETED = State.COMPLETED
+_BY_HAND = frozenset({Happening.VANISHED, Happening.LOST})
 
 
 def ask_for_move(desk: Desk, delivery: Delivery) -> None:
@@ -44,6 +47,7 @@ def ask_for_move(desk: Desk, delivery: Delivery) -> None:
 # --- dying ------------------------------------------------------------------------------------------------------------
 def bury(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
     delivery.reason = why
+    delivery.wish = None  # an ack that the disk had put off: what was said since is the stronger word
     if happening is H.REFUSED:
         delivery.remember(desk.now.wall, why)
     if delivery.message.sender == MONITOR:
@@ -92,10 +96,10 @@ def pass_on(desk: Desk, delivery: Delivery, why: str) -> None:
 # --- ended ------------------------------------------------------------------------------------------------------------
 def end(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
     """The commit is on disk: write it down."""
-    if delivery.state is S.COMPLETED and delivery.duplicate:
+    if delivery.state is _COMPLETED and delivery.duplicate:
         desk.totals.duplicates += 1
         _say(desk, delivery, "message_duplicate", of_state=delivery.by, file=str(delivery.place))
-    elif delivery.state is S.COMPLETED:
+    elif delivery.state is _COMPLETED:
         _completed(desk, delivery, happening, why)
     elif delivery.state is S.DEAD:
         _dead(desk, delivery)
@@ -120,17 +124,20 @@ def put_back(desk: Desk, delivery: Delivery) -> None:
 
 
 def drop_receipts(desk: Desk, delivery: Delivery, *, keep: str | None = None) -> None:
+    if not delivery.receipts:
+        return
     for name in delivery.receipts:
         if name != keep:
             desk.put(DropReceipt(delivery.agent, name))
     delivery.receipts = [name for name in delivery.receipts if name == keep]
 
 
-def released(desk: Desk, delivery: Delivery, why: str) -> None:
-    """Its agent no longer has it."""
+def released(desk: Desk, delivery: Delivery, why: str, worker: WorkerState = WorkerState.IDLE) -> None:
+    """Its agent no longer has it. ``worker``: how that ended for its worker; IDLE: it was taken away."""
     if delivery.assigned:
         delivery.assigned = False
         desk.put(facts.work("worker_release", delivery, in_lane=True, reason=why))
+        workers.let_go(desk, desk.book.agents[delivery.agent], delivery, worker)
 
 
 def task_started(desk: Desk, delivery: Delivery) -> None:
@@ -156,14 +163,14 @@ def _completed(desk: Desk, delivery: Delivery, happening: Happening, why: str) -
         "message_completed",
         by=delivery.by or why or "file deleted by its agent",
         seconds=round(max(0.0, desk.now.wall - delivery.met_at), 3),
-        file=str(delivery.place) if kept else None,
-        late=True if delivery.late else None,
+        **({"file": str(delivery.place)} if kept else {}),
+        **({"late": True} if delivery.late else {}),
     )
-    if happening in (H.VANISHED, H.LOST):
+    if happening in _BY_HAND:
         calling.lived(desk, desk.book.agents[delivery.agent])
     if facts.is_task(delivery):
         desk.put(facts.work("task_complete", delivery, in_lane=True))
-    released(desk, delivery, "completed")
+    released(desk, delivery, "completed", WorkerState.COMPLETE)
 
 
 def _dead(desk: Desk, delivery: Delivery) -> None:
@@ -174,7 +181,7 @@ def _dead(desk: Desk, delivery: Delivery) -> None:
     _say(desk, delivery, "message_dead", **sender, reason=reason, retry_count=retries, file=str(delivery.place))
     if facts.is_task(delivery):
         desk.put(facts.work("task_failed", delivery, in_lane=True, reason=reason))
-    released(desk, delivery, reason)
+    released(desk, delivery, reason, WorkerState.FAILED)
 
 
 def _withdrawn(desk: Desk, delivery: Delivery, why: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from ackd.core import arrivals, calling, clocks, endings, events, facts, receipts
+from ackd.core import arrivals, calling, clocks, endings, events, facts, lives, receipts
 from ackd.core.acts import IN_HAND, UNDER_WAY, apply, fail, hinder, write_status
 from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.book import Agent
@@ -26,6 +26,15 @@ if TYPE_CHECKING:
     from ackd.core.policy import EnginePolicy
 
 H, S = Happening, State
+_AVAILABLE: Final = AgentState.AVAILABLE
+_DRAINED, _FILLED = AgentHappening.DRAINED, AgentHappening.FILLED
+_CLAIMED, _MOVED = Happening.CLAIMED, Happening.MOVED
+
+#: Answers to a telling: each names the attempt that it belongs to.
+_OF_A_TELLING: Final = (events.Told, events.NotTold, events.EndpointAway, events.Hindered)
+
+#: Ends of a run that say nothing of whether it had begun.
+_TAKEN_BACK: Final = frozenset({events.Outcome.STOPPED, events.Outcome.HINDERED})
 
 #: Offers made by one event; the rest follow at once, so that a full inbox does not hold up everybody else.
 OFFERS_AT_ONCE: Final = 64
@@ -51,8 +60,13 @@ class Engine:
         desk = self.desk
         desk.now, desk.tray = now, []
         self._route(event)
-        while desk.touched and not desk.recovering:
-            self._offer(desk.book.agents[next(iter(desk.touched))])
+        touched = desk.touched
+        while touched and not desk.recovering:
+            agent = desk.book.agents[next(iter(touched))]
+            if agent.state is _AVAILABLE and not agent.line.waiting and agent.has_room:
+                del touched[agent.name]  # nearly always: nothing waits, and nothing changes
+            else:
+                self._offer(agent)
         return desk.tray
 
     def next_deadline(self) -> float | None:
@@ -66,14 +80,14 @@ class Engine:
             case events.Claimed() | events.Moved():
                 self._moved(event)
             case (
-                events.MoveLost()
+                events.Told()
+                | events.RunEnded()
+                | events.MoveLost()
                 | events.SpoolFailed()
-                | events.Told()
                 | events.NotTold()
                 | events.EndpointAway()
                 | events.Hindered()
                 | events.Seen()
-                | events.RunEnded()
             ):
                 delivery = self.desk.book.get(event.key)
                 if delivery is not None:  # else it ended meanwhile: the answer is late
@@ -93,6 +107,17 @@ class Engine:
                 arrivals.spool_lost(self.desk, event)
             case events.AgentJoined() | events.AgentPaused() | events.AgentResumed() | events.SignOfLife():
                 self._agent(event)
+            case (
+                events.AgentStarted()
+                | events.AgentDied()
+                | events.AgentStuck()
+                | events.AgentReady()
+                | events.WorkerSaid()
+                | events.WorkBlocked()
+                | events.CheckpointCame()
+                | events.NudgeAsked()
+            ):
+                lives.happened(self.desk, event)
             case events.RecoveryEnded(reading):
                 arrivals.recovered(self.desk, reading=reading)
             case events.FaultEnded():
@@ -134,8 +159,8 @@ class Engine:
     def _offer(self, agent: Agent) -> None:
         """Fill the agent's window from its line."""
         desk, offered = self.desk, 0
-        calling.change(desk, agent, AgentHappening.DRAINED if agent.has_room else AgentHappening.FILLED)
-        while agent.state is AgentState.AVAILABLE and agent.has_room and agent.line and not desk.stopping:
+        calling.change(desk, agent, _DRAINED if agent.has_room else _FILLED)
+        while agent.state is _AVAILABLE and agent.has_room and agent.line.waiting and not desk.stopping:
             if offered == OFFERS_AT_ONCE:
                 desk.alarm("offer", agent.name, 0)
                 break
@@ -145,7 +170,7 @@ class Engine:
                 apply(desk, delivery, H.OFFERED)
                 offered += 1
         if not agent.has_room:
-            calling.change(desk, agent, AgentHappening.FILLED)
+            calling.change(desk, agent, _FILLED)
         desk.touched.pop(agent.name, None)
 
     # --- answers ----------------------------------------------------------------------------------------------------
@@ -153,7 +178,7 @@ class Engine:
         delivery = self.desk.book.get(event.key)
         if delivery is None:
             return
-        happening = H.CLAIMED if isinstance(event, events.Claimed) else H.MOVED
+        happening = _CLAIMED if isinstance(event, events.Claimed) else _MOVED
         step(delivery.state, happening)  # refused before the place is believed
         delivery.swept = ""
         self.desk.book.relocate(delivery, event.place)
@@ -164,6 +189,10 @@ class Engine:
             return
         desk = self.desk
         match event:
+            case events.Told(proof=proof, seen=seen):
+                self._told(delivery, proof, seen=seen)
+            case events.RunEnded():
+                self._run_ended(delivery, event)
             case events.MoveLost():
                 swept = delivery.swept if delivery.state in UNDER_WAY else ""
                 apply(desk, delivery, H.SPOOL_LOST if swept else H.LOST, swept)
@@ -173,23 +202,23 @@ class Engine:
                 step(delivery.state, H.DISK_FAILED)
                 desk.fact("io_error", what="move", error=error, **facts.about(delivery))
                 apply(desk, delivery, H.DISK_FAILED, error)
-            case events.Told(proof=proof, seen=seen):
-                told_now = delivery.state is S.PROCESSING
-                apply(desk, delivery, H.TOLD, proof)
-                if told_now and seen:
-                    apply(desk, delivery, H.SEEN, proof)
             case events.NotTold(reason=reason):
                 fail(desk, delivery, H.NOT_TOLD, reason)
-            case events.EndpointAway(reason=reason):
+            case events.EndpointAway(reason=reason, why=absence, until=until):
+                if delivery.state is S.PROCESSING:
+                    calling.go_away(desk, desk.book.agents[delivery.agent], reason, absence, until)
                 apply(desk, delivery, H.AWAY, reason)
             case events.Hindered(reason=reason):
                 self._hindered(delivery, reason)
             case events.Seen(evidence=evidence):
                 apply(desk, delivery, H.SEEN, evidence)
-            case events.RunEnded():
-                self._run_ended(delivery, event)
             case _:
                 assert_never(event)
+
+    def _told(self, delivery: Delivery, proof: str, *, seen: bool) -> None:
+        apply(self.desk, delivery, H.TOLD, proof)
+        if seen and delivery.state in IN_HAND:  # also by a nudge: it woke
+            apply(self.desk, delivery, H.SEEN, proof)
 
     def _hindered(self, delivery: Delivery, reason: str) -> None:
         self.desk.fact("io_error", what="tell", error=reason, **facts.about(delivery))
@@ -201,8 +230,9 @@ class Engine:
         current = event.attempt in (0, delivery.tells)
         if not current or delivery.state not in IN_HAND:
             return
-        taken_back = event.outcome in (events.Outcome.STOPPED, events.Outcome.HINDERED)
-        if delivery.state is S.PROCESSING and not taken_back:
+        if event.told:
+            self._told(delivery, event.told, seen=True)
+        elif delivery.state is S.PROCESSING and event.outcome not in _TAKEN_BACK:
             apply(self.desk, delivery, H.TOLD, "its run is over")  # quicker than the answer to the telling
         match event.outcome:
             case events.Outcome.DONE:
@@ -221,6 +251,6 @@ class Engine:
 
 def _is_late(delivery: Delivery, event: _Answer) -> bool:
     """Whether it answers an earlier telling, whose time was up: the message has been told again since."""
-    if not isinstance(event, events.Told | events.NotTold | events.EndpointAway | events.Hindered):
+    if not isinstance(event, _OF_A_TELLING):
         return False
     return event.attempt not in (0, delivery.tells)

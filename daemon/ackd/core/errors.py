@@ -6,12 +6,28 @@
     │   ├── BadMessage            a file or text that is no message (code, detail, line)
     │   ├── BadBody               a body that its type does not allow (problems)
     │   ├── BadReceipt            a receipt file that cannot be read
+    │   ├── BadLine               a worker's line that says nothing we know (code, detail)
+    │   ├── BadBusLine            a line of a message bus that says nothing we know (code, detail, offset)
+    │   ├── BadStageText          a text that is no stage report, and where it differs (dialects/stage_text)
+    │   ├── BadStory              an id that cannot be a story's (core/stage_words)
+    │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (adapters/checkpoints)
+    │   ├── BadSessionId          a name that cannot be a log's (ackd/log)
     │   ├── BadConfig             ackd.toml is wrong (problems)
+    │   ├── BadPath               a path that no lease can be about (path, why)
     │   ├── UnknownAgent          nobody of that name
     │   ├── UnknownMessage        no message of that id
-    │   └── AmbiguousMessage      an id prefix that fits several
+    │   ├── AmbiguousMessage      an id prefix that fits several
+    │   ├── BadAnswer             what a director says that makes no sense (key, why)
+    │   ├── BadMeeting            a meeting's record that cannot be read
+    │   ├── NotOnBoard            no director of that meeting
+    │   ├── NotNow                a meeting in another phase
+    │   └── NoMeeting             no meeting of that id, or none open
+    ├── CannotStart               a child or pane that cannot be started (why)
     ├── Busy                      someone else holds it: come again
+    │   ├── FileLockTimeout       a file's lock was not to be had in time (ackd/files)
     │   └── RootHeld              another daemon runs on this root (pid)
+    │   ├── RootHeld              another daemon runs on this root (pid)
+    │   └── LeaseHeld             another has the lease (path, holder, since, until)
     └── OurFault                  a bug: crash loudly, the service manager restarts us, recovery copes
         └── ImpossibleEvent       a machine was told something that cannot happen in its state
 
@@ -37,6 +53,21 @@ class OurFault(AckdError):  # noqa: N818
 
 class Busy(AckdError):  # noqa: N818
     """Held by someone else; trying again later may work."""
+
+
+class CannotStart(AckdError):  # noqa: N818
+    """What an agent lives in could not be started; trying again later may work.
+
+    ``nobodys``: the machine refused (no descriptors, no processes), which says nothing about the agent.
+    """
+
+    def __init__(self, why: str, *, nobodys: bool = False) -> None:
+        super().__init__(why)
+        self.why = why
+        self.nobodys = nobodys
+
+    def __str__(self) -> str:
+        return self.why
 
 
 class BadName(TheirFault):
@@ -94,6 +125,32 @@ class BadReceipt(TheirFault):
         return f"receipt {self.name}: {self.why}"
 
 
+class BadLine(TheirFault):
+    """``code`` is one word for machines (see ``Flaw`` in dialects/worker_json), ``detail`` is for people."""
+
+    def __init__(self, code: str, detail: str) -> None:
+        super().__init__(code, detail)
+        self.code = code
+        self.detail = detail
+
+    def __str__(self) -> str:
+        return self.detail
+
+
+class BadBusLine(TheirFault):
+    """``code`` as ``BadLine`` has one (see ``Flaw`` in dialects/bus); ``offset``: where its line begins in the file."""
+
+    def __init__(self, code: str, detail: str, offset: int = 0, end: int = 0) -> None:
+        super().__init__(code, detail, offset, end)
+        self.code = code
+        self.detail = detail
+        self.offset = offset
+        self.end = end
+
+    def __str__(self) -> str:
+        return self.detail
+
+
 class BadConfig(TheirFault):
     def __init__(self, path: str, problems: tuple[Problem, ...]) -> None:
         super().__init__(path, problems)
@@ -102,6 +159,16 @@ class BadConfig(TheirFault):
 
     def __str__(self) -> str:
         return f"{self.path}: " + "; ".join(map(str, self.problems))
+
+
+class BadPath(TheirFault):
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.path!r}: {self.why}"
 
 
 class UnknownAgent(TheirFault):
@@ -133,6 +200,54 @@ class AmbiguousMessage(TheirFault):
         return f"{self.prefix!r} fits {len(self.candidates)} messages: {', '.join(self.candidates[:5])}"
 
 
+class BadAnswer(TheirFault):
+    def __init__(self, key: str, why: str) -> None:
+        super().__init__(key, why)
+        self.key = key
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.key} {self.why}"
+
+
+class BadMeeting(TheirFault):
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}"
+
+
+class NotOnBoard(TheirFault):
+    def __init__(self, name: str, directors: tuple[str, ...] = ()) -> None:
+        super().__init__(name, directors)
+        self.name = name
+        self.directors = directors
+
+    def __str__(self) -> str:
+        return f"{self.name!r} is no director of this meeting; it has {', '.join(self.directors)}"
+
+
+class NotNow(TheirFault):
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class NoMeeting(TheirFault):
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return self.why
+
+
 class RootHeld(Busy):
     def __init__(self, root: str, pid: int | None) -> None:
         super().__init__(root, pid)
@@ -142,6 +257,22 @@ class RootHeld(Busy):
     def __str__(self) -> str:
         who = f"pid {self.pid}" if self.pid else "another process"
         return f"{self.root} is already served by {who}"
+
+
+class LeaseHeld(Busy):
+    """``holder``: who holds it, or is next in line for it; times are wall seconds. ``waited_s``: how long it was waited
+    for, None if it was not."""
+
+    def __init__(self, path: str, holder: str, since: float, until: float, waited_s: float | None = None) -> None:
+        super().__init__(path, holder, since, until, waited_s)
+        self.path = path
+        self.holder = holder
+        self.since = since
+        self.until = until
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        return f"{self.path} is held by {self.holder}"
 
 
 class ImpossibleEvent(OurFault):

@@ -7,14 +7,15 @@ effects carry it out and their answers bring it back.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TypeAlias
 
-from ackd.core.message import Message, Place, Receipt, Standing
+from ackd.core.message import Message, Place, Progress, Receipt, Standing
 from ackd.core.policy import AgentPolicy
+from ackd.core.values import value
+from ackd.core.worker import WorkerState
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Now:
     """One reading of both clocks: ``mono`` for deadlines, ``wall`` (UTC seconds) for records."""
 
@@ -23,7 +24,7 @@ class Now:
 
 
 # --- agents ---------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@value
 class AgentJoined:
     """An agent of the config, or a queue directory that appeared. Again with another policy: it changed."""
 
@@ -32,17 +33,17 @@ class AgentJoined:
     endpoint: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentPaused:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class AgentResumed:
     agent: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SignOfLife:
     """Evidence from outside that an agent lives (pane change, heartbeat, CPU time, …)."""
 
@@ -51,7 +52,7 @@ class SignOfLife:
 
 
 # --- files ----------------------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@value
 class Arrived:
     """A readable file was met in ``queue/`` or ``processed/``.
 
@@ -68,7 +69,7 @@ class Arrived:
     run_alive: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Unreadable:
     """A file that is no message: ``code`` one word, ``detail`` for people."""
 
@@ -77,7 +78,7 @@ class Unreadable:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Quarantined:
     place: Place
     kept_as: str
@@ -85,7 +86,7 @@ class Quarantined:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Vanished:
     """A known file is gone for good: absent after settling, directory intact.
 
@@ -97,7 +98,7 @@ class Vanished:
     moved_to: Place | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SpoolLost:
     """A queue directory itself is gone or was replaced (``git clean``): these files went with it."""
 
@@ -105,19 +106,19 @@ class SpoolLost:
     places: tuple[Place, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ReceiptCame:
     receipt: Receipt
 
 
 # --- answers to effects -----------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@value
 class Claimed:
     key: int
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Moved:
     """The asked-for move (archive, dead letter, requeue) is on disk."""
 
@@ -125,14 +126,14 @@ class Moved:
     place: Place
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class MoveLost:
     """The file was not there to be claimed or moved: its agent or a person removed it."""
 
     key: int
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class SpoolFailed:
     """The disk said no (full, read-only, I/O error). Nothing was changed; it will be tried again."""
 
@@ -140,7 +141,13 @@ class SpoolFailed:
     error: str
 
 
-@dataclass(frozen=True, slots=True)
+class Absence(enum.Enum):
+    GONE = "gone"  # nothing is there to be told: someone hears of it
+    BUSY = "busy"  # at work on something else: nobody is told before busy_timeout_s
+    STUCK = "stuck"  # it waits for a person, or for a limit to pass: someone hears of it
+
+
+@value
 class Told:
     """The endpoint has proof that the agent was told; ``proof`` says which. ``seen``: and that it took it.
 
@@ -154,23 +161,28 @@ class Told:
     attempt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class NotTold:
     key: int
     reason: str
     attempt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndpointAway:
-    """There is nobody to tell (program missing, pane gone): no failure of the message."""
+    """There is nobody to tell (program missing, pane gone): no failure of the message.
+
+    ``why``: whether anyone must be told of it. ``until``: when it is over, in wall seconds, if that is known.
+    """
 
     key: int
     reason: str
     attempt: int = 0
+    why: Absence = Absence.GONE
+    until: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Hindered:
     """The machine refused us what telling takes (room, descriptors): the fault of neither message nor agent."""
 
@@ -179,7 +191,7 @@ class Hindered:
     attempt: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Seen:
     key: int
     evidence: str
@@ -194,26 +206,111 @@ class Outcome(enum.Enum):
     HINDERED = "hindered"  # by a fault of the machine: offered again when it may be over, uncounted
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RunEnded:
     """An exec child, a handler or a worker is through with the message.
 
-    ``attempt`` is that of the order it was told by; 0 stands for the current one (an adopted run).
+    ``attempt`` is that of the order it was told by; 0 stands for the current one (an adopted run). ``told``: the proof
+    that it was told and took it, of a run that was over before anybody could say so.
     """
 
     key: int
     outcome: Outcome
     detail: str
     attempt: int = 0
+    told: str = ""
+
+
+# --- what lives behind an endpoint: a child, a pane -------------------------------------------------------------------
+@value
+class AgentStarted:
+    """It can be told from now on. ``detail`` for people: "pid 4242", "pane %3"."""
+
+    agent: str
+    detail: str
+
+
+@value
+class AgentDied:
+    """Its process ended, its pane vanished. What it had in hand failed with it, by a RunEnded of its own.
+
+    ``again_in_s``: it is started again after so long; None: it died too often, or cannot be started. ``wanted``: a
+    person ended it, and knows.
+    """
+
+    agent: str
+    why: str
+    again_in_s: float | None = None
+    wanted: bool = False
+
+
+@value
+class AgentStuck:
+    """It waits for a person (permission prompt, menu) or for a time (usage limit, with ``until`` in wall seconds)."""
+
+    agent: str
+    reason: str
+    until: float | None = None
+
+
+@value
+class AgentReady:
+    """It takes work again: whoever waited for that (busy, stuck) need wait no longer. ``evidence`` for people."""
+
+    agent: str
+    evidence: str
+
+
+@value
+class WorkerSaid:
+    """A heartbeat or progress. What it does not say is None. ``key``: the work it is about; None: of itself, as a
+    screen shows it, which is no word about any work."""
+
+    agent: str
+    key: int | None = None
+    state: WorkerState | None = None
+    context_usage: float | None = None
+    step: str | None = None
+    progress: Progress | None = None
+    attempt: int = 0
+
+
+@value
+class WorkBlocked:
+    """Its agent cannot go on by itself. ``blocker``: an agent's name or a task's id, if it said one."""
+
+    key: int
+    reason: str
+    blocker: str | None = None
+    attempt: int = 0
+
+
+@value
+class CheckpointCame:
+    """Where the work stands is durable on disk, and will be handed to whoever is told next.
+
+    ``context_usage``: what its worker said with it; one that is full hands over by itself.
+    """
+
+    key: int
+    attempt: int = 0
+    context_usage: float | None = None
+
+
+@value
+class NudgeAsked:
+    """By hand: wake the agent for what it has in hand."""
+
+    agent: str
 
 
 # --- time and the operator --------------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
+@value
 class Ticked:
     """Time passed; deadlines up to now are due."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class RecoveryEnded:
     """What was in hand before the start has been met: files, runs, receipts, and every answer. Work may be offered.
 
@@ -223,12 +320,12 @@ class RecoveryEnded:
     reading: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class FaultEnded:
     """What the machine had refused can be had again: whatever waits for that need not wait longer."""
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class StopRequested:
     """Claim nothing more."""
 
@@ -254,6 +351,14 @@ Event: TypeAlias = (
     | Hindered
     | Seen
     | RunEnded
+    | AgentStarted
+    | AgentDied
+    | AgentStuck
+    | AgentReady
+    | WorkerSaid
+    | WorkBlocked
+    | CheckpointCame
+    | NudgeAsked
     | Ticked
     | RecoveryEnded
     | FaultEnded

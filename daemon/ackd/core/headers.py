@@ -15,18 +15,20 @@ if TYPE_CHECKING:
 Headers: TypeAlias = tuple[tuple[str, str | None], ...]
 
 
-def in_hand(status: str, wall: float) -> Headers:
+def in_hand(status: str, wall: float, *, seen: bool = False) -> Headers:
     """Told or acknowledged. Retry-Count stays: a restart goes on counting from it."""
     return (
         ("X-IGNITE-Status", status),
         ("X-IGNITE-Processed-At", local_seconds(wall)),
         ("X-IGNITE-Next-Retry-After", None),
+        ("X-IGNITE-Seen", "yes" if seen and status == "delivered" else None),  # who acked has seen it
     )
 
 
 def retrying(delivery: Delivery, due: float) -> Headers:
     return (
         ("X-IGNITE-Status", "retrying"),
+        ("X-IGNITE-Seen", None),
         ("X-IGNITE-Retry-Count", str(delivery.retries)),
         ("X-IGNITE-Next-Retry-After", precise(due)),
     )
@@ -35,6 +37,7 @@ def retrying(delivery: Delivery, due: float) -> Headers:
 def tombstone(delivery: Delivery, wall: float) -> Headers:
     return (
         ("X-IGNITE-Status", None),
+        ("X-IGNITE-Seen", None),
         ("X-IGNITE-Next-Retry-After", None),
         ("X-IGNITE-Error-Reason", one_line(delivery.reason)),
         ("X-IGNITE-Error-At", local_seconds(wall)),

@@ -7,33 +7,45 @@ endpoint).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from ackd.core.values import value
 
-@dataclass(frozen=True, slots=True)
+
+@value
 class Ladder:
-    """The agent's one ladder: which message started it, and the rung it stands on (0: told once)."""
+    """The agent's one ladder: which message started it, and the rung it stands on (0: told once).
+
+    ``skipped``: rungs that it did not begin with, for one that took its message and hangs.
+    """
 
     key: int
     rung: int = 0
+    skipped: int = 0
+
+    @property
+    def woken(self) -> int:
+        """How often, so far."""
+        return self.rung - self.skipped
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class WaitDecision:
     """Not silent yet, or not this message's ladder: look again at ``until`` (monotonic)."""
 
     until: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class ClimbDecision:
     ladder: Ladder
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class EndDecision:
-    rungs: int
+    """``woken``: how often it was, for nothing."""
+
+    woken: int
 
 
 LadderDecision: TypeAlias = WaitDecision | ClimbDecision | EndDecision
@@ -60,9 +72,9 @@ def decide(
         return WaitDecision(quiet_since + ack_timeout_s)
     if ladder is not None and ladder.key != key:
         return WaitDecision(now + ack_timeout_s)
-    rung = ladder.rung if ladder is not None else 0
-    if at_work and rung >= 1:
+    stands = ladder if ladder is not None else Ladder(key)
+    if at_work and stands.rung >= 1:
         return WaitDecision(now + ack_timeout_s)
-    if rung >= rungs:
-        return EndDecision(rungs)
-    return ClimbDecision(Ladder(key, rung + 1))
+    if stands.rung >= rungs:
+        return EndDecision(stands.woken)
+    return ClimbDecision(Ladder(key, stands.rung + 1, stands.skipped))

@@ -32,41 +32,42 @@ def urgency(priority: Priority, arrived_at: float, aging_s: float) -> tuple[int,
 
 
 class Lineup:
-    """A heap whose deletions are lazy: an entry is alive while ``_alive`` holds that very tuple for its key."""
+    """A heap whose deletions are lazy: an entry is alive while ``waiting`` holds that very tuple for its key."""
 
-    __slots__ = ("_aging_s", "_alive", "_heap")
+    __slots__ = ("_aging_s", "_heap", "waiting")
 
     def __init__(self, aging_s: float) -> None:
         self._aging_s = aging_s
         self._heap: list[_Entry] = []
-        self._alive: dict[int, _Entry] = {}
+        #: Who waits. Whoever asks only whether anybody does looks here, which takes no call.
+        self.waiting: dict[int, _Entry] = {}
 
     def __len__(self) -> int:
-        return len(self._alive)
+        return len(self.waiting)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._alive
+        return key in self.waiting
 
     def keys(self) -> KeysView[int]:
         """All that wait, in no particular order."""
-        return self._alive.keys()
+        return self.waiting.keys()
 
     def add(self, key: int, priority: Priority, arrived_at: float, name: str) -> None:
         """A key that already waits is placed anew."""
         entry = (*urgency(priority, arrived_at, self._aging_s), name, key)
-        self._alive[key] = entry
+        self.waiting[key] = entry
         heapq.heappush(self._heap, entry)
         self._compact()
 
     def discard(self, key: int) -> None:
-        if self._alive.pop(key, None) is not None:
+        if self.waiting.pop(key, None) is not None:
             self._compact()
 
     def peek(self) -> int | None:
         """The key of the next one; None if nobody waits."""
         while self._heap:
             entry = self._heap[0]
-            if self._alive.get(entry[3]) is entry:
+            if self.waiting.get(entry[3]) is entry:
                 return entry[3]
             heapq.heappop(self._heap)
         return None
@@ -76,11 +77,11 @@ class Lineup:
         key = self.peek()
         if key is not None:
             heapq.heappop(self._heap)
-            del self._alive[key]
+            del self.waiting[key]
         return key
 
     def _compact(self) -> None:
         # At least half of the heap is dead when it is rebuilt, so the cost per deletion stays constant.
-        if len(self._heap) > 2 * len(self._alive) + _SMALL:
-            self._heap = list(self._alive.values())
+        if len(self._heap) > 2 * len(self.waiting) + _SMALL:
+            self._heap = list(self.waiting.values())
             heapq.heapify(self._heap)

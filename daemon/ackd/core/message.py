@@ -6,10 +6,11 @@ Owns messages, their places on disk, receipts. Refuses to know how any of them i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import assert_never
+from dataclasses import field
+from typing import NamedTuple, assert_never
 
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
+from ackd.core.values import value
 from ackd.core.words import (
     KNOWN_TYPES,
     OWN_TYPES,
@@ -45,9 +46,12 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """One file of the spool. ``box`` is the directory's spelling of the agent's name."""
+class Place(NamedTuple):
+    """One file of the spool. ``box`` is the directory's spelling of the agent's name.
+
+    A tuple among the values: it is looked up in a dictionary twenty times a message, and tuples are hashed and compared
+    without a call.
+    """
 
     box: str
     folder: Folder
@@ -69,7 +73,7 @@ class Place:
                 assert_never(self.folder)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Progress:
     """What a progress_update's body says, in the seed's one-line terms."""
 
@@ -79,7 +83,7 @@ class Progress:
     final: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Message:
     """One message as the engine knows it. Ids are bare (no angle brackets).
 
@@ -99,7 +103,7 @@ class Message:
     verdict: str | None = None  # of an evaluation_result
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Standing:
     """What a file in ``processed/`` says of itself. Times are wall-clock seconds, already checked for sanity."""
 
@@ -107,14 +111,16 @@ class Standing:
     retry_count: int = 0
     next_retry_at: float | None = None
     processed_at: float | None = None
+    seen: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Receipt:
     """What someone dropped into ``receipts/``. ``name`` is its file, removed once the engine has acted on it.
 
     ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix. ``file`` names a file in
-    ``corrupt/`` or ``dead_letter/``; a quarantined one has no id that can be believed, ``message_id`` is then empty.
+    ``corrupt/`` or ``dead_letter/``; a quarantined one has no id that can be believed, ``message_id`` is then empty;
+    so it is for requests that name an agent only. ``text`` and ``step`` are a checkpoint's; ``by``: who asks.
     """
 
     kind: ReceiptKind
@@ -123,9 +129,12 @@ class Receipt:
     name: str
     reason: str | None = None
     file: str | None = None
+    text: str | None = None
+    step: int | None = None
+    by: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Draft:
     """A message ackd writes itself. ``message_id`` derives from its cause, so writing it twice is harmless."""
 

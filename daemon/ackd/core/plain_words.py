@@ -145,7 +145,8 @@ _WHERE: Final = re.compile(
     rf"|{_FILE}[\"'`]?\s?(?:の|,|\(|（|at|on)?\s?(?:L|lines?\s?)\d"
     rf"|{_FILE}[\"'`]?\s?(?:の|,|、)?\s?\d{{1,9}}(?:\s?[-–〜~]\s?\d{{1,9}})?\s?行"
     r"|\blines?\s\d{1,9}(?:\s?[-–〜~]\s?\d{1,9})?\s(?:of|in)\s[\"'`]?[\w./~+-]{0,255}?[\w-]\.[A-Za-z]"
-    r"|(?<=[\w-])\.mime\b",  # a message file is one thing as a whole: it needs no line
+    r"|(?<=[\w-])\.mime\b"  # a message file is one thing as a whole: it needs no line
+    r"|\bqueue/[\w.-]{1,64}/",  # and so is an agent's queue
     re.IGNORECASE,
 )
 

@@ -25,6 +25,16 @@ class AgentPolicy:
     aging_s: float = 300
     #: How many rungs follow the first telling; None: silence has no ladder here (exec, handler, inbox).
     rungs: int | None = None
+    #: What each rung does: 1 the line again, 2 interrupt first, 3 with a clean slate. As long as ``rungs``.
+    ladder: tuple[int, ...] = (1, 2, 3)
+    #: Quiet for this long with work in its hands: it is asked. None: nothing lives behind its endpoint to be watched.
+    heartbeat_timeout_s: float | None = None
+    #: Asked, and no sign for this long: it hangs.
+    probe_timeout_s: float = 60
+    #: The share of its context that a worker may use before a fresh one takes over.
+    context_threshold: float = 0.70
+    #: True: one that hangs is started anew, and its work offered again. False: it climbs its ladder from rung 2.
+    restarts: bool = False
     #: True: telling does not outlive the daemon (exec, handler): what was told but has no living run is offered again.
     volatile: bool = False
     #: True: mail waits to be pulled, and one reminder is given after remind_after_s (inbox).

@@ -6,8 +6,9 @@ is an argument, and nothing here sleeps. Cannot fail.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ackd.core.values import value
 
 if TYPE_CHECKING:
     import random
@@ -18,12 +19,12 @@ if TYPE_CHECKING:
 _MAX_DOUBLINGS: Final = 64
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class Again:
     delay_s: float
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class GiveUp:
     pass
 

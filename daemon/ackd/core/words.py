@@ -85,3 +85,23 @@ class ReceiptKind(Word):
     DEFER = "defer"  # try again
     REQUEUE = "requeue"  # an operator digs a dead letter (or quarantined file) up
     PURGE = "purge"  # an operator removes one for good
+    CHECKPOINT = "checkpoint"  # where its agent stands with it
+    PAUSE = "pause"  # an agent: gets nothing until it is resumed
+    RESUME = "resume"
+    START = "start"  # what lives behind an agent's endpoint
+    STOP = "stop"
+    RESTART = "restart"
+    NUDGE = "nudge"  # wake an agent for what it has in hand
+
+
+#: Receipts that name an agent and no message: what a person asks of it.
+AGENT_REQUESTS: Final = frozenset(
+    {
+        ReceiptKind.PAUSE,
+        ReceiptKind.RESUME,
+        ReceiptKind.START,
+        ReceiptKind.STOP,
+        ReceiptKind.RESTART,
+        ReceiptKind.NUDGE,
+    }
+)

@@ -1,0 +1,71 @@
+"""What a receipt may say. Files and JSON have their tests beside adapters/maildrop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ackd.core.errors import BadReceipt
+from ackd.core.receipt_form import MAX_CHECKPOINT_BYTES, MAX_STEP, checked
+from ackd.core.words import AGENT_REQUESTS, ReceiptKind
+
+ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - {ReceiptKind.CHECKPOINT}, key=str)
+
+
+def said(**content: Any) -> Any:
+    return checked("x.json", content)
+
+
+def why_not(**content: Any) -> str:
+    with pytest.raises(BadReceipt) as caught:
+        said(**content)
+    assert caught.value.name == "x.json"
+    return caught.value.why
+
+
+@pytest.mark.parametrize("kind", ABOUT_A_MESSAGE)
+def test_a_receipt_about_a_message_names_it_and_its_agent(kind: ReceiptKind) -> None:
+    found = said(kind=kind.value, message_id="<1@x>", agent="leader", reason="so\n\tit is", at="now")
+    assert (found.kind, found.message_id, found.agent, found.reason) == (kind, "1@x", "leader", "so\n\tit is")
+    assert why_not(kind=kind.value, agent="leader") == "no message_id"
+
+
+@pytest.mark.parametrize("kind", sorted(AGENT_REQUESTS, key=str))
+def test_a_request_names_an_agent_and_perhaps_who_asks(kind: ReceiptKind) -> None:
+    found = said(kind=kind.value, message_id=None, agent="worker", by="leader")
+    assert (found.kind, found.message_id, found.agent, found.by) == (kind, "", "worker", "leader")
+    assert why_not(kind=kind.value) == "no agent"
+    for more in ({"message_id": "1@x"}, {"file": "x.mime"}):
+        assert why_not(kind=kind.value, agent="worker", **more) == f"{kind.value} names an agent and no message"
+
+
+@pytest.mark.parametrize("step", [None, 0, MAX_STEP])
+def test_a_checkpoint_has_a_text_and_perhaps_a_step(step: int | None) -> None:
+    text = "x" * MAX_CHECKPOINT_BYTES
+    found = said(kind="checkpoint", message_id="1@x", agent="worker", text=text, step=step)
+    assert (found.text, found.step) == (text, step)
+
+
+@pytest.mark.parametrize("step", [-1, MAX_STEP + 1, True, 1.0, "1"])
+def test_a_step_is_a_whole_number(step: object) -> None:
+    assert why_not(kind="checkpoint", message_id="1@x", agent="a", text="x", step=step).startswith("step must be")
+
+
+def test_the_limit_of_a_text_is_in_bytes() -> None:
+    about = {"kind": "checkpoint", "message_id": "1@x", "agent": "worker"}
+    assert said(**about, text="ü" * (MAX_CHECKPOINT_BYTES // 2)).text
+    assert why_not(**about, text="ü" * (MAX_CHECKPOINT_BYTES // 2 + 1)).startswith("text is larger than")
+    assert why_not(**about) == "no text"
+
+
+@pytest.mark.parametrize("text", ["\x1b", "\0", "\ud800", "\r"])
+@pytest.mark.parametrize("key", ["text", "reason", "message_id", "agent", "by"])
+def test_no_control_character_gets_in_anywhere(key: str, text: str) -> None:
+    content = {"kind": "checkpoint", "message_id": "1@x", "agent": "worker", "text": "x", key: f"a{text}b"}
+    assert why_not(**content) == f"{key} holds control characters"
+
+
+def test_what_nobody_knows_is_refused() -> None:
+    assert why_not(kind="ack", message_id="1@x", agent="leader", mood="fine") == "unknown key 'mood'"
+    assert why_not(kind="praise", message_id="1@x", agent="leader") == "unknown kind 'praise'"
