@@ -226,3 +226,23 @@ def test_an_operator_who_is_root_does_not_take_the_file_from_its_agent(tmp_path:
     os.chown(path, 12345, 12346)
     atomic_file.replace(path, b"new")
     assert (path.stat().st_uid, path.stat().st_gid) == (12345, 12346)
+
+
+def test_putting_durably_replaces_what_is_there_or_not_and_flushes_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flushed: list[bool] = []
+    flush = os.fsync
+
+    def noted(fd: int) -> None:
+        flushed.append(stat.S_ISDIR(os.fstat(fd).st_mode))
+        flush(fd)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    path = tmp_path / "a.json"
+    for content in (b"one", b"two"):
+        atomic_file.put_durably(path, tmp_path / ".temp", content)
+        assert path.read_bytes() == content
+    assert flushed == [False, True] * 2
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert names(tmp_path) == ["a.json"]

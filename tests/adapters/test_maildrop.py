@@ -12,9 +12,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd import syscalls
-from ackd.adapters.maildrop import drop, drop_all, drop_receipt, drop_receipts, make_box, move, read_receipt, stage
+from ackd.adapters.maildrop import (
+    drop,
+    drop_all,
+    drop_checkpoint,
+    drop_receipt,
+    drop_receipts,
+    drop_requests,
+    make_box,
+    move,
+    read_receipt,
+    stage,
+)
 from ackd.core.errors import BadReceipt
 from ackd.core.message import Receipt, ReceiptKind
+from ackd.core.words import AGENT_REQUESTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -194,6 +206,57 @@ def test_a_receipt_that_nobody_would_read_is_not_written(tmp_path: Path, reason:
     assert names(tmp_path) == []
 
 
+@pytest.mark.parametrize("kind", sorted(AGENT_REQUESTS, key=str))
+def test_a_request_names_an_agent_and_no_message(tmp_path: Path, kind: ReceiptKind) -> None:
+    found = drop_requests(tmp_path, kind, ["leader", "worker"], "user")
+    assert [read_receipt(path) for path in found.values()] == [
+        Receipt(kind, "", agent, path.name, by="user") for agent, path in found.items()
+    ]
+    path = tmp_path / "x.json"
+    path.write_text(json.dumps({"kind": kind.value, "agent": "worker", "message_id": "1@x"}))
+    with pytest.raises(BadReceipt, match="names an agent and no message"):
+        read_receipt(path)
+    path.write_text(json.dumps({"kind": kind.value}))
+    with pytest.raises(BadReceipt, match="no agent"):
+        read_receipt(path)
+
+
+@pytest.mark.parametrize("text", ["half way\n\tthere", "ü" * 32_768, "\U0001f600" * 16_384, '"\\' * 32_768])
+def test_a_checkpoint_comes_back_as_it_went_up_to_its_limit(tmp_path: Path, text: str) -> None:
+    path = drop_checkpoint(tmp_path, "1@x", "worker", text, 3)
+    assert read_receipt(path) == Receipt(ReceiptKind.CHECKPOINT, "1@x", "worker", path.name, text=text, step=3)
+    assert read_receipt(drop_checkpoint(tmp_path, "1@x", "worker", text)).step is None
+
+
+@pytest.mark.parametrize(
+    ("text", "step", "why"),
+    [
+        ("", None, "text must be"),
+        ("x" * 65_537, None, "text must be"),
+        ("ü" * 32_769, None, "larger than 65536 bytes"),
+        ("\x1b[2J", None, "control characters"),
+        ("x", -1, "step must be"),
+        ("x", True, "step must be"),
+        ("x", 10**10, "step must be"),
+    ],
+)
+def test_a_checkpoint_that_nobody_would_read_is_not_written(
+    tmp_path: Path, text: str, step: int | None, why: str
+) -> None:
+    with pytest.raises(BadReceipt, match=why):
+        drop_checkpoint(tmp_path, "1@x", "worker", text, step)
+    assert names(tmp_path) == []
+
+
+def test_only_a_checkpoint_may_be_large(tmp_path: Path) -> None:
+    content = json.dumps({"kind": "checkpoint", "message_id": "1@x", "agent": "worker", "text": "x" * 60_000})
+    (tmp_path / "checkpoint_1.json").write_text(content)
+    (tmp_path / "other_1.json").write_text(content)
+    assert read_receipt(tmp_path / "checkpoint_1.json").text == "x" * 60_000
+    with pytest.raises(BadReceipt, match="larger than 16384"):
+        read_receipt(tmp_path / "other_1.json")
+
+
 GOOD: dict[str, Any] = {"kind": "ack", "message_id": "1@x", "agent": "leader"}
 
 
@@ -217,6 +280,10 @@ def test_what_an_agent_writes_by_hand_is_enough(tmp_path: Path) -> None:
         ({"reason": {"a": 1}}, "reason must be"),
         ({"file": "../x", "kind": "purge"}, "plain file name"),
         ({"mood": "fine"}, "unknown key 'mood'"),
+        ({"kind": "checkpoint"}, "no text"),
+        ({"text": "x"}, "no text and no step"),
+        ({"step": 1}, "no text and no step"),
+        ({"by": "../x"}, "cannot be an agent's name"),
     ],
 )
 def test_what_is_no_receipt_is_named(tmp_path: Path, change: dict[str, Any], why: str) -> None:

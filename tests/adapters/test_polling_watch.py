@@ -90,9 +90,11 @@ async def test_looks_happen_off_the_loop(watcher: PollingWatcher, monkeypatch: p
     lookers: set[int] = set()
     take_picture = polling_watch._take_picture
 
-    def noted(queue: str, receipts: str, before: polling_watch._Picture) -> polling_watch._Picture:
+    def noted(
+        queue: str, receipts: str, before: polling_watch._Picture, reserved: frozenset[str]
+    ) -> polling_watch._Picture:
         lookers.add(threading.get_ident())
-        return take_picture(queue, receipts, before)
+        return take_picture(queue, receipts, before, reserved)
 
     monkeypatch.setattr(polling_watch, "_take_picture", noted)
     async with listening_to(watcher):

@@ -138,3 +138,19 @@ def test_garbage_in_the_file_is_an_unnamed_holder(tmp_path: Path) -> None:
         hold(tmp_path)
     assert refused.value.pid is None
     lock.release()
+
+
+def test_a_holder_writes_over_the_last_one_for_a_full_disk_gives_no_room_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / LOCK_NAME).write_text('{"pid": 12345678901234567890}\n')
+    write, sizes = os.pwrite, []
+
+    def pwrite(fd: int, content: bytes, at: int) -> int:
+        sizes.append(os.fstat(fd).st_size)
+        return write(fd, content, at)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    hold(tmp_path).release()
+    assert sizes == [30]
+    assert json.loads((tmp_path / LOCK_NAME).read_text()) == {"pid": os.getpid()}

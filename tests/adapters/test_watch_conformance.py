@@ -21,7 +21,7 @@ import pytest
 
 from ackd.adapters.inotify_watch import InotifyWatcher, tree
 from ackd.adapters.polling_watch import PollingWatcher
-from ackd.core.message import Folder, Place
+from ackd.core.message import RESERVED_NAMES, Folder, Place
 from ackd.ports import BoxAppeared, BoxGone, FileReady, ReceiptReady, WatchFailed
 from tests.adapters.listening import DEADLINE_S, BeatingWatcher, Heard, listening_to
 
@@ -78,6 +78,21 @@ def waiting(name: str, box: str = "leader") -> Place:
 
 def claimed(name: str, box: str = "leader") -> Place:
     return Place(box, Folder.PROCESSED, name)
+
+
+async def test_a_directory_that_is_reserved_is_no_box(spool: Spool, make_watcher: object) -> None:
+    reserved = RESERVED_NAMES | {"tasks", "reports"}
+    watcher: BeatingWatcher = InotifyWatcher(spool.queue, spool.receipts, reserved)
+    if make_watcher is _polling:
+        watcher = PollingWatcher(spool.queue, spool.receipts, 0.02, reserved)
+    (spool.queue / "tasks").mkdir()
+    async with listening_to(watcher) as heard:
+        (spool.queue / "tasks/a.mime").write_text("x")
+        (spool.queue / "reports").mkdir()
+        (spool.queue / "leader/a.mime").write_text("x")
+        await heard.ready(waiting("a.mime"))
+        assert heard.ready_places() == {waiting("a.mime")}
+        assert not [hint for hint in heard if hint in (BoxAppeared("tasks"), BoxAppeared("reports"))]
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

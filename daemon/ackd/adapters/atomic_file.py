@@ -61,12 +61,37 @@ def replace(path: str | os.PathLike[str], data: bytes, *, keep_mtime: bool = Tru
     _flush_directory(target.parent)
 
 
-def put(path: Path, temp: Path, data: bytes) -> None:
+def overwrite(path: Path, data: bytes, *, durable: bool) -> None:
+    """New content for this name, whether a file is there or not; one that is there lends its mode and owner.
+
+    What is no regular file is not replaced: OSError.
+    """
+    try:
+        old = path.lstat()
+    except FileNotFoundError:
+        old = None
+    if old is not None and not stat.S_ISREG(old.st_mode):
+        raise OSError(errno.EINVAL, "Not a regular file", str(path))
+    with _staged(path, data, old, flush=durable) as hidden:
+        hidden.replace(path)
+    if durable:
+        _flush_directory(path.parent)
+
+
+def put_durably(path: Path, temp: Path, data: bytes) -> None:
+    """The file's whole content, by way of ``temp``, which one writer at a time may use; durable when this returns."""
+    put(path, temp, data, flush=True)
+    _flush_directory(path.parent)
+
+
+def put(path: Path, temp: Path, data: bytes, *, flush: bool = False) -> None:
     """The file's whole content, by way of ``temp``, not flushed: for what may be lost, but never be seen by halves."""
     try:
         fd = os.open(temp, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             _write_all(fd, data)
+            if flush:
+                os.fsync(fd)
         finally:
             os.close(fd)
         temp.replace(path)
@@ -118,7 +143,9 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _staged(target: Path, data: bytes, like: os.stat_result | None, *, keep_mtime: bool = False) -> Iterator[Path]:
+def _staged(
+    target: Path, data: bytes, like: os.stat_result | None, *, keep_mtime: bool = False, flush: bool = True
+) -> Iterator[Path]:
     """The bytes, flushed, under a name nobody looks at; whatever bears that name in the end is removed."""
     hidden = target.parent / f".ackd-{os.getpid()}-{os.urandom(8).hex()}.tmp"
     fd = os.open(hidden, _CREATE, 0o600)
@@ -129,7 +156,8 @@ def _staged(target: Path, data: bytes, like: os.stat_result | None, *, keep_mtim
                 _make_alike(fd, like)
             if like is not None and keep_mtime:
                 os.utime(fd, ns=(like.st_atime_ns, like.st_mtime_ns))  # a message's age is its place in the line
-            os.fsync(fd)
+            if flush:
+                os.fsync(fd)
         finally:
             os.close(fd)
         yield hidden

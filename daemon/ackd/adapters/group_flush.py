@@ -164,8 +164,7 @@ class GroupFlusher:
         error: Exception | None = None
         try:
             files = [path for path in batch.paths if not path.endswith("/")]
-            await self._sync_all([*files, *batch.opened])
-            await self._sync_all(_directories(batch.paths))
+            await self._sync_both([*files, *batch.opened], list(_directories(batch.paths)))
         except asyncio.CancelledError:  # the loop ends: nobody may wait for ever, or believe that it worked
             for caller in batch.callers:
                 caller.cancel()
@@ -179,9 +178,20 @@ class GroupFlusher:
             for complain in batch.complain:
                 complain(error)
 
-    async def _sync_all(self, paths: Iterable[str | int]) -> None:
+    async def _sync_both(self, files: list[str | int], directories: list[str]) -> None:
+        """A message alone is one errand of one thread: to hand it over and wait for it costs more than the flush."""
+        if len(files) <= 1 and len(directories) <= 1:
+            await asyncio.get_running_loop().run_in_executor(self._pool, self._sync_in_turn, files, directories)
+        else:
+            await self._sync_all(files)
+            await self._sync_all(directories)
+
+    def _sync_in_turn(self, files: list[str | int], directories: list[str]) -> None:
+        self._sync_each(files)
+        self._sync_each(directories)
+
+    async def _sync_all(self, todo: Sequence[str | int]) -> None:
         """Side by side; every one is waited for, also when one has failed."""
-        todo = list(paths)
         shares = [todo[start :: self._threads] for start in range(min(self._threads, len(todo)))]
         loop = asyncio.get_running_loop()
         done = await asyncio.gather(
@@ -191,7 +201,7 @@ class GroupFlusher:
             if isinstance(result, BaseException):
                 raise result
 
-    def _sync_each(self, share: list[str | int]) -> None:
+    def _sync_each(self, share: Sequence[str | int]) -> None:
         """All of it, also when one has failed: an open file must be closed."""
         error: OSError | None = None
         for one in share:

@@ -7,6 +7,10 @@ read is ``NotTold``. A full disk or an exhausted machine is nobody's failure, wh
 Every call is its own task. To run the first step of a coroutine in the teller's task, and make a task only of one that
 waits, would be faster, but the timeouts and task groups it opens in that step would belong to the wrong task. It is
 asyncio's own kind of task, which costs a fifth of a task group's; what gets out of one is a bug, and goes to the group.
+It has a cancel scope all the same: a handler that shields its last steps from being stopped does it in anyio's terms.
+
+That a handler was called is said once all that were called together have had their first step: of one that is through
+by then, the end says both.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
     from ackd.ports import Post
 
 _DETAIL_CHARS: Final = 500
+_PROOF: Final = "handler called"
 #: A handler that will not be cancelled is not waited for longer than this.
 _CANCELLED_WAIT_S: Final = 5.0
 
@@ -55,7 +60,9 @@ class HandlerEndpoint:
     post: Post
     tasks: TaskGroup
     threads: int = 8
-    _calls: dict[asyncio.Task[None], anyio.CancelScope] = field(default_factory=dict, init=False)
+    _calls: dict[anyio.CancelScope, asyncio.Task[None]] = field(default_factory=dict, init=False)
+    #: Those of which nobody has been told yet.
+    _unsaid: dict[anyio.CancelScope, TellAgent] = field(default_factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
@@ -64,7 +71,7 @@ class HandlerEndpoint:
         self._task_name = f"handler {self.agent}"
         self._limiter = anyio.CapacityLimiter(self.threads)  # not the common one, where flushes would wait behind us
 
-    def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway | Hindered:
+    def tell(self, order: TellAgent) -> NotTold | EndpointAway | Hindered | None:
         if self._stopping:
             return EndpointAway(order.key, "ackd is stopping", attempt=order.attempt)
         try:
@@ -73,11 +80,25 @@ class HandlerEndpoint:
             why = f"could not read {order.place}: {_one_line(error)}"
             nobodys = isinstance(error, OSError) and faults.is_nobodys(error)
             return (Hindered if nobodys else NotTold)(order.key, why, attempt=order.attempt)
-        scope = anyio.CancelScope()
-        call = asyncio.get_running_loop().create_task(self._run(order, mail, scope), name=self._task_name)
-        self._calls[call] = scope
-        call.add_done_callback(self._over)
-        return Told(order.key, "handler called", seen=True, attempt=order.attempt)
+        self._begin(order, mail)
+        return None
+
+    def _begin(self, order: TellAgent, mail: Mail) -> None:
+        loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
+        self._calls[scope] = loop.create_task(self._run(order, mail, scope), name=self._task_name)
+        if not self._unsaid:
+            loop.call_soon(self._say_later)
+        self._unsaid[scope] = order
+
+    def _say_later(self) -> None:
+        """Between the first steps of the first and the second of those that were called together."""
+        if self._unsaid:
+            asyncio.get_running_loop().call_soon(self._say)
+
+    def _say(self) -> None:
+        unsaid, self._unsaid = self._unsaid, {}
+        for order in unsaid.values():
+            self.post(Told(order.key, _PROOF, seen=True, attempt=order.attempt))
 
     async def nudge(self, order: NudgeAgent) -> Told | NotTold:
         return NotTold(order.key, "handlers have no ladder", attempt=order.attempt)
@@ -86,27 +107,29 @@ class HandlerEndpoint:
         """After the drain what still runs is cancelled. A thread cannot be: it runs on, and nobody waits for it."""
         self._stopping = True
         await self._all_over(drain_s)
-        for scope in self._calls.values():
+        for scope in self._calls:
             scope.cancel()
         await self._all_over(_CANCELLED_WAIT_S)
 
     async def _all_over(self, wait_s: float) -> None:
         if self._calls:
-            await asyncio.wait(self._calls, timeout=wait_s)
+            await asyncio.wait(self._calls.values(), timeout=wait_s)
 
     async def _run(self, order: TellAgent, mail: Mail, scope: anyio.CancelScope) -> None:
         outcome, detail = Outcome.FAILED, "cancelled"
-        with scope:
-            outcome, detail = await self._outcome(mail)
-        if scope.cancel_called and outcome is Outcome.FAILED:
-            outcome, detail = Outcome.STOPPED, "ackd was stopped"
-        # Not before the answer to the telling, which is posted as soon as this task has had its first step.
-        asyncio.get_running_loop().call_soon(self.post, RunEnded(order.key, outcome, detail, order.attempt))
-
-    def _over(self, call: asyncio.Task[None]) -> None:
-        del self._calls[call]
-        if not call.cancelled() and (bug := call.exception()) is not None:
+        try:
+            with scope:
+                outcome, detail = await self._outcome(mail)
+            if scope.cancel_called and outcome is Outcome.FAILED:
+                outcome, detail = Outcome.STOPPED, "ackd was stopped"
+            told = _PROOF if self._unsaid.pop(scope, None) is not None else ""
+            self.post(RunEnded(order.key, outcome, detail, order.attempt, told))
+        except (asyncio.CancelledError, GeneratorExit):
+            raise  # the daemon dies: the next one finds the message in hand
+        except BaseException as bug:  # noqa: BLE001 - raised where somebody waits for it
             self.tasks.start_soon(_raise, bug)
+        finally:
+            del self._calls[scope]
 
     async def _outcome(self, mail: Mail) -> tuple[Outcome, str]:
         try:
@@ -125,10 +148,11 @@ class HandlerEndpoint:
         return Outcome.DONE, "returned"
 
     async def _call(self, mail: Mail) -> None:
-        call = partial(self.handler, mail, Context(self.agent, mail, self.write))
+        context = Context(self.agent, mail, self.write)
         if self._is_async:
-            result = call()
+            result = self.handler(mail, context)
         else:
+            call = partial(self.handler, mail, context)
             result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._limiter)
         if inspect.isawaitable(result):
             await result

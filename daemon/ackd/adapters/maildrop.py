@@ -7,17 +7,17 @@ a receipt that cannot be read is ``BadReceipt``.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
+# Paths are mostly text: making a Path, or adding to one, costs as much as a system call.
 import contextlib
 import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackd.core.errors import BadName, BadReceipt
-from ackd.core.names import agent_name
+from ackd.core.errors import BadReceipt
 from ackd.core.words import ReceiptKind
 from ackd.syscalls import rename_noreplace
 
@@ -25,79 +25,60 @@ if TYPE_CHECKING:
     from ackd.core.message import Receipt
 
 MAX_RECEIPT_BYTES: Final = 16_384
-MAX_REASON_CHARS: Final = 4_096
+#: A checkpoint's text takes up to 64 KiB, and three times as much escaped in JSON. Its file's name says that it may.
+MAX_CHECKPOINT_RECEIPT_BYTES: Final = 3 * 65_536 + MAX_RECEIPT_BYTES
+_CHECKPOINT_NAME: Final = f"{ReceiptKind.CHECKPOINT.value}_"
 MAX_CLASHES: Final = 1_000
-#: Receipts that an operator may drop in nobody's name.
-OPERATOR_KINDS: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
-_RECEIPT_KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file"})
 
 
 class Staged(NamedTuple):
     """A file that is durable under a name nobody looks at. Publish it, or discard it."""
 
-    directory: Path
+    directory: str | Path
     name: str
     hidden: str
     fsync: bool
 
-    def publish(self) -> Path:
-        """Make it visible under its name, or the next free one; returns after the directory is flushed."""
+    def publish(self) -> str:
+        """Make it visible under its name, or the next free one; its path, after the directory is flushed."""
         with _opened_directory(self.directory) as dir_fd:
-            published = _rename_to_free_name(dir_fd, self.hidden, dir_fd, self.name)
-            try:
-                _flush(dir_fd, self.fsync)
-            except OSError:
-                # Not provably there: withdrawn, so that the caller's "failed" is true. If the daemon was faster it has
-                # a message whose sender will send again, which is better than one that nobody has.
-                with contextlib.suppress(OSError):
-                    os.unlink(published, dir_fd=dir_fd)
-                raise
-        return self.directory / published
+            return f"{self.directory}/{_show(dir_fd, self.hidden, self.name, self.fsync)}"
 
     def discard(self) -> None:
         with contextlib.suppress(OSError):
-            (self.directory / self.hidden).unlink()
+            os.unlink(f"{self.directory}/{self.hidden}")  # noqa: PTH108
 
 
-def stage(directory: Path, name: str, data: bytes, *, fsync: bool = True) -> Staged:
+def stage(directory: str | Path, name: str, data: bytes, *, fsync: bool = True) -> Staged:
     """The bytes, durable in ``directory`` under a dot-name. A missing directory is made; one that is a link refused."""
-    if "/" in name or name.startswith("."):
-        raise ValueError(f"not a plain file name: {name!r}")
-    make_private_directory(directory, fsync=fsync)
-    hidden = f".{name[:200]}.{os.getpid()}.{os.urandom(4).hex()}"
-    with _opened_directory(directory) as dir_fd:
-        fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
-        try:
-            try:
-                _write_all(fd, data)
-                _flush(fd, fsync)
-            finally:
-                os.close(fd)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                os.unlink(hidden, dir_fd=dir_fd)
-            error.filename = error.filename or str(directory)
-            raise
-    return Staged(directory, name, hidden, fsync)
+    with _opened_or_made(directory, fsync) as dir_fd:
+        return Staged(directory, name, _hide(dir_fd, directory, name, data, fsync), fsync)
 
 
-def drop(directory: Path, name: str, data: bytes, *, fsync: bool = True) -> Path:
+def drop(directory: str | Path, name: str, data: bytes, *, fsync: bool = True) -> Path:
     """The bytes as a new file in ``directory``; on a clash the name gets a number. Returns when it is durable."""
-    staged = stage(directory, name, data, fsync=fsync)
-    try:
-        return staged.publish()
-    except OSError:
-        staged.discard()
-        raise
+    return Path(_drop(directory, name, data, fsync))
 
 
-def drop_all(items: Sequence[tuple[Path, str, bytes]], *, fsync: bool = True) -> list[Path]:
-    """Several files, none visible before all are written: a full disk stops them all, not the last three.
+def _drop(directory: str | Path, name: str, data: bytes, fsync: bool) -> str:
+    with _opened_or_made(directory, fsync) as dir_fd:
+        hidden = _hide(dir_fd, directory, name, data, fsync)
+        try:
+            return f"{directory}/{_show(dir_fd, hidden, name, fsync)}"
+        except OSError:
+            _remove(dir_fd, hidden)
+            raise
+
+
+def drop_all(items: Sequence[tuple[str | Path, str, bytes]], *, fsync: bool = True) -> list[str]:
+    """Several files, none visible before all are written: a full disk stops them all, not the last three. Their paths.
 
     One that cannot be made visible takes those before it back: whoever is told that it failed sends it to all again.
     """
+    if len(items) == 1:
+        return [_drop(*items[0], fsync)]
     staged: list[Staged] = []
-    published: list[Path] = []
+    published: list[str] = []
     try:
         for directory, name, data in items:
             staged.append(stage(directory, name, data, fsync=fsync))
@@ -106,7 +87,7 @@ def drop_all(items: Sequence[tuple[Path, str, bytes]], *, fsync: bool = True) ->
     except OSError:
         for path in published:
             with contextlib.suppress(OSError):  # the daemon was faster
-                path.unlink()
+                os.unlink(path)  # noqa: PTH108
         for one in staged:  # a published one has no hidden name any more
             one.discard()
         raise
@@ -128,10 +109,11 @@ def move(path: Path, directory: Path, name: str, *, fsync: bool = True) -> Path:
     return directory / moved
 
 
-def make_box(box_dir: Path, *, fsync: bool = True) -> None:
+def make_box(box_dir: str | Path, *, fsync: bool = True) -> None:
     """``queue/<agent>/`` and its ``processed/``, made private where they are missing."""
-    make_private_directory(box_dir, fsync=fsync)
-    make_private_directory(box_dir / "processed", fsync=fsync)
+    if not os.path.isdir(f"{box_dir}/processed"):  # noqa: PTH112 - mostly it is there, and a Path costs more than the look
+        make_private_directory(Path(box_dir), fsync=fsync)
+        make_private_directory(Path(box_dir, "processed"), fsync=fsync)
 
 
 def make_private_directory(directory: Path, *, fsync: bool = True) -> None:
@@ -156,8 +138,24 @@ def drop_receipt(
     fsync: bool = True,
 ) -> Path:
     """One receipt, durable. ``file`` stands in for the id of a quarantined file. Refuses what no reader would take."""
-    item = _receipt(receipts_dir, kind, message_id, agent, reason, file)
-    return drop(*item, fsync=fsync)
+    more = {} if file is None else {"file": file}
+    return drop(*_receipt(receipts_dir, kind, message_id, agent, reason, **more), fsync=fsync)
+
+
+def drop_checkpoint(
+    receipts_dir: Path, message_id: str, agent: str, text: str, step: int | None = None, *, fsync: bool = True
+) -> Path:
+    """Where the agent stands with the message, durable."""
+    more: dict[str, object] = {"text": text} if step is None else {"text": text, "step": step}
+    return drop(*_receipt(receipts_dir, ReceiptKind.CHECKPOINT, message_id, agent, None, **more), fsync=fsync)
+
+
+def drop_requests(
+    receipts_dir: Path, kind: ReceiptKind, agents: Iterable[str], by: str, *, fsync: bool = True
+) -> dict[str, Path]:
+    """One for each agent, or, if the disk refuses, none."""
+    items = {agent: _receipt(receipts_dir, kind, None, agent, None, by=by) for agent in agents}
+    return dict(zip(items, map(Path, drop_all(list(items.values()), fsync=fsync)), strict=True))
 
 
 def drop_receipts(
@@ -170,8 +168,8 @@ def drop_receipts(
     fsync: bool = True,
 ) -> dict[str, Path]:
     """One for each message, or, if the disk refuses, none: half a word would have to be taken back."""
-    items = {one: _receipt(receipts_dir, kind, one, agent, reason, None) for one in message_ids}
-    return dict(zip(items, drop_all(list(items.values()), fsync=fsync), strict=True))
+    items = {one: _receipt(receipts_dir, kind, one, agent, reason) for one in message_ids}
+    return dict(zip(items, map(Path, drop_all(list(items.values()), fsync=fsync)), strict=True))
 
 
 def _receipt(
@@ -180,16 +178,17 @@ def _receipt(
     message_id: str | None,
     agent: str | None,
     reason: str | None,
-    file: str | None,
-) -> tuple[Path, str, bytes]:
+    **more: object,
+) -> tuple[str | Path, str, bytes]:
     import json  # noqa: PLC0415 - the other writers here do not need it
 
+    from ackd.core import receipt_form  # noqa: PLC0415
+
     now_us = time.time_ns() // 1000
-    content = {"kind": kind.value, "message_id": message_id, "agent": agent, "reason": reason, "at": _utc(now_us)}
-    if file is not None:
-        content["file"] = file
+    said = {"kind": kind.value, "message_id": message_id, "agent": agent, "reason": reason, "at": _utc(now_us)}
+    content = {**said, **more}
     name = f"{kind.value}_{now_us:016d}-{os.urandom(3).hex()}.json"
-    _checked(name, content)
+    receipt_form.checked(name, content)
     # ASCII: the name of a quarantined file may be no UTF-8, and comes back from its escapes.
     return receipts_dir, name, json.dumps(content).encode() + b"\n"
 
@@ -198,61 +197,18 @@ def read_receipt(path: Path) -> "Receipt":
     """What a file in ``receipts/`` says. Anyone may have written it: whatever is not a receipt is ``BadReceipt``."""
     import json  # noqa: PLC0415
 
-    name = path.name
+    from ackd.core import receipt_form  # noqa: PLC0415
+    from ackd.core.message import Receipt  # noqa: PLC0415 - only the daemon reads them
+
+    name, data = path.name, _read_regular(path)
     try:
-        content = json.loads(_read_regular(path), object_pairs_hook=_unique_keys)
+        content = json.loads(data, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
         raise BadReceipt(name, f"not JSON: {error}") from None
     if not isinstance(content, dict):
         raise BadReceipt(name, "not a JSON object")
-    if unknown := sorted(content.keys() - _RECEIPT_KEYS):
-        raise BadReceipt(name, f"unknown key {unknown[0]!r}")
-    from ackd.core.message import Receipt  # noqa: PLC0415 - only the daemon reads them
-
-    kind, message_id, agent, reason, file = _checked(name, content)
-    return Receipt(kind, message_id, agent, name, reason, file)
-
-
-def _checked(name: str, content: Mapping[str, object]) -> tuple[ReceiptKind, str, str | None, str | None, str | None]:
-    """Kind, bare id, agent, reason and file, proven to make sense together."""
-    kind = _kind(name, content.get("kind"))
-    message_id = _text(name, content, "message_id", 998)
-    file = _text(name, content, "file", 255)
-    agent = _text(name, content, "agent", 64)
-    if message_id is None and (file is None or kind not in OPERATOR_KINDS):
-        raise BadReceipt(name, "no message_id")
-    if file is not None and ("/" in file or "\0" in file or file.startswith(".")):
-        raise BadReceipt(name, "file is not a plain file name")
-    if agent is None and kind not in OPERATOR_KINDS:
-        raise BadReceipt(name, "no agent")
-    if agent is not None:
-        try:
-            agent_name(agent)
-        except BadName as error:
-            raise BadReceipt(name, str(error)) from None
-    bare = message_id.removeprefix("<").removesuffix(">") if message_id is not None else ""
-    return kind, bare, agent, _text(name, content, "reason", MAX_REASON_CHARS), file
-
-
-def _kind(name: str, value: object) -> ReceiptKind:
-    try:
-        return ReceiptKind(value)
-    except ValueError:
-        raise BadReceipt(name, f"unknown kind {value!r}") from None
-
-
-def _text(name: str, content: Mapping[str, object], key: str, limit: int) -> str | None:
-    value = content.get(key)
-    if value is None:
-        return None
-    if not isinstance(value, str) or not value or len(value) > limit:
-        raise BadReceipt(name, f"{key} must be a text of 1 to {limit} characters")
-    if key == "file":  # bears whatever name it was dropped under
-        return value
-    # Surrogates and control characters would reach headers and terminals from here.
-    if any(0xD800 <= ord(c) <= 0xDFFF or (ord(c) < 32 and (key != "reason" or c not in "\n\t")) for c in value):
-        raise BadReceipt(name, f"{key} holds control characters")
-    return value
+    said = receipt_form.checked(name, content)
+    return Receipt(said.kind, said.message_id, said.agent, name, said.reason, said.file, said.text, said.step, said.by)
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -272,30 +228,81 @@ def _read_regular(path: Path) -> bytes:
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise BadReceipt(path.name, "not a regular file")
-        data = os.read(fd, MAX_RECEIPT_BYTES + 1)
+        limit = MAX_CHECKPOINT_RECEIPT_BYTES if path.name.startswith(_CHECKPOINT_NAME) else MAX_RECEIPT_BYTES
+        data = os.read(fd, limit + 1)
     finally:
         os.close(fd)
-    if len(data) > MAX_RECEIPT_BYTES:
-        raise BadReceipt(path.name, f"larger than {MAX_RECEIPT_BYTES} bytes")
+    if len(data) > limit:
+        raise BadReceipt(path.name, f"larger than {limit} bytes")
     return data
 
 
 # --- the system calls -------------------------------------------------------------------------------------------------
-@contextlib.contextmanager
-def _opened_directory(directory: Path, *, nofollow: bool = True) -> Iterator[int]:
-    # By descriptor, so that a directory swapped for a link between two steps cannot lead a write elsewhere.
-    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if nofollow else 0)
-    fd = os.open(directory, flags)
+class _opened_directory:  # noqa: N801 - used as a function; a generator for it costs more than the two system calls
+    """By descriptor, so that a directory swapped for a link between two steps cannot lead a write elsewhere."""
+
+    __slots__ = ("_fd",)
+
+    def __init__(self, directory: str | Path, *, nofollow: bool = True) -> None:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | (os.O_NOFOLLOW if nofollow else 0)
+        self._fd = os.open(directory, flags)
+
+    def __enter__(self) -> int:
+        return self._fd
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._fd)
+
+
+def _opened_or_made(directory: str | Path, fsync: bool) -> _opened_directory:
     try:
-        yield fd
-    finally:
-        os.close(fd)
+        return _opened_directory(directory)
+    except FileNotFoundError:
+        make_private_directory(Path(directory), fsync=fsync)
+        return _opened_directory(directory)
+
+
+def _hide(dir_fd: int, directory: str | Path, name: str, data: bytes, fsync: bool) -> str:
+    """The bytes, durable in the open directory under a dot-name, which is returned."""
+    if "/" in name or name.startswith("."):
+        raise ValueError(f"not a plain file name: {name!r}")
+    hidden = f".{name[:200]}.{os.getpid()}.{os.urandom(4).hex()}"
+    fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
+    try:
+        try:
+            _write_all(fd, data)
+            _flush(fd, fsync)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        _remove(dir_fd, hidden)
+        error.filename = error.filename or str(directory)
+        raise
+    return hidden
+
+
+def _show(dir_fd: int, hidden: str, name: str, fsync: bool) -> str:
+    """Visible from here on under its name, or the next free one, which is returned when the directory is flushed."""
+    shown = _rename_to_free_name(dir_fd, hidden, dir_fd, name)
+    try:
+        _flush(dir_fd, fsync)
+    except OSError:
+        # Not provably there: withdrawn, so that the caller's "failed" is true. If the daemon was faster it has a
+        # message whose sender will send again, which is better than one that nobody has.
+        _remove(dir_fd, shown)
+        raise
+    return shown
+
+
+def _remove(dir_fd: int, name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=dir_fd)
 
 
 def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(fd, view) :]
+    written = os.write(fd, data)
+    while written < len(data):
+        written += os.write(fd, memoryview(data)[written:])
 
 
 def _flush(fd: int, fsync: bool) -> None:

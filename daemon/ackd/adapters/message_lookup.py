@@ -143,9 +143,9 @@ def _text(raw: bytes) -> str:
 
 
 def _by_path(wanted: str) -> Found | None:
-    """The file that was meant, if ``wanted`` is the path of one. Ids may hold slashes too."""
+    """The file that was meant, if ``wanted`` is the path of one. Ids may hold slashes too, and a broken one a NUL."""
     path = Path(wanted)
-    if "/" not in wanted and path.suffix != ".mime":
+    if "\0" in wanted or ("/" not in wanted and path.suffix != ".mime"):
         return None
     head = read_head(path)
     return _found(path, Folder.QUEUE, "", head) if head is not None else None

@@ -29,7 +29,7 @@ import anyio.from_thread
 import anyio.lowlevel
 import anyio.to_thread
 
-from ackd.core.message import Folder, Place, is_agent_name
+from ackd.core.message import RESERVED_NAMES, Folder, Place, is_agent_name
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint, ReceiptReady
 from ackd.syscalls import Birth, birth
 
@@ -47,10 +47,17 @@ Marks: TypeAlias = dict[str, Mark]
 class PollingWatcher:
     """``ports.Watcher`` by scanning. ``beats`` grows with every look."""
 
-    def __init__(self, queue_dir: Path, receipts_dir: Path, interval_s: float = 2.0) -> None:
+    def __init__(
+        self,
+        queue_dir: Path,
+        receipts_dir: Path,
+        interval_s: float = 2.0,
+        reserved: frozenset[str] = RESERVED_NAMES,
+    ) -> None:
         self._queue_dir = queue_dir
         self._receipts_dir = receipts_dir
         self._interval_s = interval_s
+        self._reserved = reserved
         self.beats = 0
 
     async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
@@ -64,8 +71,11 @@ class PollingWatcher:
             seen, hints = await anyio.to_thread.run_sync(self._look, seen, limiter=limiter)
             await _post_all(hints, post)
 
+    def own_move(self, source: Place, target: Place) -> None:
+        """Two pictures do not tell whose move it was."""
+
     def _look(self, before: _Picture) -> tuple[_Picture, list[Hint]]:
-        now = _take_picture(str(self._queue_dir), str(self._receipts_dir), before)
+        now = _take_picture(str(self._queue_dir), str(self._receipts_dir), before, self._reserved)
         return now, list(_differences(before, now))
 
 
@@ -96,9 +106,9 @@ class _Picture:
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
-def _take_picture(queue: str, receipts: str, before: _Picture) -> _Picture:
+def _take_picture(queue: str, receipts: str, before: _Picture, reserved: frozenset[str]) -> _Picture:
     boxes: dict[str, _Box] = {}
-    for name in _box_names(queue, before):
+    for name in _box_names(queue, before, reserved):
         anyio.from_thread.check_cancelled()
         box = _see_box(f"{queue}/{name}", before.boxes.get(name))
         if box is not None:
@@ -106,12 +116,11 @@ def _take_picture(queue: str, receipts: str, before: _Picture) -> _Picture:
     return _Picture(boxes, _see_receipts(receipts, before.receipts))
 
 
-def _box_names(queue: str, before: _Picture) -> list[str]:
+def _box_names(queue: str, before: _Picture, reserved: frozenset[str]) -> list[str]:
     try:
         with os.scandir(queue) as entries:
-            return [
-                entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and is_agent_name(entry.name)
-            ]
+            names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        return [name for name in names if is_agent_name(name, reserved)]
     except (FileNotFoundError, NotADirectoryError):
         return []
     except OSError:

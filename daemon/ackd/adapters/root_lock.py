@@ -103,8 +103,10 @@ def _is_same_file(fd: int, path: Path) -> bool:
 
 
 def _write_holder(fd: int) -> None:
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, b'{"pid": %d}\n' % os.getpid(), 0)
+    """Over what the last holder wrote, and cut then: on a full disk, room that is given up does not come back."""
+    content = b'{"pid": %d}\n' % os.getpid()
+    os.pwrite(fd, content, 0)
+    os.ftruncate(fd, len(content))
 
 
 def _written_pid(fd: int) -> int:

@@ -7,7 +7,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from ackd.adapters.inotify_watch import InotifyWatcher, tree
-from ackd.ports import BoxAppeared, BoxGone, FileReady, HintsLost, ReceiptReady
+from ackd.core.message import Folder, Place
+from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost, ReceiptReady
 from tests.adapters.inotify_watch.bench import can_overflow, hint, overflow
 from tests.adapters.listening import listening_to
 
@@ -74,6 +75,48 @@ async def test_renamed_in_is_closed_and_linked_in_is_not_known_to_be(watcher: In
         (leader / ".draft").rename(leader / "renamed.mime")
         await heard.of(hint("linked.mime", closed=False), hint("renamed.mime", closed=True))
         assert len(heard) == 2
+
+
+async def test_a_move_of_our_own_is_no_news_and_whatever_else_happens_under_its_name_is(
+    watcher: InotifyWatcher, leader: Path
+) -> None:
+    queued, claimed = Place("leader", Folder.QUEUE, "a.mime"), Place("leader", Folder.PROCESSED, "a.mime")
+    processed = leader / "processed"
+    processed.mkdir(exist_ok=True)
+    (leader / "a.mime").write_text("x")
+    async with listening_to(watcher) as heard:
+        (leader / "a.mime").rename(processed / "a.mime")
+        watcher.own_move(queued, claimed)
+        (leader / "b.mime").write_text("x")
+        await heard.of(hint("b.mime", closed=True))
+        assert heard == [hint("b.mime", closed=True)]
+
+        (leader / ".c").write_text("x")
+        (leader / ".c").rename(leader / "a.mime")  # another message of that name, before our claim of it …
+        (leader / "a.mime").rename(leader / ".c")
+        (leader / ".c").rename(leader / "a.mime")
+        (processed / "a.mime").unlink()
+        (leader / "a.mime").rename(processed / "a.mime")
+        watcher.own_move(queued, claimed)
+        (leader / ".d").write_text("x")
+        (leader / ".d").rename(leader / "a.mime")  # … and one after it, all of it before anything is read
+        await heard.until(lambda: len(heard) >= 6)
+        ready, gone = hint("a.mime", closed=True), FileGone(queued)
+        assert heard[1:] == [ready, ready, FileGone(claimed), gone, ready]
+
+
+async def test_a_move_of_our_own_that_nobody_hears_of_hides_nothing_later(
+    watcher: InotifyWatcher, leader: Path
+) -> None:
+    queued = Place("leader", Folder.QUEUE, "a.mime")
+    (leader / "a.mime").write_text("x")
+    async with listening_to(watcher) as heard:
+        watcher.own_move(queued, Place("leader", Folder.ARCHIVE, "20261116/a.mime"))
+        (leader / "b.mime").write_text("x")
+        await heard.of(hint("b.mime", closed=True))
+        (leader / "a.mime").rename(leader / ".away")
+        await heard.gone(queued)
+        assert list(heard).count(FileGone(queued)) == 1
 
 
 async def test_a_directory_further_up_that_is_renamed_is_noticed_by_the_heartbeat(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ackd.adapters.spool.reading import has_settled, read_header_block, read_regular
+from ackd.adapters.spool.reading import has_settled, is_closed, peek_all, read_header_block, read_regular
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
 
@@ -149,6 +149,55 @@ def test_the_header_block_ends_at_the_first_blank_line_or_the_limit(
     (tmp_path / "m").write_bytes(content)
     found = read_header_block(str(tmp_path / "m"), 8192)
     assert (found.data, found.size) == (block, len(content))
+
+
+def test_a_peek_at_a_directory_reads_beginnings_and_says_what_has_none(tmp_path: Path) -> None:
+    (tmp_path / "long").write_bytes(b"x" * 10_000)
+    (tmp_path / "short").write_bytes(b"y")
+    for hidden in (".temporary", "processed"):
+        (tmp_path / hidden).write_bytes(b"z")
+    os.utime(tmp_path / "long", (1_000.5, 1_000.5))
+    (tmp_path / "link").symlink_to("short")
+    (tmp_path / "directory").mkdir()
+    os.mkfifo(tmp_path / "fifo")
+    found = {name: (data, mtime) for name, data, mtime in peek_all(str(tmp_path), but="processed")}
+    assert found.keys() == {"long", "short", "link", "directory", "fifo"}
+    assert found["long"] == (b"x" * 4096, 1_000.5)
+    assert found["short"][0] == b"y"
+    assert {found[name][0] for name in ("link", "directory", "fifo")} == {None}
+
+
+def test_a_file_that_goes_while_others_are_peeked_at_has_no_beginning(tmp_path: Path) -> None:
+    for name in "abc":
+        (tmp_path / name).write_bytes(b"x")
+    peeked = peek_all(str(tmp_path), but="")
+    first, _, _ = next(peeked)
+    for name in {*"abc"} - {first}:
+        (tmp_path / name).unlink()
+    assert [data for _, data, _ in peeked] == [None, None]
+
+
+def test_a_peek_leaves_no_descriptor_open(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"x")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    assert len(list(peek_all(str(tmp_path), but=""))) == 1
+    next(peek_all(str(tmp_path), but=""))
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_whether_a_writer_has_a_file_open_is_known_where_leases_are_to_be_had(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "m"
+    with path.open("w"):
+        assert is_closed(str(path)) is False
+    assert is_closed(str(path)) is True
+
+    def no_lease(*_: object) -> None:
+        raise OSError(errno.EINVAL, "no leases here")
+
+    monkeypatch.setattr(fcntl, "fcntl", no_lease)
+    assert is_closed(str(path)) is None
 
 
 def test_a_quiet_file_has_settled_and_a_fresh_one_has_not(tmp_path: Path) -> None:

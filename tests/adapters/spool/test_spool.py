@@ -12,7 +12,7 @@ import pytest
 
 from ackd.adapters.spool import Spool
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.message import Folder, Place
+from ackd.core.message import RESERVED_NAMES, Folder, Place
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +48,7 @@ def test_the_layout_is_the_documented_one_and_private(tmp_path: Path, spool: Spo
     found = {str(p.relative_to(root)) for p in root.rglob("*")}
     assert found == {
         "queue", "queue/dead_letter", "queue/corrupt", "queue/leader", "queue/leader/processed", "receipts", "archive",
-        "logs", "state", "state/runs", "run",
+        "logs", "state", "state/runs", "state/gateways", "run",
     }  # fmt: skip
     assert {p.stat().st_mode & 0o777 for p in [root, *root.rglob("*")]} == {0o700}
     spool.ensure_layout()
@@ -405,6 +405,14 @@ def test_strangers_are_what_is_neither_a_box_nor_ours(tmp_path: Path, spool: Spo
     (tmp_path / "root/queue/linked").symlink_to("leader")
     (tmp_path / "root/queue/.hidden").touch()
     assert sorted(spool.strangers()) == ["linked", "lost.mime", "processed"]
+
+
+def test_what_a_gateway_has_in_our_queue_is_neither_a_box_nor_a_stranger(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, max_message_bytes=4096, durable=False, reserved=RESERVED_NAMES | {"tasks"})
+    spool.ensure_layout()
+    (tmp_path / "queue/tasks").mkdir()
+    (tmp_path / "queue/reports").mkdir()
+    assert (list(spool.boxes()), spool.strangers()) == (["reports"], [])
 
 
 def test_without_the_directory_there_are_no_dead_letters(tmp_path: Path, spool: Spool) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
+import sys
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -18,14 +20,16 @@ from ackd.core.message import Folder, Place
 from ackd.ports import FileReady, Hint, HintsLost, ReceiptReady
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterator
 
 # Plain ints: an IntEnum's operators cost more than the rest of an event's handling.
 ISDIR: Final = int(flags.ISDIR)
 CREATED: Final = int(flags.CREATE)
 OVERFLOWED: Final = int(flags.Q_OVERFLOW)
-COMPLETE: Final = int(flags.CLOSE_WRITE | flags.MOVED_TO)
-WENT: Final = int(flags.DELETE | flags.MOVED_FROM)
+MOVED_HERE: Final = int(flags.MOVED_TO)
+MOVED_AWAY: Final = int(flags.MOVED_FROM)
+COMPLETE: Final = int(flags.CLOSE_WRITE) | MOVED_HERE
+WENT: Final = int(flags.DELETE) | MOVED_AWAY
 _SELF: Final = int(flags.DELETE_SELF | flags.MOVE_SELF)
 ENDED: Final = _SELF | int(flags.IGNORED | flags.UNMOUNT)
 
@@ -38,6 +42,27 @@ _RECEIPTS: Final = COMPLETE | CREATED | int(flags.ONLYDIR | flags.EXCL_UNLINK) |
 Listing: TypeAlias = "Generator[Hint, None, None]"
 
 NOTHING_THERE: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+
+
+#: wd, mask, cookie, length of the name, which is padded with NULs.
+_HEAD: Final = struct.Struct("iIII")
+_HEAD_BYTES: Final = _HEAD.size
+_DOT: Final = ord(".")
+#: As ``os.fsdecode`` does it, at a quarter of the cost.
+_NAMES: Final = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
+#: What an event takes at most: its head, and the longest name that a file system has.
+LARGEST_EVENT_BYTES: Final = _HEAD_BYTES + 256
+
+
+def events_in(data: bytes) -> Iterator[tuple[int, int, str]]:
+    """Watch, mask and name of each event that was read, but for dot-names: who writes a message makes three events of
+    its temporary file, which are nobody's news. (inotify_simple makes objects of them, and takes twice as long.)"""
+    at, end = 0, len(data)
+    while at < end:
+        wd, mask, _cookie, length = _HEAD.unpack_from(data, at)
+        name_at, at = at + _HEAD_BYTES, at + _HEAD_BYTES + length
+        if length == 0 or data[name_at] != _DOT:
+            yield wd, mask, data[name_at:at].rstrip(b"\0").decode(*_NAMES)
 
 
 class Role(Enum):

@@ -27,23 +27,25 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from inotify_simple import parse_events
-
 from ackd.adapters.inotify_watch.seats import (
     COMPLETE,
     CREATED,
     ENDED,
     ISDIR,
+    LARGEST_EVENT_BYTES,
+    MOVED_AWAY,
+    MOVED_HERE,
     OVERFLOWED,
     WENT,
     Listing,
     Role,
     Seat,
+    events_in,
     is_processed,
     listing,
 )
 from ackd.adapters.inotify_watch.watches import Watches
-from ackd.core.message import Folder, Place, is_agent_name
+from ackd.core.message import RESERVED_NAMES, Folder, Place, is_agent_name
 from ackd.ports import BoxAppeared, BoxGone, FileGone, Hint, HintsLost
 
 if TYPE_CHECKING:
@@ -73,7 +75,14 @@ class _Box:
 class Tree:
     """The watched directories as they were last seen. Never waits."""
 
-    def __init__(self, inotify: INotify, queue_dir: Path, receipts_dir: Path, post: Callable[[Hint], None]) -> None:
+    def __init__(
+        self,
+        inotify: INotify,
+        queue_dir: Path,
+        receipts_dir: Path,
+        post: Callable[[Hint], None],
+        reserved: frozenset[str] = RESERVED_NAMES,
+    ) -> None:
         self._inotify = inotify
         self._watches = Watches(inotify, self._robbed_of)
         self._tops = (
@@ -83,13 +92,16 @@ class Tree:
         )
         self._top_names = frozenset({queue_dir.name, receipts_dir.name})
         self._queue = str(queue_dir)
+        self._reserved = reserved
         self._post = post
         self._top_wds: dict[Role, int | None] = {}
         self._boxes: dict[str, _Box] = {}
         self._robbed: list[str] = []  # boxes whose directory turned up in another place
         self._listings: deque[Listing] = deque()
         self._unclosed: dict[Hint, float] = {}  # created, not closed yet → until when that is fine; oldest first
-        self._checked_at = -math.inf
+        self._check_at = -math.inf  # the directories themselves
+        self._moved_away: set[Place] = set()  # by ourselves, and not heard of yet
+        self._moved_here: set[Place] = set()
 
     def begin(self) -> None:
         """Watch what is there. It was there before, so it is not reported."""
@@ -103,7 +115,7 @@ class Tree:
         read = self._read_events()
         now = time.monotonic()
         self._give_up_on_closing(now)
-        if now >= self._checked_at + self._check_every_s():
+        if now >= self._check_at:
             self._check_tops()
             for box in tuple(self._watches.shut):
                 self._check_box(box)
@@ -112,10 +124,17 @@ class Tree:
 
     def patience_s(self) -> float:
         """How long the next turn may wait if no event comes."""
-        until = self._checked_at + self._check_every_s()
+        until = self._check_at
         if self._unclosed:
             until = min(until, next(iter(self._unclosed.values())))
         return max(0.0, until - time.monotonic())
+
+    def own_move(self, source: Place, target: Place) -> None:
+        """The kernel has said so already, and we soon read it: one event here, one there. One event of each is passed
+        over, and any other of the same name, before or after it, is not: a look follows the last of them. When there
+        was nothing left to be read, nothing is waited for any more."""
+        self._moved_away.add(source)
+        self._moved_here.add(target)
 
     def close(self) -> None:
         while self._listings:
@@ -123,39 +142,46 @@ class Tree:
 
     # --- events -------------------------------------------------------------------------------------------------------
     def _read_events(self) -> bool:
+        """Whether there may be more."""
         try:
             data = os.read(self._inotify.fileno(), _READ_BYTES)
         except BlockingIOError:
             return False
-        for wd, mask, _cookie, name in parse_events(data):
+        for wd, mask, name in events_in(data):
             seat = self._watches.seat(wd)
             if mask & OVERFLOWED:
                 self._start_over()
             elif seat is not None:  # None: the rest of a watch that was given up
                 self._take(seat, mask, name)
-        return True
+        if len(data) > _READ_BYTES - LARGEST_EVENT_BYTES:
+            return True  # as much as there was room for
+        self._moved_away.clear()
+        self._moved_here.clear()
+        return False
 
     def _take(self, seat: Seat, mask: int, name: str) -> None:
         if seat.role is Role.MAIL or seat.role is Role.RECEIPTS:
             self._take_file(seat, mask, name)
         elif mask & ENDED or (seat.role is Role.ROOT and name in self._top_names):
             self._check_tops()
-        elif seat.role is Role.QUEUE and mask & ISDIR and is_agent_name(name):
+        elif seat.role is Role.QUEUE and mask & ISDIR and is_agent_name(name, self._reserved):
             self._check_box(name)
 
     def _take_file(self, seat: Seat, mask: int, name: str) -> None:
         if mask & ENDED:
             self._check_seat(seat)
-        elif name.startswith("."):
-            return
         elif mask & ISDIR and is_processed(seat, name):
             self._check_box(seat.box)
         elif mask & COMPLETE:
-            self._settled(seat, name)
-            self._post(seat.hint(name, closed=True))
+            if self._unclosed:
+                self._settled(seat, name)
+            if not (mask & MOVED_HERE and _passed_over(self._moved_here, seat, name)):
+                self._post(seat.hint(name, closed=True))
         elif mask & WENT:
-            self._settled(seat, name)
-            self._post(FileGone(Place(seat.box, seat.folder, name)))
+            if self._unclosed:
+                self._settled(seat, name)
+            if not (mask & MOVED_AWAY and _passed_over(self._moved_away, seat, name)):
+                self._post(FileGone(Place(seat.box, seat.folder, name)))
         elif mask & CREATED:
             self._take_created(seat, name)
 
@@ -170,8 +196,7 @@ class Tree:
             self._post(seat.hint(name, closed=False))
 
     def _settled(self, seat: Seat, name: str) -> None:
-        if self._unclosed:
-            self._unclosed.pop(seat.hint(name, closed=False), None)
+        self._unclosed.pop(seat.hint(name, closed=False), None)
 
     def _give_up_on_closing(self, now: float) -> None:
         """Whoever links a finished file in and unlinks the old name (maildir's way) leaves one link and no close."""
@@ -184,17 +209,16 @@ class Tree:
 
     def _start_over(self) -> None:
         self._unclosed.clear()
+        self._moved_away.clear()
+        self._moved_here.clear()
         self._post(HintsLost())
         self._check_tops()
         self._check_boxes()
 
     # --- directories --------------------------------------------------------------------------------------------------
-    def _check_every_s(self) -> float:
-        whole = self._top_wds.get(Role.QUEUE) is not None and self._top_wds.get(Role.RECEIPTS) is not None
-        return HEARTBEAT_S if whole else RETURN_POLL_S
-
     def _check_tops(self) -> None:
-        self._checked_at = time.monotonic()
+        self._check_at = math.inf  # unless a directory turns out to be another's while we look
+        began_at = time.monotonic()
         for seat in self._tops:
             before = self._top_wds.get(seat.role)
             now = self._top_wds[seat.role] = self._watches.watch(seat, before)
@@ -205,12 +229,15 @@ class Tree:
                 self._check_boxes()
             elif seat.role is Role.RECEIPTS and now is not None:
                 self._listings.append(listing(seat))
+        whole = self._top_wds[Role.QUEUE] is not None and self._top_wds[Role.RECEIPTS] is not None
+        self._check_at = min(self._check_at, began_at + (HEARTBEAT_S if whole else RETURN_POLL_S))
 
     def _check_boxes(self) -> None:
         there: list[str] = []
         if self._top_wds.get(Role.QUEUE) is not None:
             with contextlib.suppress(OSError):  # gone since; its own event follows
-                there = [entry.name for entry in Path(self._queue).iterdir() if is_agent_name(entry.name)]
+                names = [entry.name for entry in Path(self._queue).iterdir()]
+                there = [name for name in names if is_agent_name(name, self._reserved)]
         for box in {**self._boxes, **dict.fromkeys(there)}:
             self._check_box(box)
 
@@ -267,7 +294,7 @@ class Tree:
         if seat.role is Role.MAIL:
             self._robbed.append(seat.box)
         else:
-            self._checked_at = -math.inf
+            self._check_at = -math.inf
 
     # --- listings -----------------------------------------------------------------------------------------------------
     def _list_some(self) -> bool:
@@ -279,6 +306,17 @@ class Tree:
         if len(found) < _LIST_SLICE:
             self._listings.popleft()
         return True
+
+
+def _passed_over(own: set[Place], seat: Seat, name: str) -> bool:
+    """Whether this is the event of a move of our own."""
+    if not own:
+        return False
+    place = Place(seat.box, seat.folder, name)
+    if place not in own:
+        return False
+    own.remove(place)
+    return True
 
 
 def _say_nothing(_hint: Hint) -> None:

@@ -8,45 +8,58 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.inotify_watch.limits import CannotWatch, new_instance
 from ackd.adapters.inotify_watch.tree import Tree
+from ackd.core.message import RESERVED_NAMES
 from ackd.ports import Hint, WatchFailed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from ackd.core.message import Place
+
+#: A turn may come this much later than asked for.
+_TIMELY_S: Final = 0.001
+
 
 class InotifyWatcher:
     """``ports.Watcher`` on inotify. ``beats`` grows with every wake-up, at least once in ``HEARTBEAT_S``."""
 
-    def __init__(self, queue_dir: Path, receipts_dir: Path) -> None:
+    def __init__(self, queue_dir: Path, receipts_dir: Path, reserved: frozenset[str] = RESERVED_NAMES) -> None:
         self._queue_dir = queue_dir
         self._receipts_dir = receipts_dir
+        self._reserved = reserved
         self.beats = 0
+        self._tree: Tree | None = None  # while it runs
 
     async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
         try:
             with new_instance() as inotify:
-                tree = Tree(inotify, self._queue_dir, self._receipts_dir, post)
+                tree = Tree(inotify, self._queue_dir, self._receipts_dir, post, self._reserved)
                 with contextlib.closing(tree):
                     tree.begin()
+                    self._tree = tree
                     await self._follow(tree, inotify.fileno(), ready)
         except CannotWatch as failure:
             post(WatchFailed(failure.reason))
+        finally:
+            self._tree = None
+
+    def own_move(self, source: Place, target: Place) -> None:
+        if self._tree is not None:
+            self._tree.own_move(source, target)
 
     async def _follow(self, tree: Tree, fd: int, ready: Callable[[], None]) -> None:
         """Turns are callbacks: to wake a task for every event would take longer than the event."""
         loop = asyncio.get_running_loop()
         failed: asyncio.Future[None] = loop.create_future()
-        next_turn: asyncio.Handle | None = None
+        next_turn: asyncio.TimerHandle | None = None
 
         def turn() -> None:
             nonlocal next_turn
-            if next_turn is not None:
-                next_turn.cancel()
             self.beats += 1
             try:
                 busy = tree.turn()
@@ -55,7 +68,18 @@ class InotifyWatcher:
                 if not failed.done():
                     failed.set_exception(error)
                 return
-            next_turn = loop.call_soon(turn) if busy else loop.call_later(tree.patience_s(), turn)
+            # A timer that comes too early costs an empty turn, which sets the next: so it is left alone if it does.
+            due = loop.time() + (0.0 if busy else tree.patience_s())
+            if next_turn is not None and next_turn.when() > due + _TIMELY_S:
+                next_turn.cancel()
+                next_turn = None
+            if next_turn is None:
+                next_turn = loop.call_at(due, time_is_up)
+
+        def time_is_up() -> None:
+            nonlocal next_turn
+            next_turn = None
+            turn()
 
         loop.add_reader(fd, turn)
         try:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import orjson
 
+from ackd.core.values import value
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -36,7 +38,7 @@ class End(enum.StrEnum):
     DUPLICATE = "duplicate"
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class TakenIn:
     """``crashes``: how often ackd had died with it in hand when this was written. ``at``: wall seconds.
 
@@ -63,7 +65,7 @@ class TakenIn:
         return self.digest.startswith(_TWIN)
 
 
-@dataclass(frozen=True, slots=True)
+@value
 class LetGo:
     agent: str
     message_id: str
@@ -121,13 +123,39 @@ def _add(state: JournalState, line: bytes, completed_since: float) -> None:
 
 # --- one line ---------------------------------------------------------------------------------------------------------
 def encode(entry: TakenIn | LetGo) -> bytes:
-    shape: dict[str, object] = {"op": "in" if isinstance(entry, TakenIn) else "out"}
-    for name in type(entry).__slots__:
-        shape["from" if name == "sender" else name] = getattr(entry, name)
+    shape = _taken_in(entry) if isinstance(entry, TakenIn) else _let_go(entry)
     try:
         return orjson.dumps(shape) + b"\n"
     except TypeError:  # a file name that is not UTF-8: only json writes surrogates, and reads them back
         return json.dumps(shape).encode() + b"\n"
+
+
+def _taken_in(entry: TakenIn) -> dict[str, object]:
+    return {
+        "op": "in",
+        "agent": entry.agent,
+        "message_id": entry.message_id,
+        "box": entry.box,
+        "name": entry.name,
+        "digest": entry.digest,
+        "from": entry.sender,
+        "type": entry.type,
+        "crashes": entry.crashes,
+        "at": entry.at,
+        "late": entry.late,
+    }
+
+
+def _let_go(entry: LetGo) -> dict[str, object]:
+    return {
+        "op": "out",
+        "agent": entry.agent,
+        "message_id": entry.message_id,
+        "name": entry.name,
+        "end": entry.end,
+        "digest": entry.digest,
+        "at": entry.at,
+    }
 
 
 def _read(line: bytes) -> TakenIn | LetGo | None:

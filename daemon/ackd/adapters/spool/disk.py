@@ -67,9 +67,11 @@ class Disk:
     def move(self, source: str, directory: str, name: str, *, across: bool = False) -> str:
         """Into a directory, under the name or the first free numbered one; returns which. Replaces nothing."""
         for candidate in numbered(name):
-            with contextlib.suppress(FileExistsError):
+            try:
                 self.rename(source, f"{directory}/{candidate}", across=across)
-                return candidate
+            except FileExistsError:
+                continue
+            return candidate
         raise AssertionError("numbered() raises when it runs out")
 
     def rename(self, source: str, target: str, *, across: bool = False) -> None:

@@ -50,9 +50,12 @@ def writer_of(name: str) -> int | None:
 
 def numbered(name: str, room_bytes: int = 0) -> Iterator[str]:
     """The name, then ``stem-1.ext``, ``stem-2.ext`` …, each short enough to leave ``room_bytes`` for a tail."""
+    fits = name.isascii() and len(name) <= _MAX_NAME_BYTES - room_bytes
+    if fits:  # nearly always, and it is nearly always free
+        yield name
     stem, dot, extension = name.rpartition(".")
     stem, extension = (stem, dot + extension) if stem and len(extension) <= _MAX_EXTENSION else (name, "")
-    for number in range(_MAX_CLASHES):
+    for number in range(int(fits), _MAX_CLASHES):
         tail = f"-{number}{extension}" if number else extension
         yield _cut(stem, _MAX_NAME_BYTES - room_bytes - len(os.fsencode(tail))) + tail
     raise FileExistsError(errno.EEXIST, f"{_MAX_CLASHES} files of that name", name)

@@ -12,11 +12,14 @@ import fcntl
 import os
 import signal
 import stat
-from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
+from ackd.core.values import value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PEEK_BYTES: Final = 4096
@@ -30,7 +33,11 @@ _KINDS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+#: Name, beginning, mtime. No beginning: no regular file, gone, or not to be read; whoever reads it in earnest says why.
+Peeked: TypeAlias = tuple[str, bytes | None, float]
+
+
+@value
 class FileBytes:
     """``mtime`` in wall-clock seconds. ``size`` is the file's, which ``data`` may be only the beginning of."""
 
@@ -73,21 +80,35 @@ def read_header_block(path: str, limit: int) -> FileBytes:
     return FileBytes(data[:end], status.st_mtime, status.st_size, status.st_ino)
 
 
-def peek(path: str) -> FileBytes | None:
-    """The file's first few kilobytes, for a first look at many files. None: not there, or nothing to be read like this;
-    whoever reads it in earnest says why."""
+def peek_all(directory: str, but: str) -> Iterator[Peeked]:
+    """What lies in a directory, ``but`` for one name, each with its first few kilobytes: a first look at many files.
+
+    A hundred thousand wait at some starts, so: names relative to the directory's descriptor, for the kernel finds them
+    sooner; no lstat, for the listing says what each is; and a tuple.
+    """
+    here = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        fd = os.open(path, _FLAGS)
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                name = entry.name
+                if name[0] != "." and name != but:
+                    yield _peek(name, here) if entry.is_file(follow_symlinks=False) else (name, None, 0.0)
+    finally:
+        os.close(here)
+
+
+def _peek(name: str, here: int) -> Peeked:
+    try:
+        fd = os.open(name, _FLAGS, dir_fd=here)
     except OSError:
-        return None
+        return name, None, 0.0
     try:
         status = os.fstat(fd)
-        data = os.read(fd, _PEEK_BYTES) if stat.S_ISREG(status.st_mode) else b""
+        return name, os.read(fd, _PEEK_BYTES) if stat.S_ISREG(status.st_mode) else None, status.st_mtime
     except OSError:
-        return None
+        return name, None, 0.0
     finally:
         os.close(fd)
-    return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)
 
 
 def has_settled(path: str, now_wall: float, settle_s: float) -> bool:
@@ -108,6 +129,16 @@ def has_settled(path: str, now_wall: float, settle_s: float) -> bool:
         return not _open_for_writing(fd)
     finally:
         os.close(fd)
+
+
+def is_closed(path: str) -> bool | None:
+    """Whether nobody has it open for writing; None where that cannot be known. FileNotFoundError, BadMessage."""
+    fd, _ = open_regular(path)
+    try:
+        written = _open_for_writing(fd)
+    finally:
+        os.close(fd)
+    return None if written is None else not written
 
 
 def open_regular(path: str) -> tuple[int, os.stat_result]:
@@ -140,8 +171,9 @@ def _too_large(size: int, limit: int) -> BadMessage:
     return BadMessage(Rejection.TOO_LARGE, f"it has {size} bytes, and {limit} are allowed")
 
 
-def _open_for_writing(fd: int) -> bool:
-    """A read lease is granted only on a file that nobody has open for writing. Taken and given back at once.
+def _open_for_writing(fd: int) -> bool | None:
+    """A read lease is granted only on a file that nobody has open for writing. Taken and given back at once. None: no
+    lease is to be had.
 
     A writer who opens the file in that moment breaks the lease, and the kernel tells us by a signal: SIGIO unless set,
     which would end the daemon. SIGURG is ignored by default.
@@ -151,7 +183,7 @@ def _open_for_writing(fd: int) -> bool:
         fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
         # Otherwise no lease to be had: another's file (EACCES), a file system without (EINVAL). The mtime must do.
-        return error.errno == errno.EAGAIN
+        return True if error.errno == errno.EAGAIN else None
     fcntl.fcntl(fd, fcntl.F_SETLEASE, fcntl.F_UNLCK)
     return False
 

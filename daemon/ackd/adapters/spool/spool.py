@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.graves import Graves
 from ackd.adapters.spool.names import plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
-from ackd.adapters.spool.reading import FileBytes, has_settled, peek, read_header_block, read_regular
+from ackd.adapters.spool.reading import FileBytes, Peeked, has_settled, peek_all, read_header_block, read_regular
 from ackd.adapters.spool.sweeping import sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
@@ -32,7 +33,10 @@ from ackd.syscalls import Birth, Identity, birth, changed, put_in_place_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_LAYOUT: Final = ("queue/dead_letter", "queue/corrupt", "receipts", "archive", "logs", "state/runs", "run")
+_LAYOUT: Final = (
+    *("queue/dead_letter", "queue/corrupt", "receipts", "archive", "logs"),
+    *("state/runs", "state/gateways", "run"),
+)
 _HEADER_LIMIT: Final = 65_536
 
 
@@ -66,6 +70,7 @@ class Spool:
         self._reserved = reserved
         self._disk = Disk(durable=durable)
         self.graves = Graves(self._dead, _HEADER_LIMIT)
+        self._directory = functools.lru_cache(maxsize=4096)(self._directory_of)  # every path begins with one of a few
         self._corrupt = Quarantine(f"{root}/queue/corrupt", self._disk)
 
     # --- what is where ------------------------------------------------------------------------------------------------
@@ -89,6 +94,7 @@ class Spool:
     def strangers(self) -> list[str]:
         """What else lies in queue/: names no agent can have, files, links."""
         ours = {name.partition("/")[2] for name in _LAYOUT if name.startswith("queue/")}
+        ours |= self._reserved - RESERVED_NAMES  # a gateway's, which shares queue/ with us
         return [entry.name for entry in _visible(self._queue) if not self._is_box(entry) and entry.name not in ours]
 
     def births(self, box: str) -> tuple[Birth, Birth] | None:
@@ -125,17 +131,14 @@ class Spool:
     def count(self, box: str) -> tuple[int, int]:
         """How many lie in a box and in its processed/. One that cannot be listed has none."""
         try:
-            queued = sum(1 for entry in _visible(f"{self._queue}/{plain(box)}") if entry.name != "processed")
-            return queued, len(self.in_hand(box))
+            names = os.listdir(f"{self._queue}/{plain(box)}")  # noqa: PTH208 - as the rest of this module
+            return sum(name[0] != "." and name != "processed" for name in names), len(self.in_hand(box))
         except OSError:
             return 0, 0
 
-    def waiting(self, box: str) -> Iterator[tuple[Place, FileBytes | None]]:
-        """What lies in a box, each with its beginning; None for what is no regular file or cannot be read."""
-        for entry in _visible(f"{self._queue}/{plain(box)}"):
-            if entry.name != "processed":
-                head = peek(entry.path) if entry.is_file(follow_symlinks=False) else None
-                yield Place(box, Folder.QUEUE, entry.name), head
+    def waiting(self, box: str) -> Iterator[Peeked]:
+        """What lies in a box, of whatever kind, with its beginning if it has one. A box that is not there raises."""
+        return peek_all(f"{self._queue}/{plain(box)}", but="processed")
 
     def in_hand(self, box: str) -> list[Place]:
         """What lies in its processed/. A box that others made may have none yet."""
@@ -213,12 +216,10 @@ class Spool:
         Nothing is flushed: a durable file whose move is lost in a power cut lies where it was, and is offered again.
         Where a queue is a mount of its own that is EXDEV; ``across`` then copies, flushes and removes, in a thread.
         """
-        name = place.name.rpartition("/")[2]
         to_box = box if box is not None else place.box
-        prefix = f"{date}/" if folder_to is Folder.ARCHIVE else ""
-        directory = os.path.dirname(self._path(Place(to_box, folder_to, prefix + name)))
-        moved = self._disk.move(self._path(place), directory, name, across=across)
-        return Place(to_box, folder_to, prefix + moved)
+        directory = self._directory(to_box, folder_to, date or "")
+        moved = self._disk.move(self._path(place), directory, place.name.rpartition("/")[2], across=across)
+        return Place(to_box, folder_to, f"{date}/{moved}" if folder_to is Folder.ARCHIVE else moved)
 
     def is_apart(self, box: str) -> bool:
         """Whether what its agent has in hand lies on another file system than the archive."""
@@ -334,16 +335,19 @@ class Spool:
 
     # --- the steps ----------------------------------------------------------------------------------------------------
     def _path(self, place: Place) -> str:
-        match place.folder:
+        date, _, name = place.name.partition("/") if place.folder is Folder.ARCHIVE else ("", "", place.name)
+        return f"{self._directory(place.box, place.folder, date)}/{plain(name)}"
+
+    def _directory_of(self, box: str, folder: Folder, date: str) -> str:
+        match folder:
             case Folder.QUEUE:
-                return f"{self._queue}/{plain(place.box)}/{plain(place.name)}"
+                return f"{self._queue}/{plain(box)}"
             case Folder.PROCESSED:
-                return f"{self._queue}/{plain(place.box)}/processed/{plain(place.name)}"
+                return f"{self._queue}/{plain(box)}/processed"
             case Folder.DEAD | Folder.CORRUPT:
-                return f"{self._queue}/{place.folder.value}/{plain(place.name)}"
+                return f"{self._queue}/{folder.value}"
             case Folder.ARCHIVE:
-                date, _, name = place.name.partition("/")
-                return f"{self._archive}/{plain(date)}/{plain(place.box)}/{plain(name)}"
+                return f"{self._archive}/{plain(date)}/{plain(box)}"
 
     def _is_box(self, entry: os.DirEntry[str]) -> bool:
         try:

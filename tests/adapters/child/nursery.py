@@ -1,0 +1,119 @@
+"""Real children in a directory of the test's own: shell and Python scripts that behave badly in one way each."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import anyio
+
+from ackd.adapters.child import Child, Life, Line
+from tests.strays import MARK
+from tests.waiting import until
+
+REPOSITORY = Path(__file__).parents[3]
+#: Ignores TERM, says so, and stays.
+STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1; done"
+
+
+def process_state(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+
+
+def is_gone(pid: int) -> bool:
+    return process_state(pid) in {None, "Z"}
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def children() -> set[int]:
+    """Of this process, zombies too."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            pid, _, rest = stat.read_text(errors="replace").partition(" ")
+            if int(rest.rpartition(")")[2].split()[1]) == os.getpid():
+                found.add(int(pid))
+    return found
+
+
+#: Those that other tests of this process have.
+_others: set[int] = set()
+
+
+def note_others() -> None:
+    """Before a test: what is there already is not its own to answer for."""
+    _others.clear()
+    _others.update(children())
+
+
+def assert_no_child_left() -> None:
+    assert children() <= _others
+
+
+@dataclass
+class Nursery:
+    tmp: Path
+    facts: list[tuple[str, dict[str, object]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.work.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def work(self) -> Path:
+        return self.tmp / "work"
+
+    @property
+    def directory(self) -> Path:
+        return self.tmp / "state" / "children"
+
+    @property
+    def stderr_log(self) -> Path:
+        return self.tmp / "logs" / "worker.stderr.log"
+
+    def record(self, type_: str, data: dict[str, object]) -> None:
+        self.facts.append((type_, data))
+
+    def recorded(self, type_: str) -> list[dict[str, object]]:
+        return [data for kind, data in self.facts if kind == type_]
+
+    def child(self, *command: str, **more: object) -> Child:
+        options: dict[str, object] = {"agent": "worker", "cwd": self.work, "env": {MARK: str(self.tmp)}} | more
+        return Child(
+            command=command,
+            directory=self.directory,
+            logs=self.tmp / "logs",
+            record=self.record,
+            **options,  # type: ignore[arg-type]
+        )
+
+    def sh(self, script: str, **more: object) -> Child:
+        return self.child("sh", "-c", script, **more)
+
+    def python(self, script: str, **more: object) -> Child:
+        return self.child(sys.executable, "-c", script, **more)
+
+    async def pid_in(self, name: str) -> int:
+        path = self.work / name
+        await until(lambda: path.exists() and path.read_text().endswith("\n"))
+        return int(path.read_text())
+
+
+async def all_lines(life: Life) -> list[Line]:
+    with anyio.fail_after(20):
+        return [line async for line in life.lines()]
+
+
+async def first_line(life: Life) -> Line:
+    with anyio.fail_after(20):
+        async for line in life.lines():
+            return line
+    raise AssertionError("it said nothing")
