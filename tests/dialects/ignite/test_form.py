@@ -37,6 +37,12 @@ def test_a_valid_message_survives_decode_and_encode_byte_for_byte(path: Path) ->
     assert ignite.rewrite(data, ()) == data
 
 
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_the_body_of_a_message_that_was_read_is_found_without_reading_it_again(path: Path) -> None:
+    data = path.read_bytes()
+    assert ignite.body_of(data) == ignite.split(data).body.decode()
+
+
 @pytest.mark.parametrize("path", BROKEN, ids=lambda path: path.stem)
 def test_a_broken_file_is_refused_by_the_word_it_is_named_after(path: Path) -> None:
     refused = refusal(path.read_bytes())

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ackd.core.message import Priority, Progress, Standing, Status
 from ackd.dialects import ignite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 PLAIN = (CORPUS / "good" / "plain.mime").read_bytes()
@@ -181,3 +185,46 @@ def test_progress_is_what_can_be_read_and_never_a_rejection(body: str, expected:
 def test_a_huge_progress_report_is_not_parsed_but_its_keys_are_found() -> None:
     body = "stage: review\n" + "- x\n" * 50_000
     assert ignite.decode(with_body(body, "progress_update"), "leader").progress == Progress(stage="review")
+
+
+# --- a glance ---------------------------------------------------------------------------------------------------------
+HEAD = PLAIN[: PLAIN.index(b"\n\n")]
+
+
+def crlf(head: bytes) -> bytes:
+    return head.replace(b"\n", b"\r\n")
+
+
+@pytest.mark.parametrize("word", [priority.value for priority in Priority])
+@pytest.mark.parametrize("spelled", [b"X-IGNITE-Priority: %s", b"x-ignite-priority:\t%s ", b"X-Ignite-Priority:%s"])
+@pytest.mark.parametrize("form", [bytes, crlf])
+def test_a_glance_sees_the_priority_that_reading_finds(
+    word: str, spelled: bytes, form: Callable[[bytes], bytes]
+) -> None:
+    lines = [line for line in HEAD.split(b"\n") if not line.startswith(b"X-IGNITE-Priority")]
+    for at in range(len(lines) + 1):
+        message = form(b"\n".join([*lines[:at], spelled % word.encode(), *lines[at:]]) + b"\n\n") + b"a: 1\n"
+        assert ignite.glance(message) == (ignite.decode(message, "leader").priority, False)
+
+
+@pytest.mark.parametrize("name", [b"In-Reply-To", b"in-reply-to", b"IN-REPLY-TO", b"iN-rEPLY-tO"])
+@pytest.mark.parametrize("form", [bytes, crlf])
+def test_a_glance_sees_an_answer_wherever_it_says_so(name: bytes, form: Callable[[bytes], bytes]) -> None:
+    lines = HEAD.split(b"\n")
+    for at in range(len(lines) + 1):
+        message = form(b"\n".join([*lines[:at], name + b": <1.1.a@x>", *lines[at:]]) + b"\n\n")
+        assert ignite.glance(message)[1]
+
+
+@pytest.mark.parametrize("name", [b"X-In-Reply-To", b"Importance", b"Reply-To"])
+def test_a_header_that_looks_like_it_is_no_answer(name: bytes) -> None:
+    assert not ignite.glance(HEAD + b"\n" + name + b": <1.1.a@x>\n\n")[1]
+
+
+@pytest.mark.parametrize("head", [b"", HEAD, HEAD + b"\n", HEAD[:50], b"\0" * 4096])
+def test_what_is_not_clearly_an_ordinary_message_is_read_soon(head: bytes) -> None:
+    assert ignite.glance(head)[1]
+
+
+def test_an_unknown_priority_is_an_ordinary_one() -> None:
+    assert ignite.glance(b"From: x\nX-IGNITE-Priority: whenever\n\n") == (Priority.NORMAL, False)

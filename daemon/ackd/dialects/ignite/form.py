@@ -11,7 +11,7 @@ because a lone CRLF or CR is how a value smuggles in a second header.
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, cast
 
 from ackd.core.errors import BadMessage
 from ackd.core.words import Rejection
@@ -98,10 +98,7 @@ def split(data: bytes) -> RawMessage:
 
 def split_head(data: bytes) -> RawMessage:
     """The same for bytes that may end anywhere in the body: recovery reads header blocks only."""
-    line_end = "\n"
-    end = data.find(b"\n\n", 0, MAX_HEADER_BYTES + 2)
-    if end <= 0 or data.find(b"\r", 0, end) >= 0:
-        end, line_end = _find_blank_line(data)
+    end, line_end = _end_of_head(data)
     text = _text(data, 0, end)
     lines = text.split(line_end)
     if "\r" in text:
@@ -111,10 +108,23 @@ def split_head(data: bytes) -> RawMessage:
     return RawMessage(data, lines, _read_fields(lines), line_end, end + 2 * len(line_end))
 
 
+def body_of(data: bytes) -> str:
+    """Of a message that was split before and found well-formed: a sixth of the cost of splitting it again."""
+    end, line_end = _end_of_head(data)
+    return data[end + 2 * len(line_end) :].decode()
+
+
 def headers(data: bytes) -> list[tuple[str, str]]:
     """Names as spelled and values, in order. Needs the header block only."""
     raw = split_head(data)
     return [(line.partition(":")[0], value) for line, value in zip(raw.lines, raw.fields.values(), strict=True)]
+
+
+def _end_of_head(data: bytes) -> tuple[int, str]:
+    end = data.find(b"\n\n", 0, MAX_HEADER_BYTES + 2)
+    if end <= 0 or data.find(b"\r", 0, end) >= 0:
+        return _find_blank_line(data)
+    return end, "\n"
 
 
 def _find_blank_line(data: bytes) -> tuple[int, str]:
@@ -158,6 +168,14 @@ def _refuse_control_characters(lines: list[str]) -> None:
 
 
 def _read_fields(lines: list[str]) -> dict[str, str]:
+    parts = [line.partition(":") for line in lines]
+    fields = {KEYS.get(name): value.strip(" \t") for name, _, value in parts}
+    if len(fields) == len(lines) and None not in fields:  # nearly always: all as usually spelled, none twice
+        return cast("dict[str, str]", fields)
+    return _read_unusual_fields(lines)
+
+
+def _read_unusual_fields(lines: list[str]) -> dict[str, str]:
     fields: dict[str, str] = {}
     for number, line in enumerate(lines, 1):
         name, _, value = line.partition(":")

@@ -58,6 +58,7 @@ def standing(data: bytes) -> Standing:
         retry_count=_count(fields.get("x-ignite-retry-count", "")),
         next_retry_at=_moment(fields.get("x-ignite-next-retry-after", "")),
         processed_at=_moment(fields.get("x-ignite-processed-at", "")),
+        seen=fields.get("x-ignite-seen") == "yes",
     )
 
 
@@ -66,14 +67,23 @@ def glance(head: bytes) -> tuple[Priority, bool]:
 
     Cheaper than reading by far, and wrong only towards sooner: what is not clearly an ordinary message is an answer.
     """
+    usual = _USUAL_HEAD.match(head)
+    if usual is not None and (priority := _PRIORITY_BYTES.get(usual[1])) is not None:
+        return priority, False
     words = b"\n" + head.lower()
     if b"\n\n" not in words and b"\r\n\r\n" not in words:
         return Priority.NORMAL, True
-    at = words.find(_PRIORITY)
-    value = words[at + len(_PRIORITY) : words.find(b"\n", at + 1)].strip().decode(errors="replace") if at >= 0 else ""
-    return PRIORITIES.get(value, Priority.NORMAL), _REPLY in words
+    value = words.partition(_PRIORITY)[2].partition(b"\n")[0].strip()
+    return _PRIORITY_BYTES.get(value, Priority.NORMAL), _REPLY in words
 
 
+#: A priority as it is mostly spelled, a blank line, and before it no line that could be In-Reply-To in any spelling.
+#: One pass, half as long as looking for each; nothing in it is tried twice, whatever somebody wrote.
+_USUAL_HEAD: Final = re.compile(
+    rb"(?>(?:[^Ii\n].*+\n)*?X-IGNITE-Priority: ([a-z]++)\n)"
+    rb"(?:[^Ii\n].*+\n)*+\n"
+)  # fmt: skip
+_PRIORITY_BYTES: Final = {word.encode(): priority for word, priority in PRIORITIES.items()}
 _PRIORITY: Final = b"\nx-ignite-priority:"
 _REPLY: Final = b"\nin-reply-to:"
 

@@ -6,13 +6,14 @@ the seed's form. Refuses to know where the bytes go. Fails with ``BadMessage``, 
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage
 from ackd.core.words import Rejection
-from ackd.dialects.ignite.fields import bare_id, faults
+from ackd.dialects.ignite.fields import bare_id, faults, plainly_right
 from ackd.dialects.ignite.form import (
     CONTENT_TYPE,
     HEADER_NAME,
@@ -124,10 +125,12 @@ def build(
         ("Content-Type", CONTENT_TYPE),
         ("Content-Transfer-Encoding", TRANSFER_ENCODING),
     )
-    head = joined([header_line(name, value) for name, value in fields if value or name in REQUIRED], "\n")
-    data = head + _body_bytes(body)
-    for fault in faults(split(data), extra_types):
-        raise BadMessage(fault.code, fault.detail)  # the lines of a message that does not exist yet help nobody
+    lines = [header_line(name, value) for name, value in fields if value or name in REQUIRED]
+    data = joined(lines, "\n") + _body_bytes(body)
+    raw = split(data)
+    if not plainly_right(raw):
+        for fault in faults(raw, extra_types):
+            raise BadMessage(fault.code, fault.detail)  # the lines of a message that does not exist yet help nobody
     return data
 
 
@@ -181,7 +184,12 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 def rfc2822_date(wall: float) -> str:
     """As the Date header wants it, local. By hand: strftime would translate the names, email.utils costs 20 ms."""
-    t = time.localtime(wall)
+    return _date_of(int(wall // 1), time.timezone, time.altzone)
+
+
+@functools.lru_cache(maxsize=1)  # who sends many sends many a second, and localtime looks at the zone's file each time
+def _date_of(second: int, _west_s: int, _west_in_summer_s: int) -> str:
+    t = time.localtime(second)
     day = f"{_DAYS[t.tm_wday]}, {t.tm_mday:02d} {_MONTHS[t.tm_mon - 1]} {t.tm_year:04d}"
     return f"{day} {t.tm_hour:02d}:{t.tm_min:02d}:{t.tm_sec:02d} {_offset(t.tm_gmtoff)}"
 
