@@ -9,8 +9,11 @@ from pathlib import Path
 import pytest
 
 from ackd.config import TEAM_ONLY, Agent, Config, Delivery, EndpointKind, load, load_site
+from ackd.config_coordination import Board, Bus, Ensemble
+from ackd.config_pipeline import Pipeline, StageWorker
 from ackd.core.errors import BadConfig
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.dialects.screen import load_profile
 from ackd.site import Site
 
 REFERENCE = Path(__file__).parents[1] / "config" / "ackd.toml"
@@ -75,7 +78,7 @@ endpoint = "inbox"
 
 def test_what_was_told_to_a_run_inside_the_daemons_reach_does_not_outlive_it() -> None:
     config = Config(agents={kind.value: Agent(endpoint=kind, command=("x",)) for kind in EndpointKind})
-    assert {name for name in config.agents if config.policy(name).volatile} == {"exec", "handler"}
+    assert {name for name in config.agents if config.policy(name).volatile} == {"exec", "handler", "process"}
 
 
 def test_windows_ladders_and_reminders_follow_the_endpoint() -> None:
@@ -240,14 +243,36 @@ def test_a_file_that_is_not_utf8_or_not_there_is_a_bad_config(tmp_path: Path) ->
             load(tmp_path / name)
 
 
-def test_endpoints_that_come_later_load_but_are_refused_by_those_who_would_run_them(tmp_path: Path) -> None:
-    config = config_of(tmp_path, "[agents.a]\nendpoint = 'tmux'\npane = 'x'\n")
-    assert [str(problem) for problem in config.unbuilt()] == [
-        "line 2: agents.a.endpoint: tmux comes later: not in this version"
-    ]
-    with pytest.raises(BadConfig):
-        config.require_built()
-    Config().require_built()
+def test_a_terminal_is_found_by_its_pane_or_its_title_or_started() -> None:
+    for key in ("pane", "title", "start"):
+        config = Config.model_validate({"agents": {"a": {"endpoint": "tmux", key: "x"}}})
+        assert getattr(config.agents["a"], key) == "x"
+
+
+def test_a_terminal_that_nobody_could_find_is_a_problem(tmp_path: Path) -> None:
+    (problem,) = problems_of(tmp_path, "[agents.a]\nendpoint = 'tmux'\n")
+    assert "needs a pane, a title to find it by, or a command to start one with" in problem
+
+
+def test_a_tmux_socket_with_a_slash_is_a_path_beside_the_config(tmp_path: Path) -> None:
+    assert config_of(tmp_path, "[tmux]\nsocket = './sock'\n").tmux_socket == str(tmp_path / "sock")
+    assert config_of(tmp_path, "[tmux]\nsocket = '/run/sock'\n").tmux_socket == "/run/sock"
+    assert config_of(tmp_path, "[tmux]\nsocket = 'team'\n").tmux_socket == "team"
+
+
+def test_an_agents_ladder_and_liveness_are_its_own(tmp_path: Path) -> None:
+    text = "[liveness]\nprobe_timeout_s = 5\n[agents.a]\nendpoint = 'tmux'\npane = 'x'\n"
+    text += "ladder = ['nudge', 'reset']\nheartbeat_timeout_s = 7\n"
+    policy = config_of(tmp_path, text).policy("a")
+    assert (policy.rungs, policy.ladder, policy.heartbeat_timeout_s, policy.probe_timeout_s) == (2, (1, 3), 7, 5)
+    assert not policy.restarts
+
+
+def test_who_has_no_life_behind_its_endpoint_is_not_watched() -> None:
+    agents = {kind.value: Agent(endpoint=kind, command=("x",)) for kind in EndpointKind}
+    config = Config(agents=agents)
+    assert {name for name in agents if config.policy(name).heartbeat_timeout_s is not None} == {"tmux", "process"}
+    assert {name for name in agents if config.policy(name).restarts} == {"process"}
 
 
 def test_escalation_may_go_to_a_queue_directory_that_exists(tmp_path: Path) -> None:
@@ -267,8 +292,10 @@ def test_the_reference_as_it_stands_changes_nothing() -> None:
 def test_the_reference_documents_every_key_with_its_default() -> None:
     documented = tomllib.loads(uncommented())
     example = documented.pop("agents")["example"]
-    assert Config.model_validate(documented) == Config()
-    expected = Config().model_dump(mode="json", exclude={"agents"})
+    stories = Pipeline(worker=StageWorker())
+    whole = Config(ensemble=Ensemble(), bus=Bus(), board=Board(), pipeline=stories)  # those work only where they stand
+    assert Config.model_validate(documented) == whole
+    expected = whole.model_dump(mode="json", exclude={"agents"})
     assert {name: set(value) for name, value in documented.items() if isinstance(value, dict)} == {
         name: set(value) for name, value in expected.items() if isinstance(value, dict)
     }
@@ -287,4 +314,63 @@ def test_the_reference_documents_every_key_with_its_default() -> None:
 def test_every_example_is_a_config_that_runs(path: Path, tmp_path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     (tmp_path / "ackd.toml").write_text(text, encoding="utf-8")
-    load(tmp_path / "ackd.toml").require_built()
+    config = load(tmp_path / "ackd.toml")
+    for table in config.agents.values():
+        load_profile(table.profile, config.profiles)
+
+
+# --- coordination -------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ('[ensemble]\nconductor = "user"', "ensemble.dispatch"),
+        ('[ensemble]\ndispatch = "user"\nconductor = "user"\nworkers = { w1 = "nobody" }', "ensemble.workers.w1"),
+        ('[bus]\norchestrator = "nobody"', "bus.orchestrator"),
+        ('[board]\ndirectors = { user = "all" }\nagents = { CA = "user" }', "board.agents.CA"),
+        ("[board]\ndirectors = {}", "board.directors"),
+        ("[bus]\ntrack = []", "bus.track"),
+    ],
+)
+def test_whoever_coordination_names_must_be_an_agent(tmp_path: Path, table: str, key: str) -> None:
+    path = tmp_path / "ackd.toml"
+    path.write_text(table)
+    with pytest.raises(BadConfig) as found:
+        load(path)
+    assert key in [problem.where for problem in found.value.problems]
+
+
+# --- stories --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("table", "key"),
+    [
+        ("[pipeline]\nmax_parallel = 2", "pipeline.worker"),
+        ("[pipeline.worker]", "pipeline.worker.command"),
+        ('[pipeline.worker]\ncommand = ["x"]\nstart = "x"', "pipeline.worker.start"),
+        ('[pipeline.worker]\nendpoint = "tmux"', "pipeline.worker.start"),
+        ('[pipeline.worker]\nendpoint = "tmux"\nstart = "x"\ncommand = ["x"]', "pipeline.worker.command"),
+        ('[pipeline.worker]\ncommand = ["x"]\nenv = { "" = "x" }', "pipeline.worker.env"),
+        ('[pipeline.worker]\ncommand = ["x\\u0000"]', "pipeline.worker"),
+        ('[pipeline]\nid_pattern = "["\n[pipeline.worker]\ncommand = ["x"]', "pipeline.id_pattern"),
+        ('[pipeline.worker]\ncommand = ["x"]\n[agents.pipeline_lead]', "agents.pipeline_lead"),
+        ('[pipeline.worker]\ncommand = ["x"]\n[agents.story-A-1-s0]', "agents.story-A-1-s0"),
+        ('[pipeline.worker]\ncommand = ["x"]\ncomand = ["x"]', "pipeline.worker.comand"),
+    ],
+)
+def test_a_pipeline_that_cannot_be_is_named(tmp_path: Path, table: str, key: str) -> None:
+    path = tmp_path / "ackd.toml"
+    path.write_text(table)
+    with pytest.raises(BadConfig) as found:
+        load(path)
+    assert key in [problem.where for problem in found.value.problems]
+
+
+def test_a_stage_worker_is_made_by_the_template_and_has_no_ladder(tmp_path: Path) -> None:
+    path = tmp_path / "ackd.toml"
+    path.write_text('[pipeline]\nrespawns = 3\n[pipeline.worker]\nendpoint = "process"\ncommand = ["./w"]')
+    config = load(path)
+    assert config.agent("story-A-1-s2").command == ("./w",)
+    assert config.policy("story-A-1-s2").rungs is None
+    assert config.agent("story-a-s2").endpoint is EndpointKind.INBOX
+    assert config.agent("pipeline_lead").endpoint is EndpointKind.HANDLER
+    assert config.pipeline is not None
+    assert config.pipeline.budgets.respawns == 3

@@ -16,24 +16,26 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, Strict, ValidationError
+from pydantic import BaseModel, Field, PrivateAttr, Strict, ValidationError
 
+from ackd import config_pipeline
+from ackd.config_coordination import Board, Bus, Ensemble, complaints
+from ackd.config_pipeline import Pipeline, StageWorker
 from ackd.config_problems import Source, in_words
+from ackd.config_values import MONTH_S, Seconds, SecondsOrZero, Table, Words
 from ackd.core.errors import BadConfig, BadName, Problem
 from ackd.core.message import MONITOR, USER, agent_name, identity
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.core.stage_words import is_lead, whose_worker
 from ackd.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-MONTH_S: Final = 31 * 86_400
-#: How many rungs a ladder has after the first telling: nudge, interrupt, reset.
-LADDER_RUNGS: Final = 3
+Rung = Literal["nudge", "interrupt", "reset"]
 
-Seconds = Annotated[float, Field(gt=0, le=MONTH_S, allow_inf_nan=False)]
-SecondsOrZero = Annotated[float, Field(ge=0, le=MONTH_S, allow_inf_nan=False)]
-Words = Annotated[tuple[str, ...], Strict(strict=False)]
+#: What a ladder's rungs may be, and the number by which the endpoints know each.
+RUNGS: Final[Mapping[Rung, int]] = {"nudge": 1, "interrupt": 2, "reset": 3}
 
 
 class EndpointKind(enum.Enum):
@@ -44,28 +46,40 @@ class EndpointKind(enum.Enum):
     HANDLER = "handler"
 
 
-#: Known words whose endpoints are not in this version.
-UNBUILT: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS})
 _ONE_AT_A_TIME: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS, EndpointKind.EXEC})
-_LADDERED: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS})
+#: Something lives behind these: it is watched, woken by a ladder, and may be started by ackd.
+INHABITED: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS})
+_LIFE_KEYS: Final = ("ladder", "heartbeat_timeout_s", "probe_timeout_s", "context_threshold")
 #: Which of an agent's own keys mean something to which endpoint.
 _KEYS_OF: Final[Mapping[EndpointKind, frozenset[str]]] = {
     EndpointKind.EXEC: frozenset({"command", "cwd", "env", "timeout_s"}),
-    EndpointKind.PROCESS: frozenset({"command", "cwd", "env", "timeout_s"}),
-    EndpointKind.TMUX: frozenset({"command", "cwd", "env", "pane", "profile"}),
+    EndpointKind.PROCESS: frozenset({"command", "cwd", "env", "timeout_s", "restart", *_LIFE_KEYS}),
+    EndpointKind.TMUX: frozenset({"start", "cwd", "env", "pane", "title", "profile", "restart", *_LIFE_KEYS}),
     EndpointKind.INBOX: frozenset(),
     EndpointKind.HANDLER: frozenset({"handler"}),
 }
-_ENDPOINT_KEYS: Final = frozenset({"command", "cwd", "env", "timeout_s", "handler", "pane", "profile"})
+_ENDPOINT_KEYS: Final = frozenset().union(*_KEYS_OF.values())
 #: Keys of [delivery] that hold for the team as a whole and cannot differ by agent.
 TEAM_ONLY: Final = frozenset({"dedup_window_s", "loop_limit", "durability"})
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+#: The pipeline's workers: the engine hands over what the lead says and has no patience, ladder or retry of its own for
+#: them. Their ladder is the lead's, status check and respawn, and their one Execute is never said twice.
+STAGE_WORKER: Final = AgentPolicy(
+    ack_timeout_s=MONTH_S,
+    processing_timeout_s=MONTH_S,
+    task_timeout_s=MONTH_S,
+    busy_timeout_s=MONTH_S,
+    remind_after_s=MONTH_S,
+    retry_limit=1000,
+    backoff_base_s=1,
+    backoff_cap_s=5,
+    crash_limit=1000,
+    max_in_flight=UNLIMITED,
+)
 
 
-class Delivery(_Table):
+class Delivery(Table):
     ack_timeout_s: Seconds = 60
     processing_timeout_s: Seconds = 300
     task_timeout_s: Seconds = 1800
@@ -82,25 +96,31 @@ class Delivery(_Table):
     durability: Literal["power", "process"] = "power"
 
 
-class Watch(_Table):
+class Watch(Table):
     mode: Literal["auto", "inotify", "polling"] = "auto"
     poll_interval_s: Annotated[float, Field(ge=0.05, le=3600, allow_inf_nan=False)] = 2
     reconcile_interval_s: Annotated[float, Field(ge=0.05, le=86_400, allow_inf_nan=False)] = 30
     settle_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 1
 
 
-class Liveness(_Table):
+class Liveness(Table):
     heartbeat_timeout_s: Seconds = 120
     probe_timeout_s: Seconds = 60
     context_threshold: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = 0.70
 
 
-class Daemon(_Table):
+class Tmux(Table):
+    """``socket``: the server's name (``tmux -L``), or with a slash in it its path (``-S``); empty: tmux's own."""
+
+    socket: str = ""
+
+
+class Daemon(Table):
     drain_timeout_s: SecondsOrZero = 20
     stop_timeout_s: SecondsOrZero = 10
 
 
-class Agent(_Table):
+class Agent(Table):
     """One agent's table. What is None here is taken from [delivery], or from the kind of endpoint."""
 
     endpoint: Annotated[EndpointKind, Strict(strict=False)] = EndpointKind.INBOX
@@ -110,7 +130,14 @@ class Agent(_Table):
     timeout_s: Seconds = 600
     handler: str | None = None
     pane: str | None = None
-    profile: str | None = None
+    title: str | None = None
+    profile: str = "claude"
+    start: str | None = None
+    restart: Literal["on-failure", "always", "never"] = "on-failure"
+    ladder: Annotated[tuple[Rung, ...], Strict(strict=False)] = ("nudge", "interrupt", "reset")
+    heartbeat_timeout_s: Seconds | None = None
+    probe_timeout_s: Seconds | None = None
+    context_threshold: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
 
     ack_timeout_s: Seconds | None = None
     processing_timeout_s: Seconds | None = None
@@ -125,7 +152,7 @@ class Agent(_Table):
     aging_s: Seconds | None = None
 
 
-class Config(_Table):
+class Config(Table):
     root: str = ".ackd"
     escalate_to: str = USER
     on_escalation: Words = ()
@@ -136,6 +163,13 @@ class Config(_Table):
     watch: Watch = Watch()
     liveness: Liveness = Liveness()
     daemon: Daemon = Daemon()
+    tmux: Tmux = Tmux()
+    ensemble: Ensemble | None = None
+    bus: Bus | None = None
+    board: Board | None = None
+    pipeline: Pipeline | None = None
+    #: How terminals of one kind look and are used; what may stand in one is the screen dialect's to say.
+    profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
     agents: dict[str, Agent] = Field(default_factory=dict)
 
     _source: Source | None = PrivateAttr(default=None)
@@ -154,16 +188,48 @@ class Config(_Table):
     def root_dir(self) -> Path:
         return self.base_dir / self.root
 
+    @property
+    def tmux_socket(self) -> str:
+        """As ``Tmux.socket``; a path is relative to the config, as all paths in it are."""
+        socket = self.tmux.socket
+        return str(self.base_dir / socket) if "/" in socket else socket
+
     def agent(self, name: str) -> Agent:
         """The agent's table under any spelling; whoever has none is an inbox, or one of those inside the daemon."""
+        if name in self.agents:  # mostly, and the search would take the square of their number
+            return self.agents[name]
         for spelling, table in self.agents.items():
             if identity(spelling) == identity(name):
                 return table
-        inside = name in ALWAYS and name != USER
+        if self.is_stage_worker(name) and (worker := self.stage_worker()) is not None:
+            return worker
+        inside = (name in ALWAYS and name != USER) or (self.pipeline is not None and is_lead(name))
         return Agent(endpoint=EndpointKind.HANDLER if inside else EndpointKind.INBOX)
+
+    def is_stage_worker(self, name: str) -> bool:
+        """A worker of the pipeline, which comes into being with a story's stage."""
+        return self.pipeline is not None and whose_worker(name, self.pipeline.id_pattern) is not None
+
+    def stage_worker(self) -> Agent | None:
+        """What every worker of the pipeline is made by."""
+        if self.pipeline is None:
+            return None
+        worker = self.pipeline.worker
+        return Agent(
+            endpoint=EndpointKind(worker.endpoint),
+            command=worker.command,
+            start=worker.start,
+            profile=worker.profile,
+            cwd=worker.cwd,
+            env=worker.env,
+            timeout_s=worker.timeout_s,
+            restart="never",
+        )
 
     def policy(self, agent: str) -> AgentPolicy:
         """How the engine is to treat this agent: its own numbers, else the team's, else its endpoint's."""
+        if self.is_stage_worker(agent):
+            return STAGE_WORKER
         table = self.agent(agent)
 
         def number(key: str) -> Any:
@@ -175,10 +241,21 @@ class Config(_Table):
         return AgentPolicy(
             **{key: number(key) for key in shared},
             max_in_flight=window,
-            rungs=LADDER_RUNGS if table.endpoint in _LADDERED else None,
-            volatile=table.endpoint in (EndpointKind.EXEC, EndpointKind.HANDLER),
+            volatile=table.endpoint in (EndpointKind.EXEC, EndpointKind.HANDLER, EndpointKind.PROCESS),
             reminds=table.endpoint is EndpointKind.INBOX,
+            **(self._life(table) if table.endpoint in INHABITED else {}),
         )
+
+    def _life(self, table: Agent) -> dict[str, Any]:
+        """What only agents behind whose endpoint something lives have."""
+
+        def number(key: str) -> Any:
+            own = getattr(table, key)
+            return own if own is not None else getattr(self.liveness, key)
+
+        ladder = tuple(RUNGS[name] for name in table.ladder)
+        numbers = {key: number(key) for key in Liveness.model_fields}
+        return {**numbers, "rungs": len(ladder), "ladder": ladder, "restarts": table.endpoint is EndpointKind.PROCESS}
 
     def engine_policy(self) -> EnginePolicy:
         same = (name for name in self.agents if identity(name) == identity(self.escalate_to))
@@ -192,18 +269,6 @@ class Config(_Table):
         """Tells two configs apart in the log; the same for the same meaning, however the file is written."""
         content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()[:16]
-
-    def unbuilt(self) -> tuple[Problem, ...]:
-        """Agents whose endpoint this version knows by name only. `check` and `run` refuse them."""
-        return tuple(
-            self.problem(("agents", name, "endpoint"), f"{table.endpoint.value} comes later: not in this version")
-            for name, table in self.agents.items()
-            if table.endpoint in UNBUILT
-        )
-
-    def require_built(self) -> None:
-        if problems := self.unbuilt():
-            raise BadConfig(str(self.path or self.root), problems)
 
     def problem(self, key: tuple[str, ...], what: str) -> Problem:
         line = self._source.line_of(key) if self._source is not None else None
@@ -249,6 +314,10 @@ def _meaningless(config: Config) -> Iterator[Problem]:
             yield problem(("agents", name), f"is the same agent as `{twin}`: `-` and `_` are one")
         yield from _agent_problems(config, name, table)
     yield from _escalation_problems(config)
+    for key, what in complaints(config.ensemble, config.bus, config.board, config.agents):
+        yield problem(key, what)
+    for key, what in config_pipeline.complaints(config.pipeline, config.agents):
+        yield problem(key, what)
     for kind in config.extra_types:
         if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", kind):
             yield problem(("extra_types",), f"{kind!r} is no type: small letters, digits and `_` only")
@@ -267,7 +336,13 @@ def _agent_problems(config: Config, name: str, table: Agent) -> Iterator[Problem
     if kind in {EndpointKind.EXEC, EndpointKind.PROCESS} and (not table.command or not table.command[0]):
         what = f"endpoint {kind.value} needs a command: a list, the program first"
         yield config.problem(("agents", name, "command"), what)
-    if any("\0" in text for text in (*table.command, *table.env, *table.env.values(), table.cwd)):
+    if sorted(set(table.ladder), key=RUNGS.__getitem__) != list(table.ladder):
+        yield config.problem(("agents", name, "ladder"), "each rung once, in the order " + ", ".join(RUNGS))
+    if kind is EndpointKind.TMUX and not (table.pane or table.title or table.start):
+        what = "endpoint tmux needs a pane, a title to find it by, or a command to start one with"
+        yield config.problem(("agents", name, "pane"), what)
+    texts = (*table.command, *table.env, *table.env.values(), table.cwd, table.pane, table.title, table.start)
+    if any("\0" in text for text in texts if text is not None):
         yield config.problem(("agents", name), "holds a NUL character")
     if any("=" in key or not key for key in table.env):
         yield config.problem(("agents", name, "env"), "a variable's name must not be empty or hold `=`")
@@ -293,12 +368,24 @@ def _has_box(config: Config, name: str) -> bool:
 
 
 def _known_keys(table: tuple[str, ...]) -> list[str]:
-    models: dict[str, type[BaseModel]] = {"delivery": Delivery, "watch": Watch, "liveness": Liveness, "daemon": Daemon}
+    models: dict[str, type[BaseModel]] = {
+        "delivery": Delivery,
+        "watch": Watch,
+        "liveness": Liveness,
+        "daemon": Daemon,
+        "tmux": Tmux,
+        "ensemble": Ensemble,
+        "bus": Bus,
+        "board": Board,
+        "pipeline": Pipeline,
+    }
     match table:
         case ():
             return list(Config.model_fields)
         case ("agents", _):
             return list(Agent.model_fields)
+        case ("pipeline", "worker"):
+            return list(StageWorker.model_fields)
         case (name,) if name in models:
             return list(models[name].model_fields)
         case _:

@@ -31,7 +31,7 @@ _PLAINER: Final = {
     "must be a tuple": "must be a list",
     "must be a integer": "must be a whole number",
 }
-_TABLES: Final = ("delivery", "watch", "liveness", "daemon")
+_TABLES: Final = ("delivery", "watch", "liveness", "daemon", "ensemble", "bus", "board")
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,8 @@ CONFIG_NAME: Final = "ackd.toml"
 BARE_ROOTS: Final = (".ackd", ".ignite")
 #: Agents that exist in every team: the person, and the two that live inside the daemon.
 ALWAYS: Final = (USER, "system", MONITOR)
+#: In teams that have a [pipeline]; as core/stage_words has it, whose import costs more than a look at the directories.
+PIPELINE_LEAD: Final = "pipeline-lead"
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_576
 
 _MAX_CONFIG_CHARS: Final = 1_048_576
@@ -45,6 +47,17 @@ class Site(NamedTuple):
     reserved: frozenset[str] = RESERVED_NAMES
     #: False: the config says durability = "process", so writers may leave flushing to the kernel.
     fsync: bool = True
+    #: Globs of directories that hold a message bus (tracks.py), relative to ``base``.
+    tracks: tuple[str, ...] = ()
+    #: How long a lease lasts whose holder did not say.
+    lease_s: float = 1800.0
+    #: The raw table [pipeline]; None: no stories here.
+    pipeline: Mapping[str, object] | None = None
+
+    @property
+    def base(self) -> Path:
+        """The project that the team works on: where its config lies, else what its root lies in."""
+        return self.config_path.parent if self.config_path is not None else self.root.parent
 
     @property
     def queue(self) -> Path:
@@ -90,7 +103,8 @@ class Site(NamedTuple):
     def known_agents(self) -> list[str]:
         """Everyone who has an address, one spelling each: the config's, else the directory's, else the built-in."""
         spellings: dict[str, str] = {}
-        for name in (*self.agents, *self.boxes(), *ALWAYS):
+        lead = () if self.pipeline is None else (PIPELINE_LEAD,)
+        for name in (*self.agents, *self.boxes(), *ALWAYS, *lead):
             spellings.setdefault(identity(name), name)
         return list(spellings.values())
 
@@ -105,12 +119,16 @@ class Site(NamedTuple):
 
     def box_dir(self, agent: str) -> Path:
         """The agent's queue directory: the one that exists under any spelling of the name, else the one to make."""
+        return Path(self.box_path(agent))
+
+    def box_path(self, agent: str) -> str:
+        """The same as text: making a Path costs more than the look at the disk."""
         agent_name(agent, self.reserved)
-        exact = self.queue / agent
-        if exact.is_dir():
-            return exact
+        queue = f"{self.root}/queue"
+        if os.path.isdir(f"{queue}/{agent}"):  # noqa: PTH112
+            return f"{queue}/{agent}"
         same = (box for box in self.boxes() if identity(box) == identity(agent))
-        return self.queue / next(same, agent)
+        return f"{queue}/{next(same, agent)}"
 
 
 def find_site(
@@ -209,19 +227,38 @@ def read_site(path: Path, root: Path | None = None) -> Site:
 
     own_root = path.parent / take(data, "root", str, ".ackd")
     agents = take(data, "agents", dict, {})
+    root = Path(os.path.abspath(root if root is not None else own_root))  # noqa: PTH100
     site = Site(
         config_path=path,
-        root=Path(os.path.abspath(root if root is not None else own_root)),  # noqa: PTH100
+        root=root,
         agents={name: take(agents, name, dict, {}) for name in agents},
         escalate_to=take(data, "escalate_to", str, USER),
         max_message_bytes=take(data, "max_message_bytes", int, DEFAULT_MAX_MESSAGE_BYTES),
         extra_types=tuple(map(str, take(data, "extra_types", list, []))),
         fsync=take(data, "delivery", dict, {}).get("durability", "power") != "process",
+        tracks=tuple(map(str, take(take(data, "bus", dict, {}), "tracks", list, []))),
+        lease_s=_seconds(take(data, "bus", dict, {}).get("lease_s"), 1800.0),
+        pipeline=take(data, "pipeline", dict, {}) if "pipeline" in data else None,
+        reserved=RESERVED_NAMES | _ensemble_names(data.get("ensemble"), path.parent, root),
     )
     problems.extend(_name_problems(site))
     if problems:
         raise BadConfig(str(path), tuple(problems))
     return site
+
+
+def _seconds(value: object, default: float) -> float:
+    """`ackd check` and `ackd run` complain of what is none."""
+    return float(value) if isinstance(value, int | float) and value > 0 else default
+
+
+def _ensemble_names(table: object, base: Path, root: Path) -> frozenset[str]:
+    """Its directories are nobody's queue, where it shares ours."""
+    if not isinstance(table, dict):
+        return frozenset()
+    queue = base / str(table.get("queue", "queue"))
+    shared = os.path.abspath(queue) == f"{root}/queue"  # noqa: PTH100
+    return frozenset({"tasks", "reports", "ack"}) if shared else frozenset()
 
 
 _KINDS: Final[Mapping[type, str]] = {str: "string", int: "whole number", list: "list", dict: "table"}
