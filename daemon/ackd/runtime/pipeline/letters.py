@@ -1,0 +1,79 @@
+"""What the lead writes, as drafts: each with an id that derives from its cause, its exact text, and its summary.
+
+Owns the bodies. ``generation`` stands in each, because workers of one stage share a name. Cannot fail.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackd.core import escalations, story_ids
+from ackd.core.message import USER, Draft, Priority
+from ackd.core.stage_words import LEAD, Acknowledge, Execute, StatusCheck, worker_name
+from ackd.dialects import stage_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ackd.core.stage_words import Command
+    from ackd.core.story_record import Story, Try
+
+
+def execute(story: Story, one: Try, checkpoint: Mapping[str, object] | None) -> Draft:
+    more = {"checkpoint": dict(checkpoint)} if checkpoint is not None else {}
+    word = Execute(story.story_id, one.stage)
+    return _command(story_ids.execute_id(story, one.generation), word, one, Priority.NORMAL, more)
+
+
+def status_check(story: Story, one: Try) -> Draft:
+    ident = story_ids.ask_id(story, one.generation, one.asks)
+    return _command(ident, StatusCheck(story.story_id, one.stage), one, Priority.HIGH)
+
+
+def ack(story: Story, one: Try, to: str, report_id: str) -> Draft:
+    ident = story_ids.ack_id(story, one.generation, report_id)
+    word = Acknowledge(story.story_id, one.stage)
+    return Draft(ident, LEAD, to, "message", Priority.HIGH, _body(word, one), in_reply_to=report_id)
+
+
+def shutdown(story: Story, one: Try) -> Draft:
+    worker = worker_name(story.story_id, one.stage)
+    summary = stage_text.shutdown_summary(story.story_id, one.stage)
+    body: dict[str, object] = {"content": f"shutdown_request for {worker}", "summary": summary}
+    body |= {"story": story.story_id, "stage": one.stage, "generation": one.generation}
+    ident = story_ids.shutdown_id(story, one.generation)
+    return Draft(ident, LEAD, worker, "shutdown_request", Priority.NORMAL, body)
+
+
+def printed_report(story: Story, one: Try, text: str, id_pattern: str) -> Draft:
+    """What a command printed, as the mail that it would have sent."""
+    said = stage_text.read(text, id_pattern)
+    summary = stage_text.summary(said)
+    body: dict[str, object] = {"content": text, "summary": summary, "generation": one.generation}
+    ident = story_ids.stdout_id(story, one.generation)
+    return Draft(ident, worker_name(story.story_id, one.stage), LEAD, "message", Priority.NORMAL, body)
+
+
+def escalation(story: Story, wall: float) -> Draft:
+    tries = [one for one in story.tries if one.stage == story.stage]
+    summary = f"story {story.story_id} is paused at stage {story.stage}, after {len(tries)} tries of it: {story.reason}"
+    action = f"ackd story show {story.story_id}; then ackd story resume {story.story_id}, or cancel"
+    agent = worker_name(story.story_id, story.stage)
+    return escalations.escalation(story_ids.pause_id(story), USER, agent, "story_paused", summary, action, None, wall)
+
+
+def _command(
+    ident: str, word: Command, one: Try, priority: Priority, more: Mapping[str, object] | None = None
+) -> Draft:
+    to = worker_name(word.story, word.stage)
+    return Draft(ident, LEAD, to, "message", priority, _body(word, one) | dict(more or {}))
+
+
+def _body(word: Command, one: Try) -> dict[str, object]:
+    return {
+        "content": stage_text.write(word),
+        "summary": stage_text.summary(word),
+        "story": word.story,
+        "stage": word.stage,
+        "generation": one.generation,
+    }

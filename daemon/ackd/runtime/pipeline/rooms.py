@@ -1,0 +1,205 @@
+"""Where one try's worker lives: a run of a command, a child, a pane. One room for each try, and none after it.
+
+Owns how each kind is started, told, heard and ended, behind the endpoints that agents of that kind have anyway; the
+engine hears nothing of their lives, for a worker's ladder is the lead's. Refuses to know stories. Fails with
+``CannotStart``; what is told fails by answering, as endpoints do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+import anyio
+
+from ackd.core.errors import CannotStart
+from ackd.core.events import Outcome
+from ackd.core.story_record import Result
+from ackd.processes import NoProgramError, find_program
+from ackd.runtime.workers.pulse import SIGN_CPU_S
+
+if TYPE_CHECKING:
+    from ackd.adapters.exec_runs import ExecEndpoint, FoundRun
+    from ackd.adapters.process_tree import ProcessTable
+    from ackd.core.effects import TellAgent
+    from ackd.ports import TellAnswer
+    from ackd.runtime.quarters import Quarters
+    from ackd.runtime.terminals import TerminalEndpoint
+    from ackd.runtime.workers import ProcessEndpoint
+
+#: The one run of a room has this key: its endpoint has no other.
+RUN: Final = 1
+#: Runs are found by their session; and processes without a mark have the empty one.
+_NO_MARK: Final = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """How a worker came to its end, and its report, if it printed one."""
+
+    how: Result
+    why: str
+    report: str | None = None
+
+
+@dataclass(eq=False)
+class Room:
+    """What the lead knows of a worker that lives. ``told``: its Execute was handed over; times are monotonic."""
+
+    story_id: str
+    stage: int
+    generation: int
+    agent: str
+    life: Life
+    told: bool = False
+    over: Over | None = None
+    seen_at: float = field(default_factory=anyio.current_time)
+    asked_at: float | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return self.story_id, self.generation
+
+    def about(self) -> dict[str, object]:
+        return {"story": self.story_id, "stage": self.stage, "agent": self.agent, "generation": self.generation}
+
+
+class Life(Protocol):
+    #: Whether all mail is put before it, or only its Execute: the rest is for its command line and hooks to ask for.
+    reads_mail: bool
+
+    async def start(self) -> None:
+        """Returns when it can be told. CannotStart."""
+
+    async def tell(self, order: TellAgent) -> TellAnswer: ...
+
+    async def ask(self, text: str) -> None:
+        """A status check, where it can be put otherwise than by mail."""
+
+    def pulse(self) -> str | None:
+        """A sign of life since this was asked last."""
+
+    async def end(self, why: str) -> None:
+        """Nothing of it is left when this returns."""
+
+    async def stop(self, drain_s: float) -> None:
+        """The daemon ends: what outlives it is left alone."""
+
+    def forget(self) -> None:
+        """What it left behind was heard, and is kept elsewhere."""
+
+
+class RunLife:
+    """One run of a command. It outlives the daemon, under its shim."""
+
+    reads_mail = False
+
+    def __init__(self, endpoint: ExecEndpoint, table: ProcessTable) -> None:
+        self.endpoint, self.table = endpoint, table
+        self._measured: tuple[int, float] = (0, 0.0)
+
+    async def start(self) -> None:
+        try:
+            find_program(self.endpoint.command[0], self.endpoint.cwd, self.endpoint.env)
+        except NoProgramError as missing:
+            raise CannotStart(str(missing)) from None
+
+    async def tell(self, order: TellAgent) -> TellAnswer:
+        return await self.endpoint.tell(order)
+
+    async def ask(self, text: str) -> None:
+        """A command has no ear but its mail."""
+
+    def adopt(self, found: FoundRun) -> None:
+        self.endpoint.adopt(RUN, found)
+
+    def pulse(self) -> str | None:
+        before = self._measured
+        leaders = self.endpoint.leaders()
+        used_s = sum(self.table.cpu_s(pid, _NO_MARK) for pid, _ in leaders)
+        self._measured = sum(size for _, size in leaders), used_s
+        if self._measured[0] != before[0]:
+            return "output"
+        return "CPU time" if used_s - before[1] >= SIGN_CPU_S else None
+
+    def printed(self, key: int) -> str:
+        return self.endpoint.printed(key).decode(errors="replace")
+
+    async def end(self, why: str) -> None:
+        await self.endpoint.end(why)
+        self.forget()
+
+    async def stop(self, drain_s: float) -> None:
+        await self.endpoint.stop(drain_s)
+
+    def forget(self) -> None:
+        for key in list(self.endpoint.ended_keys()):
+            self.endpoint.forget(key)
+
+
+class ChildLife:
+    """A child that is told by lines. It ends with the daemon."""
+
+    reads_mail = False
+
+    def __init__(self, agent: str, endpoint: ProcessEndpoint, quarters: Quarters) -> None:
+        self.agent, self.endpoint, self.quarters = agent, endpoint, quarters
+
+    async def start(self) -> None:
+        await self.quarters.supervisor.ready(self.agent)
+
+    async def tell(self, order: TellAgent) -> TellAnswer:
+        return await self.endpoint.tell(order)
+
+    async def ask(self, text: str) -> None:
+        self.endpoint.ask(text)
+
+    def pulse(self) -> str | None:
+        return self.endpoint.pulse()
+
+    async def end(self, why: str) -> None:  # noqa: ARG002 - a child is told by its farewell
+        await self.endpoint.stop(0)
+        await self.quarters.supervisor.shutdown()
+
+    async def stop(self, drain_s: float) -> None:
+        await self.endpoint.stop(drain_s)
+        await self.quarters.supervisor.shutdown()
+
+    def forget(self) -> None: ...
+
+
+class PaneLife:
+    """A pane of its own. It outlives the daemon, and reads its mail as every agent in a pane does."""
+
+    reads_mail = True
+
+    def __init__(self, agent: str, endpoint: TerminalEndpoint, quarters: Quarters) -> None:
+        self.agent, self.endpoint, self.quarters = agent, endpoint, quarters
+
+    async def start(self) -> None:
+        await self.quarters.supervisor.ready(self.agent)
+
+    async def tell(self, order: TellAgent) -> TellAnswer:
+        return await self.endpoint.tell(order)
+
+    async def ask(self, text: str) -> None:
+        """It is typed, with its mail."""
+
+    def pulse(self) -> str | None:
+        return self.endpoint.pulse()
+
+    async def end(self, why: str) -> None:
+        await self.endpoint.stop(0)
+        await self.quarters.supervisor.stop(self.agent, why)
+        await self.quarters.supervisor.shutdown()
+
+    async def stop(self, drain_s: float) -> None:
+        await self.endpoint.stop(drain_s)
+        await self.quarters.supervisor.shutdown()
+
+    def forget(self) -> None: ...
+
+
+def how_it_ended(outcome: Outcome, detail: str) -> tuple[Result, str]:
+    """A run or a task that is over, without a word about a report. Ended by us, or hindered, is nobody's fault."""
+    return (Result.LOST if outcome in (Outcome.STOPPED, Outcome.HINDERED) else Result.CRASHED), detail
