@@ -1,0 +1,149 @@
+"""A track's workers, watched: what worker-status.json says of them, and who has fallen silent.
+
+Owns reading that file however it is written (a half of it is looked at again), signs of life for workers that are
+agents, and saying once that a worker is stale, and once that it is back. Refuses to know lines (followed).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ackd.adapters.bus_files import state_files
+from ackd.core.bus_words import Doing
+from ackd.core.errors import BadBusLine, UnknownAgent
+from ackd.core.events import SignOfLife
+from ackd.dialects.bus.status import MAX_STATUS_BYTES, decode_status
+from ackd.runtime.gateways.bus import telling
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ackd.config_coordination import Bus
+    from ackd.core.bus_layout import Track
+    from ackd.core.bus_track import TrackView, Worker
+    from ackd.core.bus_words import WorkerStatus
+    from ackd.runtime.gateways.gateway import Around
+
+#: A file that makes no sense is probably being written.
+_LOOK_AGAIN_S: Final = 0.05
+#: For so long; then it is what somebody wrote.
+_TORN_S: Final = 2.0
+
+
+@dataclass
+class WorkerWatch:
+    track: Track
+    config: Bus
+    around: Around
+    orchestrator: str
+    agent_of: Callable[[str], str | None]
+    #: Workers that were said to be stale, and when each had last been heard.
+    stale: dict[str, float] = field(default_factory=dict, init=False)
+    _history_before: float = field(default=0.0, init=False)
+    _entries: dict[str, WorkerStatus] = field(default_factory=dict, init=False)
+    _identity: tuple[int, int, int] | None = field(default=None, init=False)
+    _torn_since: float | None = field(default=None, init=False)
+    _look_at: float = field(default=0.0, init=False)
+
+    def begin(self, stale: Mapping[str, float], history_before: float) -> None:
+        """``history_before``: who was last heard before that is nobody's news."""
+        self.stale, self._history_before = dict(stale), history_before
+        self._entries, self._identity, self._torn_since = {}, None, None
+
+    async def look(self, view: TrackView) -> None:
+        self._read_status(view)
+        for name in [name for name, heard in self.stale.items() if _is_back(view, name, heard)]:
+            del self.stale[name]
+            if (worker := view.workers.get(name)) is not None:
+                self.around.record("worker_back", {**self._facts(worker), "worker": name})
+        wall = self.around.clock.now().wall
+        for worker in view.quiet(wall - self.config.heartbeat_timeout_s):
+            if worker.name not in self.stale:
+                if worker.heard >= self._history_before:
+                    await self._tell(worker)
+                self.stale[worker.name] = worker.heard
+
+    def wish_s(self, view: TrackView) -> float | None:
+        if self._torn_since is not None:
+            return self._look_at - time.monotonic()
+        awaited = [worker.heard for worker in view.workers.values() if worker.at_work and worker.name not in self.stale]
+        if not awaited:
+            return None
+        return min(awaited) + self.config.heartbeat_timeout_s + 0.001 - self.around.clock.now().wall
+
+    def page(self, view: TrackView) -> dict[str, object]:
+        counts = {doing.value: 0 for doing in Doing}
+        for worker in view.workers.values():
+            counts[worker.doing.value] += 1
+        open_tasks = sum(task.ended is None for task in view.tasks.values())
+        return {"workers": counts, "stale": sorted(self.stale), "tasks": len(view.tasks), "open_tasks": open_tasks}
+
+    # --- worker-status.json -------------------------------------------------------------------------------------------
+    def _read_status(self, view: TrackView) -> None:
+        identity = state_files.identity_of(self.track.status)
+        if identity == self._identity and self._torn_since is None:
+            return
+        found = state_files.read_file(self.track.status, MAX_STATUS_BYTES)
+        if found is None:
+            self._identity, self._torn_since = identity, None
+            return
+        try:
+            entries, wrong = decode_status(found.data, self.around.clock.now().wall)
+        except BadBusLine as bad:
+            self._maybe_torn(found.identity, bad)
+            return
+        self._identity, self._torn_since = found.identity, None
+        if wrong:
+            self._say_bad("; ".join(wrong[:3]))
+        for name, status in entries.items():
+            self._hear(view, status, found.written_at if self._entries.get(name) != status else None)
+        self._entries = entries
+
+    def _maybe_torn(self, identity: tuple[int, int, int], bad: BadBusLine) -> None:
+        """Said once for what has stood there for long; then it is looked at again when it has changed."""
+        now = time.monotonic()
+        self._look_at = now + _LOOK_AGAIN_S
+        if self._torn_since is None or identity != self._identity:
+            self._torn_since, self._identity = now, identity
+        elif now - self._torn_since > _TORN_S:
+            self._torn_since = None
+            if identity[2]:  # an empty one says nothing, and nothing wrong
+                self._say_bad(bad.detail)
+
+    def _hear(self, view: TrackView, status: WorkerStatus, changed_at: float | None) -> None:
+        heartbeat = status.heartbeat if status.heartbeat is not None else changed_at
+        if heartbeat is None or not view.hear_status(status, heartbeat):
+            return
+        agent = self.agent_of(status.worker)
+        if agent is not None and heartbeat >= self.around.clock.now().wall - self.config.heartbeat_timeout_s:
+            self.around.post(SignOfLife(agent, f"worker-status.json: {status.doing.value}"))
+
+    def _say_bad(self, error: str) -> None:
+        self.around.record("bus_bad_file", {"track": self.track.name, "file": "worker-status.json", "error": error})
+
+    # --- silence ------------------------------------------------------------------------------------------------------
+    async def _tell(self, worker: Worker) -> None:
+        """The mail first: a crash in between says it again, and the mail is the same."""
+        to = self.around.called(self.orchestrator)
+        timeout_s = self.config.heartbeat_timeout_s
+        if to is not None and to != self.agent_of(worker.name):
+            try:
+                await self.around.mail(telling.stale(self.track.name, self.track.bus, worker, timeout_s, to))
+            except UnknownAgent:  # it left the team since
+                to = None
+        silent_s = round(self.around.clock.now().wall - worker.heard)
+        told = {"to": to} if to is not None else {}
+        self.around.record("worker_stale", {**self._facts(worker), "silent_s": silent_s, **told})
+
+    def _facts(self, worker: Worker) -> dict[str, object]:
+        agent = self.agent_of(worker.name)
+        about = {"task_id": worker.task} if worker.task else {}
+        whose = {"agent": agent} if agent is not None else {}
+        return {"track": self.track.name, "worker": worker.name, "status": worker.doing.value, **about, **whose}
+
+
+def _is_back(view: TrackView, name: str, heard: float) -> bool:
+    worker = view.workers.get(name)
+    return worker is None or not worker.at_work or worker.heard > heard

@@ -1,0 +1,196 @@
+"""From a task or a report to the message that it becomes.
+
+Owns who it is from and for, its type, its id, and that it fits into a message. The id derives from the file, its
+version and its content, so the same file read again after a crash is the same message. Refuses to know when (gateway)
+and where files lie. Cannot fail: a task for nobody is ``None``, and the gateway tells someone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from ackd.core import dispatches
+from ackd.core.escalations import derived_id
+from ackd.core.message import Draft, Priority
+from ackd.core.names import identity
+from ackd.core.values import value
+from ackd.dialects import ensemble, yaml_body
+from ackd.dialects.ensemble import Content, Kind
+from ackd.site import ALWAYS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ackd.config_coordination import Ensemble
+    from ackd.core.dispatches import Dispatch
+
+#: Who a report is from that does not say. Nobody of that name has a queue, so nothing about it comes back.
+NOBODY: Final = "ensemble"
+#: What is larger is not read: the message says where it lies.
+MOST_BYTES: Final = 262_144
+#: Headers, and what we add to a body.
+_ROOM_BYTES: Final = 32_768
+_TYPES: Final = {
+    Kind.COMPLETED: "task_completed",
+    Kind.SUMMARY: "task_completed",
+    Kind.ESCALATION: "escalation",
+    Kind.REVIEW: "evaluation_result",
+}
+#: Nobody's tasks begin with these by chance: `user-login.yaml` is about users.
+_NOT_BY_NAME: Final = frozenset(map(identity, ALWAYS))
+
+
+@value
+class Sheet:
+    """One version of a file. ``data`` is None if it is too large; ``digest`` stands for its content."""
+
+    key: str  # tasks/NAME or reports/NAME
+    name: str
+    shown: str  # its path, for people
+    version: int
+    digest: str
+    data: bytes | None
+    note: str = ""
+
+    @property
+    def message_id(self) -> str:
+        return derived_id("ensemble", self.key, f"v{self.version}", f"content {self.digest}")
+
+    def content(self) -> Content:
+        return Content("", self.note) if self.data is None else ensemble.understood(self.data, yaml_body.load)
+
+
+@value
+class Task:
+    draft: Draft
+    names: tuple[str, ...]
+
+
+@value
+class Report:
+    """``about``: the task that it reports on; ``completes``: it is that task's end."""
+
+    draft: Draft
+    kind: Kind
+    task_id: str | None
+    about: Dispatch | None
+    completes: bool
+
+
+def digest_of(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@dataclass
+class Letters:
+    config: Ensemble
+    called: ensemble.Called
+    max_message_bytes: int
+    _own: ensemble.Routes = field(init=False)
+    _routes: ensemble.Routes = field(init=False)
+
+    def __post_init__(self) -> None:
+        own = ((route.match, route.to) for route in self.config.routes)
+        self._own = tuple(own)
+        self._routes = ensemble.routes(self._own, self.config.dispatch, self.config.conductor)
+
+    @property
+    def limit(self) -> int:
+        """How large a file may be to travel whole."""
+        return min(MOST_BYTES, max(0, self.max_message_bytes - _ROOM_BYTES))
+
+    def is_report(self, name: str) -> bool:
+        return ensemble.is_yaml(name) or ensemble.recipient(name, self._own) is not None
+
+    def task(self, sheet: Sheet) -> Task | None:
+        content, config = sheet.content(), self.config
+        owner = ensemble.owner(sheet.name, config.workers, self._who)
+        agent = self._spelled(owner.agent) if owner is not None else self._first(ensemble.assignees(content))
+        if agent is None:
+            return None
+        names = self.names_of(sheet, content)
+        kind = "evaluation_request" if "review" in sheet.name.lower() else "task_assignment"
+        sender = config.conductor if identity(agent) == identity(config.dispatch) else config.dispatch
+        body = self._body(content, sheet, task_id=names[0])
+        people = (self._spelled(sender), agent)
+        return Task(Draft(sheet.message_id, *people, kind, ensemble.priority(content), body), names)
+
+    def names_of(self, sheet: Sheet, content: Content) -> tuple[str, ...]:
+        """What others may call the task: by its content, and by its file with and without its worker."""
+        owner = ensemble.owner(sheet.name, self.config.workers, self._who)
+        rest = (owner.rest,) if owner is not None and owner.rest else ()
+        return tuple(dict.fromkeys((*ensemble.task_ids(content), *rest, ensemble.stem(sheet.name))))
+
+    def report(self, sheet: Sheet, tasks: Sequence[Dispatch], at_ns: int) -> Report:
+        content, kind, name = sheet.content(), ensemble.kind_of(sheet.name), ensemble.reported_task(sheet.name)
+        owner = ensemble.owner(name, {}, self._who)
+        named = self._first(ensemble.reporters(content)) or (owner.agent if owner is not None else None)
+        rest = (owner.rest,) if owner is not None and owner.rest else ()
+        names = tuple(dict.fromkeys((*ensemble.task_ids(content), name, *rest)))
+        about = dispatches.reported(tasks, names, named, at_ns, review=kind is Kind.REVIEW)
+        sender = named or self._writer(kind, about)
+        completes = about is not None and self._completes(kind, content, (name, *rest), about)
+        task_id = None if kind is Kind.SUMMARY else about.task_id if about is not None else names[0]
+        body = self._body(
+            content,
+            sheet,
+            task_id=task_id,
+            overall_status=ensemble.verdict(content) if kind is Kind.REVIEW else None,
+        )
+        draft = Draft(
+            message_id=sheet.message_id,
+            sender=sender,
+            recipient=self._spelled(ensemble.recipient(sheet.name, self._routes) or self.config.dispatch),
+            type=self._type(kind, content, about, completes=completes),
+            priority=Priority.CRITICAL if kind is Kind.ESCALATION else ensemble.priority(content),
+            body=body,
+            in_reply_to=about.message_id if about is not None and about.agent == sender else None,
+        )
+        return Report(draft, kind, task_id, about, completes)
+
+    def _writer(self, kind: Kind, about: Dispatch | None) -> str:
+        if about is not None:
+            return about.agent
+        return self._spelled(self.config.dispatch) if kind is Kind.SUMMARY else NOBODY
+
+    def _completes(self, kind: Kind, content: Content, named: Iterable[str], about: Dispatch) -> bool:
+        """A file that merely mentions a task is not its end; ``{id}.yaml`` is, unless it says otherwise itself."""
+        if kind is Kind.OTHER:
+            return any(one in about.names for one in named) and not ensemble.is_under_way(content)
+        return kind in (Kind.COMPLETED, Kind.REVIEW)
+
+    def _type(self, kind: Kind, content: Content, about: Dispatch | None, *, completes: bool) -> str:
+        if kind is not Kind.OTHER:
+            return _TYPES[kind]
+        if ensemble.is_under_way(content):
+            return "progress_update"
+        says_task = about is None and any(ensemble.task_ids(content))
+        return "task_completed" if completes or says_task else "message"
+
+    def _body(self, content: Content, sheet: Sheet, **more: object) -> dict[str, object]:
+        """As it is, if that fits; else its text, else the beginning of that."""
+        body = ensemble.body(content, sheet.shown, sheet.version, **more)
+        if self._fits(body) or sheet.data is None:
+            return body
+        text = sheet.data.decode("utf-8", "replace")
+        beginning = text[: max(0, self.max_message_bytes - _ROOM_BYTES) // 8]  # a character takes up to 8 bytes in YAML
+        for note, part in (("too wide for a message: this is the text", text), ("this is how it begins", beginning)):
+            body = ensemble.body(Content(part, note), sheet.shown, sheet.version, **more)
+            if self._fits(body):
+                break
+        return body
+
+    def _fits(self, body: dict[str, object]) -> bool:
+        return len(yaml_body.dump(body).encode()) <= self.max_message_bytes - _ROOM_BYTES // 2
+
+    def _who(self, name: str) -> str | None:
+        """Who is meant by a word that somebody wrote: never one of ackd's own, in whose name anybody could speak."""
+        return None if identity(name) in _NOT_BY_NAME else self.called(name)
+
+    def _first(self, names: Iterable[str]) -> str | None:
+        return next((agent for name in names if (agent := self._who(name)) is not None), None)
+
+    def _spelled(self, agent: str) -> str:
+        return self.called(agent) or agent

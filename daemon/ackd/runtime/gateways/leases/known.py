@@ -1,0 +1,97 @@
+"""What the daemon knows of a bus's leases: what it has written down and told of, so that it is said once.
+
+Kept in ``state/gateways/leases-<bus>.json`` after it was said: a crash in between says it again, in lines with the same
+token and mail with the same id. A file that cannot be read is as none: everything is news. Saving fails with OSError.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from ackd.adapters import atomic_file
+from ackd.core.lease_words import Lease
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ackd.core.lease_words import Table
+
+Place = tuple[str, str]
+
+
+@dataclass
+class Known:
+    """``last``: offset and id of the last line of the bus that was acted on. ``history``: where the bus's file ended
+    when it was met first: what lies before may be long over. ``unsaid``: tokens that were seen, and perhaps not told
+    of."""
+
+    path: Path
+    held: dict[str, tuple[Lease, ...]] = field(default_factory=dict)
+    waiting: set[Place] = field(default_factory=set)
+    last: tuple[int, str] = (-1, "")
+    history: int | None = None
+    unsaid: set[int] = field(default_factory=set)
+    is_new: bool = False  # not saved yet
+
+    @classmethod
+    def load(cls, state: Path, bus: str) -> Known:
+        digest = hashlib.blake2b(bus.encode(errors="surrogateescape"), digest_size=8).hexdigest()
+        path = state / f"leases-{digest}.json"
+        try:
+            return _read(path, orjson.loads(path.read_bytes()))
+        except (OSError, ValueError, TypeError, KeyError, AttributeError):
+            return cls(path)
+
+    def save(self) -> None:
+        page = {
+            "held": {path: [list(lease) for lease in leases] for path, leases in self.held.items()},
+            "waiting": sorted(self.waiting),
+            "last": self.last,
+            "history": self.history,
+            "unsaid": sorted(self.unsaid),
+        }
+        atomic_file.put(self.path, self.path.with_name(f".{self.path.name}.tmp"), orjson.dumps(page))
+        self.is_new = False
+
+    def forget(self, path: str, token: int) -> None:
+        self.is_new = True
+        left = tuple(lease for lease in self.held.get(path, ()) if lease.token != token)
+        if left:
+            self.held[path] = left
+        else:
+            self.held.pop(path, None)
+
+    def was_said(self, token: int) -> None:
+        self.unsaid.discard(token)
+        self.is_new = True
+
+    def note(self, path: str, lease: Lease) -> None:
+        self.forget(path, lease.token)
+        self.held[path] = (*self.held.get(path, ()), lease)
+
+
+def _read(path: Path, page: dict[str, Any]) -> Known:
+    return Known(
+        path,
+        {key: tuple(Lease(*one) for one in leases) for key, leases in page["held"].items()},
+        {(str(key), str(agent)) for key, agent in page["waiting"]},
+        (int(page["last"][0]), str(page["last"][1])),
+        page["history"],
+        set(map(int, page["unsaid"])),
+    )
+
+
+def places_in_line(table: Table) -> dict[Place, tuple[str, ...]]:
+    """Who waits for what; and who is before it, holders first."""
+    return {
+        (path, waiter.agent): (
+            *(lease.agent for lease in table.held.get(path, ()) if lease.agent != waiter.agent),
+            *(one.agent for one in line[:number] if one.agent != waiter.agent),
+        )
+        for path, line in table.waiting.items()
+        for number, waiter in enumerate(line)
+    }
