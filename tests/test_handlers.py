@@ -99,6 +99,12 @@ def test_an_unknown_handler_names_the_known_ones(installed: Path) -> None:
     assert "broken, gone, greeter, text" in str(caught.value)
 
 
+def test_what_is_installed_is_looked_through_once(installed: Path) -> None:
+    greet = load_handler("greeter")
+    (installed / "my_team-1.0.dist-info" / "entry_points.txt").unlink()
+    assert load_handler("greeter") is greet
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

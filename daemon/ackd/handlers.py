@@ -30,8 +30,9 @@ Owns these words and the search for entry points. Refuses to know how a message 
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ackd.core.errors import TheirFault
@@ -40,6 +41,7 @@ from ackd.core.message import Draft, Priority, agent_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "ackd.handlers"
 
@@ -152,9 +154,7 @@ class Handler(Protocol):
 
 def load_handler(name: str) -> Handler:
     """The handler that an installed package calls ``name``."""
-    from importlib.metadata import entry_points  # noqa: PLC0415 - it brings the email package along
-
-    found = {point.name: point for point in entry_points(group=GROUP)}
+    found = _installed(tuple(sys.path))
     if name not in found:
         raise UnknownHandler(name, tuple(sorted(found)))
     try:
@@ -164,3 +164,10 @@ def load_handler(name: str) -> Handler:
     if not callable(handler):
         raise BrokenHandler(name, f"{found[name].value} is no function but a {type(handler).__name__}")
     return handler  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=1)  # a look into every installed package, and a team may have a hundred handlers
+def _installed(_path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    from importlib.metadata import entry_points  # noqa: PLC0415 - it brings the email package along
+
+    return {point.name: point for point in entry_points(group=GROUP)}

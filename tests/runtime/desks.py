@@ -8,28 +8,66 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from ackd.adapters.checkpoints import Checkpoints
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.spool import Spool
 from ackd.core import events
 from ackd.core.engine import Engine
+from ackd.core.errors import CannotStart
 from ackd.core.message import Folder, Place, Receipt
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.runtime.agent_requests import AgentRequests
+from ackd.runtime.checkpoint_receipts import CheckpointReceipts
 from ackd.runtime.intake import Intake
 from ackd.runtime.letterbox import Letterbox
+from ackd.runtime.pauses import Pauses
 from tests.acceptance.teams import mime
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+    from anyio.abc import TaskGroup
+
 SETTLE_S = 0.05
 INBOX = AgentPolicy(max_in_flight=UNLIMITED, reminds=True)
+
+
+class Lives:
+    """Who keeps agents alive: says what it was asked, and answers when ``go`` is set."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.go = anyio.Event()
+        self.go.set()
+        self.cannot = ""
+
+    def keeps(self, agent: str) -> bool:
+        return agent != "found"
+
+    async def start(self, agent: str) -> str | None:
+        return await self._do(f"start {agent}")
+
+    async def stop(self, agent: str) -> str | None:
+        await self._do(f"stop {agent}")
+        return None
+
+    async def restart(self, agent: str, why: str) -> str | None:
+        return await self._do(f"restart {agent} {why}")
+
+    async def _do(self, what: str) -> str:
+        self.asked.append(what)
+        await self.go.wait()
+        if self.cannot:
+            raise CannotStart(self.cannot)
+        return "pid 4242"
 
 
 class Desk:
     """An intake, the engine whose book it looks into, and what it posted and recorded."""
 
     def __init__(self, root: Path) -> None:
+        self.root = root
         self.clock = SystemClock()
         self.spool = Spool(root, max_message_bytes=100_000, durable=False)
         self.spool.ensure_layout()
@@ -40,6 +78,9 @@ class Desk:
         self.alarms: list[str] = []
         self.intake: Intake
         self.letterbox: Letterbox
+        self.requests: AgentRequests
+        self.pauses: Pauses
+        self.lives: Lives
         for name in ("user", "leader"):
             self.join(name)
 
@@ -83,6 +124,22 @@ class Desk:
         self.handle(events.Told(key, "told"))
         return moved
 
+    def requests_in(self, tasks: TaskGroup) -> AgentRequests:
+        self.pauses = Pauses(self.root / "state")
+        self.lives = Lives()
+        book, posted = self.engine.desk.book, self.posted.append
+        called = {
+            "leader": "leader",
+            "user": "user",
+            "worker-1": "worker_1",
+            "worker_1": "worker_1",
+            "found": "found",
+        }.get
+        self.requests = AgentRequests(
+            self.spool, book, self.clock, posted, tasks, called, self.record, self.pauses, self.lives
+        )
+        return self.requests
+
     async def until(self, holds: Callable[[], object]) -> None:
         with anyio.fail_after(10):
             while not holds():  # noqa: ASYNC110 - a look at the disk, no event
@@ -104,6 +161,10 @@ async def desk_in(root: Path) -> AsyncIterator[Desk]:
             lambda name: name if name in desk.engine.desk.book.agents else None,
             desk.record,
             desk.operated.append,
+            desk.requests_in(tasks),
+            CheckpointReceipts(
+                desk.spool, Checkpoints(root / "state" / "checkpoints"), desk.posted.append, tasks, desk.record
+            ),
         )
         desk.intake = Intake(
             desk.spool,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.adapters.spool import Spool
-from ackd.core.message import Folder, Place
+from ackd.core.message import Folder, Place, identity
 from ackd.runtime.backlog import A_FEW, Backlog
 from tests.acceptance.teams import mime
 
@@ -76,6 +76,16 @@ def test_queues_take_turns(desk: Desk) -> None:
     desk.look("long")
     desk.look("short")
     assert desk.read() == [*(f"{n}.mime" for n in range(A_FEW)), "s.mime", f"{A_FEW}.mime"]
+
+
+def test_what_is_unread_is_counted_by_agent_however_its_queues_are_spelled(desk: Desk) -> None:
+    for box, count in (("leader-1", 2), ("leader_1", 1), ("worker", 3)):
+        for number in range(count):
+            desk.put(box, f"{number}.mime")
+        desk.look(box)
+    assert desk.backlog.by_agent(identity) == {"leader_1": 3, "worker": 3}
+    desk.read()
+    assert not desk.backlog.by_agent(identity)
 
 
 def test_a_queue_that_is_not_there_is_for_the_caller_to_see(desk: Desk) -> None:

@@ -170,3 +170,31 @@ def test_on_a_full_disk_it_is_closed_all_the_same(desk: Desk, monkeypatch: pytes
     assert desk.troubles() == ["last words"]
     assert desk.logged() == ["io_error"]
     assert b"stop" not in desk.journal_path.read_bytes()
+
+
+# --- where a team looks for it
+def test_the_log_is_found_in_the_teams_directory_and_so_is_the_one_that_follows_it(tmp_path: Path) -> None:
+    desk, team = Desk(tmp_path), tmp_path / ".ensemble" / "logs"
+    desk.chronicle.open(desk.logs, team)
+    desk.chronicle.record("session_start", {})
+    desk.chronicle.commit()
+    first = desk.chronicle.log.path
+    assert [link.resolve() for link in team.glob("session-*.ndjson")] == [first]
+    assert "session_start" in (team / first.name).read_text()
+    first.unlink()
+    desk.chronicle.record("session_end", {})
+    desk.chronicle.commit()
+    second = desk.chronicle.log.path
+    assert (team / second.name).resolve() == second != first
+    desk.chronicle.close()
+
+
+def test_a_directory_that_cannot_be_had_costs_a_line_and_nothing_else(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    (tmp_path / "taken").write_text("no directory")
+    desk.chronicle.open(desk.logs, tmp_path / "taken" / "logs")
+    desk.chronicle.record("session_start", {})
+    desk.chronicle.commit()
+    assert desk.logged() == ["io_error", "session_start"]
+    assert desk.troubles() == ["link to the session log"]
+    desk.chronicle.close()

@@ -72,6 +72,9 @@ class Bench:
     def forget_run(self, agent: str, key: int) -> None:
         pass
 
+    def let_go(self, agent: str, key: int, message_id: str) -> None:
+        pass
+
     # --- what a test does
     def put(self, folder: Folder = Folder.PROCESSED, name: str = "m.mime", box: str = "leader", **words: str) -> Place:
         place = Place(box, folder, name)
@@ -245,6 +248,17 @@ async def test_a_slow_agent_delays_its_own_lane_and_nobody_elses(tmp_path: Path)
         bench.slow.go.set()
         await bench.runner.settled(lambda: True)
         assert [name for name, _ in bench.facts] == ["free", "behind"]
+
+
+async def test_what_was_done_on_a_rung_is_written_down(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(box="slow")
+        await bench.carry_out(effects.NudgeAgent("slow", 1, bench.message(place), place, 2))
+        (said,) = bench.said("nudged")
+        assert (said["rung"], said["done"]) == (2, "nudged")
+        other = bench.put()
+        await bench.carry_out(effects.NudgeAgent("leader", 2, bench.message(other), other, 1))
+        assert bench.said("nudged")[1]["done"] == "not done: an inbox has no ladder"
 
 
 # --- dying --------------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pytest
 
+    from ackd.core.message import Place
     from ackd.ports import Watcher
 
 NEVER_BY_ITSELF_S = 3600.0
@@ -65,6 +66,9 @@ class Refused:
 
     async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
         post(WatchFailed("no watches left"))
+
+    def own_move(self, source: Place, target: Place) -> None:
+        pass
 
 
 class ReadyThenRefused(Refused):
@@ -125,9 +129,9 @@ async def test_inotify_is_tried_again_until_it_can_be_had_and_polling_ends(
 ) -> None:
     real, refusals = InotifyWatcher, []
 
-    def third_time_lucky(queue_dir: Path, receipts_dir: Path) -> Watcher:
+    def third_time_lucky(queue_dir: Path, receipts_dir: Path, reserved: frozenset[str]) -> Watcher:
         refusals.append(queue_dir)
-        return real(queue_dir, receipts_dir) if len(refusals) > 3 else Refused()
+        return real(queue_dir, receipts_dir, reserved) if len(refusals) > 3 else Refused()
 
     monkeypatch.setattr(module, "InotifyWatcher", third_time_lucky)
     async with watching(tmp_path) as it:

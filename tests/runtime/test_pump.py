@@ -69,6 +69,19 @@ def test_what_was_gathered_is_done_when_no_event_is_left_and_answered_in_the_sam
     assert loop.log == ["gathered", RecordFact.__name__, "commit"]
 
 
+def test_what_comes_of_an_event_has_the_time_at_which_it_was_decided() -> None:
+    loop, times = Loop(), list[Now]()
+
+    def carry_out(_: list[Effect]) -> None:
+        loop.clock.mono += 5.0
+        times.append(loop.pump.now())
+
+    loop.pump = Pump(loop.engine, loop.clock, carry_out, lambda: None, lambda: times.append(loop.pump.now()))
+    loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+    loop.pump.turn()
+    assert [now.mono for now in times] == [0.0, 5.0]  # and the end of the turn has its own
+
+
 def test_a_flood_of_arrivals_holds_up_no_answer() -> None:
     loop = Loop()
     loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))

@@ -10,8 +10,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
+import anyio.lowlevel
 import pytest
 
+from ackd.adapters.checkpoints import Checkpoints
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.exec_runs import FoundRun
 from ackd.adapters.journal import End, Journal, LetGo, TakenIn
@@ -24,9 +26,12 @@ from ackd.core.message import Folder, Place
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
 from ackd.dialects import ignite
 from ackd.runtime.aftermath import Aftermath
-from ackd.runtime.backlog import Backlog
+from ackd.runtime.agent_requests import AgentRequests, NoLives
+from ackd.runtime.backlog import A_FEW, Backlog
+from ackd.runtime.checkpoint_receipts import CheckpointReceipts
 from ackd.runtime.intake import Intake
 from ackd.runtime.letterbox import Letterbox
+from ackd.runtime.pauses import Pauses
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
 from ackd.runtime.recovery import Recovery
 from tests.acceptance.teams import mime
@@ -125,7 +130,11 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
     async with anyio.create_task_group() as tasks:
         agents = start.engine.desk.book.agents
         common = (start.spool, start.engine.desk.book, start.clock, start.pump.post, tasks, 0.05, frozenset[str]())
-        letterbox = Letterbox(*common, lambda name: name if name in agents else None, record, lambda _receipt: None)
+        called = {name: name for name in agents}.get
+        asked = AgentRequests(*common[:5], called, record, Pauses(root / "state"), NoLives())
+        kept = Checkpoints(root / "state" / "checkpoints")
+        said = CheckpointReceipts(start.spool, kept, start.pump.post, tasks, record)
+        letterbox = Letterbox(*common, called, record, lambda _receipt: None, asked, said)
         intake = Intake(*common, lambda box: box, record, letterbox, lambda: None)
         start.aftermath = Aftermath(
             start.spool, start.engine, start.pump.post, start.journal, start.clock, root / "logs", record
@@ -175,6 +184,19 @@ async def test_claimed_in_the_journal_and_still_in_the_queue_is_not_taken_for_do
                 await anyio.sleep(0.01)
                 start.pump.turn()
         assert not [one for one in start.engine.desk.book if one.duplicate]
+
+
+async def test_the_first_of_a_backlog_can_be_told_before_the_rest_is_read(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        for number in range(3 * A_FEW):
+            start.put(f"{number}.mime", Folder.QUEUE, message_id=f"1.{number}.a@x")
+        await start.recovery.recover(start.journal.load(start.clock.now().wall, 3600), [])
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(start.recovery.read_backlog)
+            await anyio.lowlevel.checkpoint()
+            assert start.recovery.backlog.count("leader") == 2 * A_FEW
+        start.pump.turn()
+        assert len(start.states("leader")) == 3 * A_FEW
 
 
 async def test_in_flight_and_in_the_archive_is_completed(tmp_path: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
+from ackd.adapters.checkpoints import Checkpoints
+from ackd.adapters.clock import SystemClock
 from ackd.adapters.exec_runs import ExecEndpoint
 from ackd.adapters.handler_calls import HandlerEndpoint
 from ackd.adapters.inbox_calls import InboxEndpoint
@@ -14,6 +17,7 @@ from ackd.adapters.spool import Spool
 from ackd.config import load_site
 from ackd.core.errors import BadConfig
 from ackd.core.events import AgentJoined, Event
+from ackd.runtime.quarters import Quarters
 from ackd.runtime.team import Team, command_environment, environment
 from ackd.site import find_site
 
@@ -43,7 +47,22 @@ async def assemble(place: Path, posted: list[Event], *names: str) -> Team:
         raise AssertionError(draft)
 
     async with anyio.create_task_group() as tasks:
-        team = Team(load_site(site), site, spool, tasks, posted.append, lambda *_: None, send, dict)
+        config, record = load_site(site), lambda *_: None
+        quarters = Quarters(
+            config=config,
+            site=site,
+            tasks=tasks,
+            post=posted.append,
+            record=record,
+            clock=SystemClock(),
+            rng=random.Random(1),
+            kept=Checkpoints(site.state / "checkpoints"),
+            resolve=spool.path,
+            read=lambda *_: {},
+            environment={},
+            is_stopped=lambda _: False,
+        )
+        team = Team(config, site, spool, tasks, posted.append, record, send, dict, quarters, lambda *_: None)
         for name in names:
             team.join(name)
     return team

@@ -7,29 +7,28 @@ again. Refuses to know what a message is: a glance is the dialect's.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.lineup import urgency
-from ackd.core.message import Folder, Place
+from ackd.core.message import Folder, Place, Priority
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ackd.adapters.spool import Spool
 
 #: Files of one queue that are read before the next queue has its turn.
 A_FEW: Final = 8
 
-_Waiting: TypeAlias = tuple[int, float, str]
-
 
 @dataclass
 class Backlog:
     spool: Spool
-    #: By queue directory, the next one last.
-    _unread: dict[str, list[_Waiting]] = field(default_factory=dict, init=False)
+    #: Names by queue directory, the next one last.
+    _unread: dict[str, list[str]] = field(default_factory=dict, init=False)
 
     def __bool__(self) -> bool:
         return bool(self._unread)
@@ -37,29 +36,35 @@ class Backlog:
     def count(self, box: str) -> int:
         return len(self._unread.get(box, ()))
 
+    def by_agent(self, agent_of: Callable[[str], str]) -> Counter[str]:
+        """How many are still to be read of each agent's, of those that have any."""
+        counts: Counter[str] = Counter()
+        for box, waiting in self._unread.items():
+            counts[agent_of(box)] += len(waiting)
+        return counts
+
     def look_at(self, box: str, aging_s: float) -> list[Place]:
         """Notes what waits there; returns what is to be read before anything is told. Raises OSError."""
         urgent: list[Place] = []
-        ordinary: list[_Waiting] = []
-        for place, head in self.spool.waiting(box):
-            if head is None:
-                urgent.append(place)
-                continue
-            priority, is_answer = ignite.glance(head.data)
+        ordinary: list[tuple[int, float, str]] = []
+        ranks = {priority: urgency(priority, 0.0, aging_s) for priority in Priority}
+        for name, head, arrived_at in self.spool.waiting(box):
+            priority, is_answer = ignite.glance(head) if head is not None else (Priority.NORMAL, True)
             if is_answer:
-                urgent.append(place)
+                urgent.append(Place(box, Folder.QUEUE, name))
             else:
-                ordinary.append((*urgency(priority, head.mtime, aging_s), place.name))
+                rank, later_s = ranks[priority]
+                ordinary.append((rank, arrived_at + later_s, name))
         if ordinary:
             ordinary.sort(reverse=True)
-            self._unread[box] = ordinary
+            self._unread[box] = [name for _, _, name in ordinary]
         return urgent
 
     def next_few(self) -> Iterator[list[Place]]:
         """Of each queue in turn, until all are through. What is handed out counts as read."""
         while self._unread:
             for box, waiting in list(self._unread.items()):
-                few = [Place(box, Folder.QUEUE, waiting.pop()[2]) for _ in range(min(A_FEW, len(waiting)))]
+                few = [Place(box, Folder.QUEUE, waiting.pop()) for _ in range(min(A_FEW, len(waiting)))]
                 if not waiting:
                     del self._unread[box]
                 yield few

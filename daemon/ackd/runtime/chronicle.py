@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ackd.adapters.session_log import SessionLog
+from ackd.adapters.session_log import SessionLog, show_in
 from ackd.runtime.faults import Faults
 
 if TYPE_CHECKING:
@@ -29,17 +30,30 @@ class Chronicle:
     view: View
     wake: Callable[[], None]
     log: SessionLog = field(init=False)
+    #: Who wants to hear of lines of a type, at once. They only take note.
+    listeners: dict[str, list[Callable[[str, dict[str, object]], None]]] = field(default_factory=dict, init=False)
     faults: Faults = field(default_factory=Faults, init=False)
     _trouble: dict[str, str] = field(default_factory=dict, init=False)
     _unseen: list[tuple[str, dict[str, object], float]] = field(default_factory=list, init=False)
 
-    def open(self, logs_dir: Path) -> None:
-        """Not before it is clear that we can serve: an attempt that fails leaves no empty log behind."""
+    def open(self, logs_dir: Path, shown_in: Path | None = None) -> None:
+        """Not before it is clear that we can serve: an attempt that fails leaves no empty log behind.
+
+        ``shown_in``: a directory of the team's where the log shall be found as well, by a link.
+        """
         now = self.clock.now
         self.log = SessionLog.open(logs_dir, started_at=now().wall, clock=lambda: now().mono)
-        self.journal.ahead = self._log_is_written
+        self.journal.ahead = self.written
+        if shown_in is not None:
+            self.log.moved = partial(self._show_log, shown_in)
+            self.log.moved(self.log.path)
 
-    def _log_is_written(self) -> bool:
+    def _show_log(self, directory: Path, path: Path) -> None:
+        with self.reporting("link to the session log"):
+            show_in(directory, path)
+
+    def written(self) -> bool:
+        """The lines so far are the kernel's: whether the disk took them."""
         self.log.flush()
         return self.log.failing is None
 
@@ -53,17 +67,28 @@ class Chronicle:
             data = news
         self.log.record(type_, data, wall)
         self._unseen.append((type_, data, wall))
+        for hear in self.listeners.get(type_, ()):
+            hear(type_, data)
         self.wake()
 
     def commit(self) -> None:
         """The log first: what the journal has let go of is asked about no more, so its line must be there."""
         self.log.flush()
-        with self.reporting("journal"):
+        try:
             self.journal.flush()
+        except OSError as error:
+            self._report("journal", error)
+        else:
+            self._trouble.pop("journal", None)
         if self.log.failing is None:
             self._trouble.pop("session log", None)
-        elif self._is_news("session log", self.log.failing):  # the log will tell of it when it can
-            self.record("io_error", {"what": "session log", "error": str(self.log.failing)})
+        else:
+            self._report("session log", self.log.failing)  # the log will tell of it when it can
+
+    @property
+    def has_news(self) -> bool:
+        """Something was recorded that whoever looks on has not been shown."""
+        return bool(self._unseen)
 
     def show(self) -> None:
         """Whoever looks on sees it after it was done: nobody waits for that."""
@@ -86,10 +111,13 @@ class Chronicle:
         try:
             yield
         except OSError as error:
-            if self._is_news(what, error):
-                self.record("io_error", {"what": what, "error": str(error)})
+            self._report(what, error)
         else:
             self._trouble.pop(what, None)
+
+    def _report(self, what: str, error: OSError) -> None:
+        if self._is_news(what, error):
+            self.record("io_error", {"what": what, "error": str(error)})
 
     def _is_news(self, what: str, error: OSError) -> bool:
         known, self._trouble[what] = self._trouble.get(what), str(error)

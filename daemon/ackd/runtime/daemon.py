@@ -23,38 +23,53 @@ import anyio
 
 from ackd import __version__
 from ackd.adapters import exec_runs, root_lock
+from ackd.adapters.checkpoints import Checkpoints
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.group_flush import DeviceFlusher, NoFlusher
 from ackd.adapters.journal import Journal
 from ackd.adapters.notifier import Notifier
 from ackd.adapters.spool import Spool
+from ackd.adapters.story_files import StoryFiles
 from ackd.adapters.systemd import ServiceManager
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.events import StopRequested
+from ackd.core.stage_words import LEAD
+from ackd.dialects import ignite
+from ackd.runtime import gateways, pipeline
 from ackd.runtime.aftermath import Aftermath
+from ackd.runtime.agent_requests import AgentRequests
 from ackd.runtime.backlog import Backlog
+from ackd.runtime.checkpoint_receipts import CheckpointReceipts
 from ackd.runtime.chronicle import Chronicle
 from ackd.runtime.effect_runner import EffectRunner
 from ackd.runtime.intake import Intake
+from ackd.runtime.kept_work import KeptWork
 from ackd.runtime.letterbox import Letterbox
 from ackd.runtime.lookout import Lookout
 from ackd.runtime.memory import Memory, marks
 from ackd.runtime.operator import Operator
+from ackd.runtime.pauses import BadPauses, Pauses
+from ackd.runtime.pipeline.tidying import clear_boxes
+from ackd.runtime.pipeline.workers import StageWorkers
+from ackd.runtime.pulses import Pulses
 from ackd.runtime.pump import Pump
+from ackd.runtime.quarters import Quarters
 from ackd.runtime.recovery import Recovery
 from ackd.runtime.status_page import StatusPage, describe
-from ackd.runtime.team import Team, command_environment
+from ackd.runtime.team import Team, command_environment, environment
 from ackd.runtime.upkeep import Upkeep
 from ackd.site import ALWAYS
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from anyio.abc import TaskGroup
 
     from ackd.config import Config
     from ackd.core.effects import Effect
     from ackd.core.escalations import OpenEscalation
-    from ackd.core.message import Draft, Receipt
+    from ackd.core.message import Draft, Message, Place, Receipt
     from ackd.ports import Clock, View
     from ackd.site import Site
 
@@ -96,9 +111,12 @@ class Daemon:
     async def _serve(self) -> None:
         async with anyio.create_task_group() as tasks:
             self._make(tasks)
-            await self._start(tasks)
-            await self._stop_asked.wait()
-            await self._drain()
+            try:
+                await self._start(tasks)
+                await self._stop_asked.wait()
+                await self._drain()
+            finally:
+                self._gateways.close()
             tasks.cancel_scope.cancel()
         await self._close()  # nobody runs any more who could add a line to the last one
 
@@ -114,7 +132,7 @@ class Daemon:
         self._engine = Engine(config.engine_policy(), self.rng)
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
         journal = Journal.open(site.state / "journal.ndjson")
-        self._chronicle = Chronicle(journal, self.clock, self.view, self._pump.wake)
+        self._chronicle = Chronicle(journal, self._pump, self.view, self._pump.wake)
         self._flusher: DeviceFlusher | NoFlusher = DeviceFlusher() if durable else NoFlusher()
         self._memory = Memory(site.state, self._engine, site.logs, self._still_lies)
         self._stop_asked, self._reason, self._failure = anyio.Event(), "", ""
@@ -123,20 +141,38 @@ class Daemon:
 
     def _make_team(self, tasks: TaskGroup) -> None:
         config, record, post = self.config, self._chronicle.record, self._pump.post
-        environment = command_environment(self.site)
-        self._notifier = Notifier(config.on_escalation, str(config.base_dir), environment, tasks, record)
-        self._team = Team(config, self.site, self._spool, tasks, post, record, self._send, self._describe)
+        surroundings = command_environment(self.site)
+        self._notifier = Notifier(config.on_escalation, str(config.base_dir), surroundings, tasks, record)
+        self._checkpoints = Checkpoints(self.site.state / "checkpoints")
+        self._quarters = Quarters(
+            config=config,
+            site=self.site,
+            tasks=tasks,
+            post=post,
+            record=record,
+            clock=self.clock,
+            rng=self.rng,
+            kept=self._checkpoints,
+            resolve=self._spool.path,
+            read=self._body,
+            environment=environment(self.site),
+            is_stopped=self._was_stopped,
+        )
+        self._kept_work = KeptWork(self._checkpoints, self._engine.desk.book)
+        around = (self._send, self._describe, self._quarters, self._kept_work.ended)
+        self._team = Team(config, self.site, self._spool, tasks, post, record, *around)
         self._runner = EffectRunner(
             spool=self._spool,
             flusher=self._flusher,
             record=record,
             journal=self._chronicle.journal,
-            clock=self.clock,
+            clock=self._pump,
             post=post,
             wake=self._pump.wake,
             tasks=tasks,
             team=self._team,
             ring=self._notifier.ring,
+            renamed=self._renamed,
         )
 
     def _make_doors(self, tasks: TaskGroup) -> None:
@@ -144,35 +180,85 @@ class Daemon:
         graves = (self._dig_up, desk.totals.purged, self._letters_of)
         self._operator = Operator(self._spool, desk.book, self._pump.post, record, *graves)
         common = (self._spool, desk.book, self.clock, self._pump.post, tasks)
+        said = CheckpointReceipts(self._spool, self._checkpoints, self._pump.post, tasks, record)
+        lives = self._quarters.supervisor
+        self._requests = AgentRequests(*common, self._team.called, record, Pauses(self.site.state), lives)
         settle_s, extra_types = config.watch.settle_s, frozenset(config.extra_types)
-        self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, self._operator.operate)
-        around = (self._team.join, record, self._letterbox, self._keep_lock, self._team.fresh)
+        asked = (self._operator.operate, self._requests, said)
+        self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, *asked)
+        around = (self._join, record, self._letterbox, self._keep_lock, self._team.fresh)
         self._intake = Intake(*common, settle_s, extra_types, *around)
         self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail)
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)
         self._pump.overslept = self._upkeep.look_round
         self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
+        self._pulses = Pulses(desk.book, self._team.endpoint, self._pump.post)
+        self._make_gateways(tasks)
+
+    def _make_gateways(self, tasks: TaskGroup) -> None:
+        site, settle_s = self.site, self.config.watch.settle_s
+        inside = (self.clock, self._chronicle.record, self._send, self._pump.post, self._team.called)
+        where = (site.base, site.root, site.state / "gateways")
+        around = gateways.Around(*inside, *where, settle_s, durable=site.fsync, written=self._chronicle.written)
+        made = gateways.made(self.config, around)
+        if self.config.pipeline is not None:
+            made.append(self._make_lead(tasks, around))
+        self._gateways = gateways.Gateways(made, self.config.watch, self._chronicle, lambda: self._lookout.mode)
+
+    def _make_lead(self, tasks: TaskGroup, around: gateways.Around) -> gateways.Gateway:
+        """The pipeline's lead, its workers, and their places in the team."""
+        self._stories = files = StoryFiles(self.site.state / "stories", durable=self.site.fsync)
+        workers = StageWorkers(
+            config=self.config,
+            site=self.site,
+            files=files,
+            tasks=tasks,
+            post=self._pump.post,
+            record=self._chronicle.record,
+            clock=self.clock,
+            rng=self.rng,
+            kept=self._checkpoints,
+            resolve=self._spool.path,
+            read=self._body,
+            environment=environment(self.site),
+        )
+        return pipeline.made(
+            team=self._team,
+            around=around,
+            workers=workers,
+            tasks=tasks,
+            post=self._pump.post,
+            admit=self._intake.meet_box,
+            escalate=self._escalate,
+        )
 
     # --- starting ---------------------------------------------------------------------------------------------------
     async def _start(self, tasks: TaskGroup) -> None:
         lost = self._lost_boxes()
-        agents = (*self.config.agents, *ALWAYS)
+        if self.config.pipeline is not None:
+            clear_boxes(self.site.queue, self.site.boxes(), self._stories, self.config.pipeline.id_pattern)
+        left_behind = await self._quarters.clear()
+        agents = (*self.config.agents, *ALWAYS, *((LEAD,) if self.config.pipeline is not None else ()))
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
-        self._chronicle.open(self.site.logs)
+        ensemble = self.config.ensemble
+        shown_in = self.config.base_dir / ensemble.log_dir if ensemble is not None and ensemble.log_dir else None
+        self._chronicle.open(self.site.logs, shown_in)
         for name in agents:
             self._intake.meet_box(self._team.box(name))
         tasks.start_soon(self._signals, name="signals")  # early: who stops us while we recover means a clean stop
         while not self._pump.idle():  # all who are in the team, for a turn is bounded
             self._pump.turn()
         self._memory.load()
-        await self._recover(tasks, lost)
+        await self._recover(tasks, lost, left_behind)
         gc.freeze()  # what was made so far stays: the collector need not look at it again and again
         gc.set_threshold(20_000, 20, 20)
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
+        tasks.start_soon(self._pulses.run, name="pulses")
+        self._gateways.start(tasks)
         self._page.write()
         self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._lookout.mode})")
         if self.service.watchdog_s is not None:
@@ -183,7 +269,7 @@ class Daemon:
         before = self._memory.boxes()
         return frozenset(box for box, then in before.items() if marks(self._spool.births(box)) != then)
 
-    async def _recover(self, tasks: TaskGroup, lost: frozenset[str]) -> None:
+    async def _recover(self, tasks: TaskGroup, lost: frozenset[str], left_behind: list[str]) -> None:
         journal = self._chronicle.journal
         state = journal.load(self.clock.now().wall, self.config.delivery.dedup_window_s)
         runs = exec_runs.scan_runs(self.site.state / "runs")
@@ -202,6 +288,11 @@ class Daemon:
             self._backlog,
         )
         self._first_line(recovery.count(state, runs))
+        for agent in left_behind:
+            record("child_ended", {"agent": agent, "why": "left behind by a daemon that was killed"})
+        self._requests.load()
+        for name in self._engine.desk.book.agents:
+            self._requests.joined(name)
         with self._chronicle.reporting("journal"):
             journal.compact(state)
         await self._lookout.begin()
@@ -213,6 +304,7 @@ class Daemon:
         await recovery.read_backlog()
         gc.freeze()
         tasks.start_soon(self._upkeep.reconcile, name="reconcile")
+        await self._kept_work.clear()
         await aftermath.fill_in()
 
     def _first_line(self, recovered: dict[str, int]) -> None:
@@ -251,6 +343,7 @@ class Daemon:
         async with anyio.create_task_group() as ending:
             for endpoint in self._team.endpoints():
                 ending.start_soon(endpoint.stop, self.config.daemon.drain_timeout_s)
+        await self._quarters.supervisor.shutdown()
         with anyio.move_on_after(LAST_WORDS_S):
             await self._runner.settled(self._pump.idle)
             await self._notifier.stop(LAST_WORDS_S)
@@ -272,6 +365,9 @@ class Daemon:
     def _carry_out(self, effects: list[Effect]) -> None:
         self._runner.carry_out(effects)
 
+    def _renamed(self, source: Place, target: Place) -> None:
+        self._lookout.own_move(source, target)
+
     def _claim(self) -> None:
         self._runner.claim_gathered()
 
@@ -279,7 +375,8 @@ class Daemon:
         """The end of a turn."""
         self._chronicle.commit()
         self._runner.flush_soon()
-        asyncio.get_running_loop().call_soon(self._chronicle.show)
+        if self._chronicle.has_news:
+            asyncio.get_running_loop().call_soon(self._chronicle.show)
         self._memory.note_changes()
         self._memory.note_boxes(self._intake.boxes)
 
@@ -288,6 +385,29 @@ class Daemon:
         if self._team.called(draft.recipient) is None:
             raise UnknownAgent(draft.recipient)
         await self._runner.send(draft)
+
+    async def _escalate(self, draft: Draft) -> None:
+        """Of parts that escalate by themselves: durable, written down, and a person is called."""
+        await self._send(draft)
+        body = draft.body
+        facts = {"agent": body["agent"], "cause": body["cause"], "to": draft.recipient, "counted": 1}
+        self._chronicle.record("escalation", {**facts, "escalation_id": draft.message_id})
+        self._notifier.ring(draft.message_id, ignite.encode_draft(draft, self.clock.now().wall))
+
+    def _join(self, name: str) -> str:
+        agent = self._team.join(name)
+        self._requests.joined(agent)
+        return agent
+
+    def _was_stopped(self, agent: str) -> bool:
+        """Asked before there is a log to say it to if that cannot be known; `_recover` does."""
+        pauses = Pauses(self.site.state)
+        with contextlib.suppress(OSError, BadPauses):
+            pauses.load()
+        return pauses.is_stopped(agent)
+
+    def _body(self, message: Message, place: Place) -> Mapping[str, object]:
+        return self._team.body(message, place)
 
     def _still_lies(self, escalation: OpenEscalation) -> bool:
         return self._spool.holds(self._team.box(escalation.to), "escalation_", escalation.escalation_id)
@@ -302,14 +422,13 @@ class Daemon:
         return self._letterbox.letters.named(message_id, file)
 
     def _describe(self) -> dict[str, object]:
-        if not self._backlog:
-            return describe(self._engine)
-        return describe(self._engine, lambda agent: self._backlog.count(self._team.box(agent)))
+        return describe(self._engine, self._backlog.by_agent(self._team.join))
 
     def _status_page(self) -> dict[str, object]:
         session_id, watch = self._chronicle.log.session_id, self._lookout.mode
         daemon = {"pid": os.getpid(), "session_id": session_id, "version": __version__, "watch": watch}
-        return {"daemon": daemon, "faults": self._chronicle.faults.page(), **self._describe()}
+        faults = self._chronicle.faults.page()
+        return {"daemon": daemon, "faults": faults, **self._describe(), **self._gateways.page()}
 
 
 def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:

@@ -21,6 +21,7 @@ from ackd.core import effects, events
 from ackd.core.errors import BadMessage
 from ackd.core.message import USER, Folder
 from ackd.dialects import ignite
+from ackd.ports import Inhabited
 from ackd.runtime.lanes import Lanes
 from ackd.runtime.moves import Moves, words_of
 from ackd.runtime.pen import Pen
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 
 #: A message of our own that cannot be written (disk full) is tried again after this; its lane waits.
 SEND_AGAIN_S: Final = 5.0
+_DAY_S: Final = 86_400.0
 #: What a revived message leaves behind in dead_letter/.
 CLEAN_SLATE: Final[tuple[tuple[str, None], ...]] = tuple(
     (f"X-IGNITE-{name}", None)
-    for name in "Status Error-Reason Error-At Retry-Count Recipient Next-Retry-After Processed-At".split()
+    for name in "Status Error-Reason Error-At Retry-Count Recipient Next-Retry-After Processed-At Seen".split()
 )
 
 
@@ -55,6 +57,8 @@ class Roster(Protocol):
     def box(self, agent: str) -> str: ...
 
     def forget_run(self, agent: str, key: int) -> None: ...
+
+    def let_go(self, agent: str, key: int, message_id: str) -> None: ...
 
 
 @dataclass
@@ -69,43 +73,52 @@ class EffectRunner:
     tasks: TaskGroup
     team: Roster
     ring: Callable[[str, bytes], None]
+    #: Told of every file that was renamed for a message: it is no news to us.
+    renamed: Callable[[Place, Place], None] = lambda _source, _target: None
     _claims: list[effects.ClaimMessage] = field(default_factory=list, init=False)
     _unflushed: list[Place] = field(default_factory=list, init=False)
-    _answers_soon: int = field(default=0, init=False)
+    _answers: list[Event] = field(default_factory=list, init=False)  # on their way
+    _day: tuple[float, str] = field(default=(-1.0, ""), init=False)  # since 1970, and as the archive spells it
     _in_journal: set[int] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
+        self.carry_out = self._lanes.carry_out
         self._pen = Pen(self.spool, self.flusher)
-        self._moves = Moves(self.spool, self.clock, self.post, self.tasks, self._report)
-
-    def carry_out(self, asked: list[Effect]) -> None:
-        self._lanes.carry_out(asked)
+        self._moves = Moves(self.spool, self.clock, self.post, self.tasks, self._report, self.renamed)
 
     async def settled(self, nothing_new: Callable[[], bool]) -> None:
         """Returns when no lane has anything left to do and no answer waits to be heard."""
-        while self._lanes.busy or self._claims or self._answers_soon or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
+        while self._lanes.busy or self._claims or self._answers or not nothing_new():  # noqa: ASYNC110 - two conditions, neither of which has an event
             await anyio.sleep(0.01)
 
     def _do(self, effect: Effect) -> Coroutine[None, None, None] | None:
-        match effect:
-            case effects.RecordFact(type_, data):
-                self.record(type_, data)
+        match effect:  # first what every message goes through
+            case effects.RecordFact():
+                self.record(effect.type, effect.data)
             case effects.ClaimMessage():
                 self._claims.append(effect)
                 self.wake()
+            case effects.TellAgent():
+                return self._tell(effect)
             case effects.ArchiveMessage():
                 return self._archive(effect)
+            case effects.ForgetMessage():
+                self._forget(effect)
             case effects.QuarantineFile():
                 return self._moves.quarantine(effect)
             case effects.DropReceipt(_, name):
                 self._drop_receipt(name)
-            case effects.ForgetMessage():
-                self._forget(effect)
-            case effects.TellAgent():
-                return self._tell(effect)
             case effects.NudgeAgent():
                 return self._nudge(effect)
+            case effects.ProbeAgent():
+                return self._probe(effect)
+            case effects.AskCheckpoint():
+                return self._ask_checkpoint(effect)
+            case effects.RenewAgent():
+                return self._inhabited(effect.lane).renew(effect)
+            case effects.RestartAgent(lane, why):
+                return self._inhabited(lane).restart(why)
             case effects.WriteStatus():
                 return self._write_status(effect)
             case effects.BuryMessage():
@@ -184,13 +197,19 @@ class EffectRunner:
             self.flusher.flush_later(f"{directory}/", self._flush_failed)
 
     def _archive(self, effect: effects.ArchiveMessage) -> Coroutine[None, None, None] | None:
-        day = datetime.fromtimestamp(self.clock.now().wall, UTC).strftime("%Y%m%d")
+        day = self._today()
         try:
             self._explain(effect, duplicate=effect.duplicate)
         except OSError as error:
             self.post(events.SpoolFailed(effect.key, words_of(error)))
             return None
         return self._moves.move(effect, Folder.ARCHIVE, day)
+
+    def _today(self) -> str:
+        wall = self.clock.now().wall
+        if wall // _DAY_S != self._day[0]:
+            self._day = (wall // _DAY_S, datetime.fromtimestamp(wall, UTC).strftime("%Y%m%d"))
+        return self._day[1]
 
     def _drop_receipt(self, name: str) -> None:
         """The lines about it first: a crash in between must leave the one or the other."""
@@ -199,7 +218,7 @@ class EffectRunner:
 
     def _forget(self, effect: effects.ForgetMessage) -> None:
         """A duplicate goes under its own name: its twin may still be in hand."""
-        self.team.forget_run(effect.lane, effect.key)
+        self.team.let_go(effect.lane, effect.key, effect.message.message_id)
         self._in_journal.discard(effect.key)
         message, name, end = effect.message, effect.place.name.rpartition("/")[2], End(effect.end)
         digest = twin_digest(message.digest, name) if end is End.DUPLICATE else message.digest
@@ -222,23 +241,42 @@ class EffectRunner:
             except OSError as error:
                 self._report("journal", error)
         answer = self.team.endpoint(effect.lane).tell(effect)
+        if answer is None:
+            return None
         if isinstance(answer, Awaitable):
             return self._post_answer(answer)
-        self._answers_soon += 1
-        asyncio.get_running_loop().call_soon(self._post_soon, answer)
+        if not self._answers:
+            asyncio.get_running_loop().call_soon(self._post_answers)
+        self._answers.append(answer)
         return None
 
-    def _post_soon(self, answer: Event) -> None:
-        """What answers at once has made a task of what is to be done, and that goes first: to write down that it was
-        told need not hold it up."""
-        self._answers_soon -= 1
-        self.post(answer)
+    def _post_answers(self) -> None:
+        """After the turn, in which the lines of what came before reach the kernel."""
+        answers, self._answers = self._answers, []
+        for answer in answers:
+            self.post(answer)
 
     async def _post_answer(self, answer: Awaitable[Event]) -> None:
         self.post(await answer)
 
     async def _nudge(self, effect: effects.NudgeAgent) -> None:
-        self.post(await self.team.endpoint(effect.lane).nudge(effect))
+        """That a rung was climbed the engine has written down; here, what was done and seen on it."""
+        answer = await self.team.endpoint(effect.lane).nudge(effect)
+        done = answer.proof if isinstance(answer, events.Told) else f"not done: {answer.reason}"
+        about: dict[str, object] = {"message_id": effect.message.message_id, "agent": effect.lane}
+        self.record("nudged", {**about, "rung": effect.rung, "done": done})
+        self.post(answer)
+
+    async def _probe(self, effect: effects.ProbeAgent) -> None:
+        self.post(await self._inhabited(effect.lane).probe(effect))
+
+    async def _ask_checkpoint(self, effect: effects.AskCheckpoint) -> None:
+        self.post(await self._inhabited(effect.lane).ask_checkpoint(effect))
+
+    def _inhabited(self, agent: str) -> Inhabited:
+        endpoint = self.team.endpoint(agent)
+        assert isinstance(endpoint, Inhabited), f"nobody lives behind {agent}"  # its policy has no such clocks
+        return endpoint
 
     async def _write_statuses(self, row: list[effects.WriteStatus]) -> None:
         row = [effect for effect in row if not self._lanes.archives_soon(effect.key)]

@@ -62,6 +62,8 @@ class Intake:
     fresh: FreshMail = field(default_factory=FreshMail)
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
+    #: Whose each of them is.
+    _owners: dict[str, str] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
     #: Directories that went, as they were: the one that lies there by the time we look may be another.
     _losing: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
@@ -99,15 +101,17 @@ class Intake:
     def meet_box(self, box: str) -> bool:
         """False if it cannot be served (its processed/ is a file, a link, may not be made): said once, tried again."""
         try:
-            self.agent_of(box)
+            self._owners[box] = self.agent_of(box)
             self.spool.ensure_box(box)
-            self.boxes[box] = self.spool.births(box)
+            births = self.spool.births(box)
         except (OSError, BadName) as error:
             if self._unfit.get(box) != str(error):
                 self.record("io_error", {"what": f"queue/{box}", "error": str(error), "agent": box})
             self._unfit[box] = str(error)
             return False
         self._unfit.pop(box, None)
+        if box not in self.boxes or self.boxes[box] != births:
+            self.boxes[box] = births  # what is the same stays the same object: each turn compares them all with a copy
         return True
 
     def lose_box(self, box: str) -> None:
@@ -216,7 +220,8 @@ class Intake:
         """The file as an event: a message, or a named reason why it is none."""
         try:
             file = self.spool.read(place)
-            message = ignite.decode(file.data, self.agent_of(place.box), extra_types=self.extra_types)
+            owner = self._owners.get(place.box) or self.agent_of(place.box)
+            message = ignite.decode(file.data, owner, extra_types=self.extra_types)
         except BadMessage as bad:
             return events.Unreadable(place, bad.code, str(bad))
         self.fresh.keep(message, file.data)

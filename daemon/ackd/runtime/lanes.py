@@ -45,22 +45,18 @@ class Lanes:
 
     def carry_out(self, asked: list[Effect]) -> None:
         for effect in asked:
-            if effect.lane is not None and effect.lane in self._waiting:
-                self._queue_up(effect.lane, effect)
-            else:
-                self._begin(effect)
+            lane = effect.lane
+            if lane is not None and lane in self._waiting:
+                self._queue_up(lane, effect)
+            elif (slow := self.do(effect)) is not None:
+                assert lane is not None
+                self._waiting[lane] = deque()
+                self.tasks.start_soon(self._drain, lane, slow, name=f"lane {lane}")
 
     def _queue_up(self, lane: str, effect: Effect) -> None:
         self._waiting[lane].append(effect)
         if isinstance(effect, ArchiveMessage):
             self._to_archive.add(effect.key)
-
-    def _begin(self, effect: Effect) -> None:
-        slow = self.do(effect)
-        if slow is not None:
-            assert effect.lane is not None
-            self._waiting[effect.lane] = deque()
-            self.tasks.start_soon(self._drain, effect.lane, slow, name=f"lane {effect.lane}")
 
     async def _drain(self, lane: str, slow: Coroutine[None, None, None] | None) -> None:
         """Finish the slow one, then what queued up behind it."""

@@ -2,7 +2,8 @@
 
 Owns three patiences: a receipt that is still being written is read when it has settled; one whose message has not been
 met yet waits as long as a file may take to settle; one for a message that is over may mean a dead letter, which is then
-put before the engine. Requests of a person go to ``operate``. What is no receipt ends in queue/corrupt/.
+put before the engine. Requests of a person go to ``operate`` or ``requests``, checkpoints to ``checkpoints``. What is
+no receipt ends in queue/corrupt/.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ackd.adapters import maildrop
 from ackd.core import events
 from ackd.core.errors import BadMessage, BadReceipt
 from ackd.core.message import Folder, Place, ReceiptKind, Rejection
+from ackd.core.words import AGENT_REQUESTS
 from ackd.dialects import ignite
 from ackd.runtime.dead_letters import DeadLetters
 
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
     from ackd.core.book import Book
     from ackd.core.message import Message, Receipt
     from ackd.ports import Clock, Post
+    from ackd.runtime.agent_requests import AgentRequests
+    from ackd.runtime.checkpoint_receipts import CheckpointReceipts
 
 #: Receipts read between two breaths of the loop.
 SLICE: Final = 64
@@ -51,6 +55,8 @@ class Letterbox:
     called: Callable[[str], str | None]
     record: Callable[[str, dict[str, object]], None]
     operate: Callable[[Receipt], None]
+    requests: AgentRequests
+    checkpoints: CheckpointReceipts
     _waiting: set[str] = field(default_factory=set)
     _waited: set[str] = field(default_factory=set)
     #: Receipts for which the dead letters were looked through.
@@ -79,14 +85,18 @@ class Letterbox:
         except OSError as error:
             self.record("io_error", {"what": "list receipts", "error": str(error)})
             return
-        for number, name in enumerate(names):
+        for number, name in enumerate(sorted(names, key=_time_of)):
             if number % SLICE == SLICE - 1:
                 await anyio.lowlevel.checkpoint()
             self.take(name)
 
     # --- matching -----------------------------------------------------------------------------------------------------
     def _match(self, receipt: Receipt) -> None:
-        if self._means_a_letter(receipt) and not self.letters.is_fresh():
+        if receipt.kind in AGENT_REQUESTS:
+            self.requests.take(receipt)
+        elif receipt.kind is ReceiptKind.CHECKPOINT:
+            self._match_checkpoint(receipt)
+        elif self._means_a_letter(receipt) and not self.letters.is_fresh():
             self._waiting.add(receipt.name)
             self.tasks.start_soon(self._seek, receipt.name, name=f"dead letters for {receipt.name}")
         elif receipt.kind in _OPERATOR:
@@ -96,6 +106,20 @@ class Letterbox:
             self._waited.discard(receipt.name)
             self._sought.discard(receipt.name)
             self.post(events.ReceiptCame(receipt))
+        else:
+            self._waiting.add(receipt.name)
+            self.tasks.start_soon(self._hear_later, receipt.name, name=f"receipt {receipt.name}")
+
+    def _match_checkpoint(self, receipt: Receipt) -> None:
+        """Of an open message only: for one that is over nobody will need it."""
+        agent = self.called(receipt.agent) if receipt.agent else None
+        delivery = self.book.addressed(receipt.message_id, agent) if agent is not None else None
+        if delivery is not None:
+            self._waited.discard(receipt.name)
+            self.checkpoints.take(receipt, delivery)
+        elif receipt.name in self._waited and not self._still_to_come(receipt):
+            self._waited.discard(receipt.name)
+            self.checkpoints.refuse(receipt)
         else:
             self._waiting.add(receipt.name)
             self.tasks.start_soon(self._hear_later, receipt.name, name=f"receipt {receipt.name}")
@@ -206,3 +230,8 @@ class Letterbox:
             return
         data = {"file": f"receipts/{name}", "code": Rejection.BAD_RECEIPT.value}
         self.record("message_rejected", {**data, "reason": str(bad), "kept_as": kept_as})
+
+
+def _time_of(name: str) -> str:
+    """What a receipt's name says of when it was written: of two words the later must be heard later."""
+    return name.rpartition("_")[2]

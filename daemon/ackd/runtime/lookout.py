@@ -18,10 +18,12 @@ from ackd.adapters.polling_watch import PollingWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from anyio.abc import TaskGroup
 
     from ackd.config import Watch
+    from ackd.core.message import Place
     from ackd.ports import Hint, Watcher
     from ackd.runtime.intake import Intake
     from ackd.site import Site
@@ -50,16 +52,27 @@ class Lookout:
             await self._poll()
         else:
             self.mode = "inotify"
-            await self._run(InotifyWatcher(self.site.queue, self.site.receipts))
+            await self._run(self._inotify())
 
     @property
     def beats(self) -> int:
         return self._watcher.beats
 
+    def own_move(self, source: Place, target: Place) -> None:
+        """Its hints would be about what we know."""
+        if self.mode != "none":
+            self._watcher.own_move(source, target)
+
+    def _where(self) -> tuple[Path, Path]:
+        return self.site.queue, self.site.receipts
+
+    def _inotify(self) -> Watcher:
+        return InotifyWatcher(*self._where(), self.site.reserved)
+
     async def _poll(self) -> None:
         self.mode = "polling"
         self._polling = anyio.CancelScope()
-        await self._run(PollingWatcher(self.site.queue, self.site.receipts, self.config.poll_interval_s))
+        await self._run(PollingWatcher(*self._where(), self.config.poll_interval_s, self.site.reserved))
 
     async def _run(self, watcher: Watcher) -> None:
         ready = anyio.Event()
@@ -93,7 +106,7 @@ class Lookout:
 
     async def _try_inotify(self) -> bool:
         """Whether it watches now. Refused again is no news."""
-        watcher, ready, held = InotifyWatcher(self.site.queue, self.site.receipts), anyio.Event(), anyio.Event()
+        watcher, ready, held = self._inotify(), anyio.Event(), anyio.Event()
 
         def hear(hint: Hint) -> None:
             if isinstance(hint, ports.WatchFailed) and not ready.is_set():

@@ -39,31 +39,35 @@ class Moves:
     post: Post
     tasks: TaskGroup
     report: Callable[[str, OSError | BadMessage], None]
+    #: Told of each rename, from where to where: the watcher hears of it, too.
+    renamed: Callable[[Place, Place], None]
     #: What could not be put into quarantine, and was reported.
     _unkept: set[Place] = field(default_factory=set, init=False)
 
     def claim(self, effect: effects.ClaimMessage) -> Place | None:
         """Where it is now, if that is known at once."""
-        moved: Place | None = None
-        with self.answering(effect):
-            try:
-                moved = self.spool.move(effect.place, Folder.PROCESSED)
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
+        try:
+            moved = self.spool.move(effect.place, Folder.PROCESSED)
+        except (OSError, BadMessage) as error:
+            if _is_across(error):
                 self.tasks.start_soon(self._carry, effect, Folder.PROCESSED, name=f"carry {effect.place}")
             else:
-                self.post(events.Claimed(effect.key, moved))
+                self._not_moved(effect, error)
+            return None
+        self.renamed(effect.place, moved)
+        self.post(events.Claimed(effect.key, moved))
         return moved
 
     def move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
-        with self.answering(effect):
-            try:
-                self.post(events.Moved(effect.key, self.spool.move(effect.place, folder, date=date)))
-            except OSError as error:
-                if error.errno != errno.EXDEV:
-                    raise
+        try:
+            moved = self.spool.move(effect.place, folder, date=date)
+        except (OSError, BadMessage) as error:
+            if _is_across(error):
                 return self._carry(effect, folder, date)
+            self._not_moved(effect, error)
+            return None
+        self.renamed(effect.place, moved)
+        self.post(events.Moved(effect.key, moved))
         return None
 
     def quarantine(self, effect: effects.QuarantineFile) -> Coroutine[None, None, None] | None:
@@ -71,7 +75,7 @@ class Moves:
             try:
                 self._kept(effect, self.spool.quarantine(*self._reason(effect)))
             except OSError as error:
-                if error.errno != errno.EXDEV:
+                if not _is_across(error):
                     raise
                 return self._quarantine_across(effect)
         return None
@@ -101,11 +105,15 @@ class Moves:
         """A move is answered, whatever becomes of it: that it was done, inside; every other way, here."""
         try:
             yield
-        except BadMessage as bad:
-            self._give_up_on(effect, bad)
-        except FileNotFoundError:
+        except (OSError, BadMessage) as error:
+            self._not_moved(effect, error)
+
+    def _not_moved(self, effect: Moving, error: OSError | BadMessage) -> None:
+        if isinstance(error, BadMessage):
+            self._give_up_on(effect, error)
+        elif isinstance(error, FileNotFoundError):
             self.post(events.MoveLost(effect.key))
-        except OSError as error:
+        else:
             self.post(events.SpoolFailed(effect.key, words_of(error)))
 
     def _give_up_on(self, effect: Moving, bad: BadMessage) -> None:
@@ -125,6 +133,11 @@ class Moves:
             if effect.place not in self._unkept:
                 self._unkept.add(effect.place)
                 self.report(f"quarantine {effect.place}", error)
+
+
+def _is_across(error: OSError | BadMessage) -> bool:
+    """Whether a rename will not do: it lies on another file system than where it is to go."""
+    return isinstance(error, OSError) and error.errno == errno.EXDEV
 
 
 def words_of(error: OSError | BadMessage) -> str:

@@ -6,6 +6,8 @@ task and tasks run only after the turn. Refuses to know what the events are abou
 does not keep the watcher and the timers waiting. A deadline that is met late (SIGSTOP, a frozen cgroup) waits until
 what happened meanwhile was heard: an answer lies there unread, and silence would be believed first.
 
+An event has one time: the clocks are read once for it, and whatever is written down of it goes by that reading.
+
 Turns are callbacks of the event loop, not a task that waits for them: waking a task and timing its wait cost more than
 deciding a message. A bug in a turn ends ``run``.
 """
@@ -27,11 +29,13 @@ if TYPE_CHECKING:
 
     from ackd.core.effects import Effect
     from ackd.core.engine import Engine
-    from ackd.core.events import Event
+    from ackd.core.events import Event, Now
     from ackd.core.message import Place
     from ackd.ports import Clock
 
-EVENTS_A_TURN: Final = 256
+#: Four times as many cost the same within what can be measured, but a burst's messages then wait for each other between
+#: being told and being through (p50 30 ms instead of 6), and their headers become due to be written.
+EVENTS_A_TURN: Final = 64
 #: A deadline met later than this: the watcher is given a moment to read what it was told.
 LATE_S: Final = 0.05
 HINTS_FIRST_S: Final = 0.01
@@ -63,6 +67,7 @@ class Pump:
         self._arrivals: deque[Arrived] = deque()
         #: Which of them: a file that is met twice before it is decided on is one message, not one and its duplicate.
         self._arriving: set[tuple[Place, str, str]] = set()
+        self._reading: Now | None = None  # while an event is handled
         self._bug: asyncio.Future[None] | None = None  # while it runs
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -121,25 +126,29 @@ class Pump:
         self._turned.set()
 
     def _hear(self) -> None:
+        inbox, arrivals = self._inbox, self._arrivals
         for _ in range(EVENTS_A_TURN):
-            event = self._next()
-            if event is None:
+            if not inbox and not arrivals:
+                self._gathered()
+            if inbox:
+                self._handle(inbox.popleft())
+            elif arrivals:
+                arrival = arrivals.popleft()
+                self._arriving.discard(_which(arrival))
+                self._handle(arrival)
+            else:
                 break
-            self._handle(event)
-
-    def _next(self) -> Event | None:
-        if self.idle():
-            self._gathered()
-        if self._inbox:
-            return self._inbox.popleft()
-        if not self._arrivals:
-            return None
-        arrival = self._arrivals.popleft()
-        self._arriving.discard(_which(arrival))
-        return arrival
 
     def _handle(self, event: Event) -> None:
-        self._carry_out(self._engine.handle(event, self._clock.now()))
+        now = self._reading = self._clock.now()
+        try:
+            self._carry_out(self._engine.handle(event, now))
+        finally:
+            self._reading = None
+
+    def now(self) -> Now:
+        """The clock of whoever carries effects out: what comes of an event, lines and all, has the event's own time."""
+        return self._reading or self._clock.now()
 
     def _come_round(self) -> None:
         assert self._bug is not None

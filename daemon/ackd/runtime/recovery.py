@@ -97,6 +97,7 @@ class Recovery:
         self._before = before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
         self._kept = self._remember(state)
         await self._meet_what_speaks()
+        await self.intake.letterbox.scan()  # what an agent said during a run was said before the run ended
         self._take_runs(runs, before)
         self._write_off()
         missing = {known: entry for known, entry in in_flight.items() if known not in self._met}
@@ -110,7 +111,7 @@ class Recovery:
         """What waits: met while the first of it is delivered. What became of the rest can be said afterwards."""
         for number, few in enumerate(self.backlog.next_few(), 1):
             self._meet_all(few)
-            if number % SLICE == 0:
+            if number % SLICE == 0 or number < SLICE:  # the first of all is told before much else is read
                 await anyio.lowlevel.checkpoint()
         met = {(message_id, agent) for agent, message_id, _ in (*self._met, *self._before.in_flight)}
         self.aftermath.leave_open(met, self._kept)

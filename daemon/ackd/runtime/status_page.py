@@ -18,27 +18,29 @@ from ackd.adapters import atomic_file
 from ackd.core.escalations import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from ackd.core.book import Agent
     from ackd.core.engine import Engine
+    from ackd.core.events import Now
     from ackd.ports import Clock
 
 EVERY_S: Final = 0.5
 
 
-def describe(engine: Engine, unread: Callable[[str], int] = lambda _: 0) -> dict[str, object]:
+def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[str, object]:
     """Agents, totals and open escalations, as ``ackd status --json`` has them.
 
     ``unread``: how many of an agent's messages the engine has not heard of yet.
     """
-    desk = engine.desk
+    desk, unread = engine.desk, unread or {}
     agents: dict[str, dict[str, object]] = {}
     for agent in desk.book.agents.values():
         entry: dict[str, object] = {
             "endpoint": agent.endpoint,
             "state": agent.state.value,
-            "queued": agent.queued + unread(agent.name),
+            "queued": agent.queued + unread.get(agent.name, 0),
             "in_flight": len(agent.window) + agent.retrying,
             "retrying": agent.retrying,
         }
@@ -46,9 +48,24 @@ def describe(engine: Engine, unread: Callable[[str], int] = lambda _: 0) -> dict
             entry["reason"] = agent.reason
         if agent.until is not None:
             entry["until"] = stamp(agent.until)
+        if agent.is_watched:
+            entry |= _life(agent, desk.now)
         agents[agent.name] = entry
-    totals = _totals(engine, sum(map(unread, desk.book.agents)))
+    totals = _totals(engine, sum(unread.values()))
     return {"agents": agents, "totals": totals, "escalations": _escalations(engine)}
+
+
+def _life(agent: Agent, now: Now) -> dict[str, object]:
+    """Of what lives behind its endpoint. What is not known is left out."""
+    said: dict[str, object] = {"liveness": agent.vital.value, "worker_state": agent.worker.value}
+    said |= {"generation": agent.generation, "deaths": agent.deaths}
+    if agent.detail:
+        said["detail"] = agent.detail
+    if agent.context_usage is not None:
+        said["context_usage"] = round(agent.context_usage, 3)
+    if agent.last_life is not None:
+        said["last_life"] = stamp(now.wall - (now.mono - agent.last_life))
+    return said
 
 
 def _totals(engine: Engine, unread: int) -> dict[str, int]:

@@ -1,0 +1,52 @@
+"""Looking for signs of life from outside, so that no agent need spend a turn on showing one.
+
+Owns how often an endpoint is asked for its pulse: four times in the agent's ``heartbeat_timeout_s``, and only while it
+holds work. Refuses to know what a sign is (endpoints) and what its absence means (core/liveness).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from ackd.core.events import SignOfLife
+from ackd.ports import Inhabited
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackd.core.book import Agent, Book
+    from ackd.ports import Endpoint, Post
+
+#: However short or long the timeouts are.
+LEAST_S: Final = 0.1
+MOST_S: Final = 60.0
+
+
+@dataclass
+class Pulses:
+    book: Book
+    endpoint: Callable[[str], Endpoint]
+    post: Post
+
+    async def run(self) -> None:
+        while True:
+            await anyio.sleep(self._every_s())
+            self.look()
+
+    def look(self) -> None:
+        for agent in self.book.agents.values():
+            endpoint = self.endpoint(agent.name) if agent.window and agent.is_watched else None
+            if isinstance(endpoint, Inhabited) and (sign := endpoint.pulse()) is not None:
+                self.post(SignOfLife(agent.name, sign))
+
+    def _every_s(self) -> float:
+        shortest = min(map(_timeout_s, self.book.agents.values()), default=4 * MOST_S)
+        return min(MOST_S, max(LEAST_S, shortest / 4))
+
+
+def _timeout_s(agent: Agent) -> float:
+    quiet_s = agent.policy.heartbeat_timeout_s
+    return quiet_s if quiet_s is not None else 4 * MOST_S
