@@ -1,7 +1,8 @@
 """Draws daemon/demo.svg, the README's picture, from a real run of ``ackd demo``: ``make picture``.
 
 What the picture shows is what the commands printed on a terminal, colours included; nothing is typed in by hand. It shows
-the end of the story of the worker that never succeeds: its log, the dead letter, and what the user was told.
+how the worker that hangs in its pane is woken, the end of the story of the one that never succeeds, and what the user
+was told. Needs tmux.
 """
 
 from __future__ import annotations
@@ -55,7 +56,12 @@ def main() -> None:
     assert found is not None, demo
     team = Path(found[1])
     console = Console(record=True, width=COLUMNS, file=io.StringIO())
-    for words in (["tail", "--agent", "ignitian_3", "-n", "14"], ["dead", "list"], ["inbox", "user"]):
+    for words in (
+        ["tail", "--agent", "reviewer", "-n", "18"],
+        ["tail", "--agent", "ignitian_3", "-n", "8"],
+        ["dead", "list"],
+        ["inbox", "user"],
+    ):
         console.print(Text.assemble(("$ ", "bold green"), (f"ackd {' '.join(words)}", "bold")))
         console.print(Text.from_ansi(on_a_terminal(*words, cwd=team).rstrip("\n")))
         console.print()

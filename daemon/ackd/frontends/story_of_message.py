@@ -86,6 +86,7 @@ class Story:
     courses: tuple[Course, ...] = ()
     events: tuple[Line, ...] = ()
     answers: tuple[str, ...] = ()  # ids of the messages that reply to it
+    around: tuple[Line, ...] = ()  # what happened to its agents while they had it (care.py)
     header: Mapping[str, str] = field(default_factory=dict)  # from, type, priority, thread_id, in_reply_to, task_id
 
     @property
@@ -119,7 +120,7 @@ def story(lines: Iterable[Line], message_id: str) -> Story:
         elif line.type == "message_duplicate":  # the queued line was a copy's: the message itself is where it was
             course = before.get(who, course)
         courses[who] = advanced(course, line)
-    return Story(message_id, tuple(courses.values()), tuple(events), tuple(answers), header)
+    return Story(message_id, tuple(courses.values()), tuple(events), tuple(answers), header=header)
 
 
 def _recipient(line: Line) -> str | None:

@@ -1,4 +1,4 @@
-"""The operator's view of ``ackd run``: facts as they happen, one line each, through structlog.
+"""The operator's view of ``ackd run``: facts as they happen, one line each.
 
 On a terminal they are rendered as ``ackd tail`` renders them, progress at the pace of core/throttle.py; elsewhere each
 is a JSON object on a line of its own. Never fails and never waits: a reader who left ends the view, one who does not
@@ -16,7 +16,6 @@ import time
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO, cast
 
 import orjson
-import structlog
 
 from ackd.adapters.session_log import Line
 from ackd.core.escalations import stamp
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 #: What an operator should look into.
 LOUD: Final = frozenset(
     "message_dead message_rejected escalation loop_detected io_error spool_lost watch_degraded watch_overflow "
-    "notify_failed task_failed log_gap stray_file".split()
+    "notify_failed task_failed log_gap stray_file deadlock_detected report_overdue bus_bad_line worker_stale".split()
 )
 #: As much as a pipe that has room takes at once (PIPE_BUF).
 _AT_ONCE_BYTES: Final = 4096
@@ -72,15 +71,15 @@ class TerminalView:
 
 
 class StructuredView:
-    """For programs: one JSON object per fact."""
+    """For programs: one JSON object per fact, in the form of structlog's JSON lines. Encoded here, for a service shows
+    seven facts a message, and structlog takes three times as long for each."""
 
     def __init__(self, stream: TextIO) -> None:
         self._outlet = Outlet(stream.fileno(), _output_gap)
-        self._logger = _logger(self._outlet, structlog.processors.add_log_level, _encode)
 
     def show(self, type_: str, data: dict[str, object], at: float) -> None:
-        say = self._logger.warning if type_ in LOUD else self._logger.info
-        say(type_, timestamp=stamp(at), data=data)
+        level = "warning" if type_ in LOUD else "info"
+        self._outlet.write(_encode({"timestamp": stamp(at), "data": data, "event": type_, "level": level}))
 
     def flush(self) -> None:
         self._outlet.send()
@@ -90,20 +89,23 @@ def _output_gap(missed: int) -> bytes:
     return orjson.dumps({"event": "output_gap", "level": "warning", "lost": missed}) + b"\n"
 
 
-def _logger(outlet: Outlet, *processors: Any) -> Any:
+def _logger(outlet: Outlet, processor: Any) -> Any:
+    import structlog
+
     return structlog.wrap_logger(
         structlog.BytesLogger(cast("BinaryIO", outlet)),
-        processors=list(processors),
+        processors=[processor],
         wrapper_class=structlog.make_filtering_bound_logger(0),
         cache_logger_on_first_use=True,
     )
 
 
-def _encode(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> bytes:
+def _encode(event: dict[str, object]) -> bytes:
     try:
-        return orjson.dumps(event)
+        return orjson.dumps(event, option=orjson.OPT_APPEND_NEWLINE)
     except TypeError:  # a name that is not UTF-8
-        return orjson.dumps({"event": str(event.get("event")), "data": ascii(event.get("data"))})
+        shown = {"event": str(event["event"]), "data": ascii(event["data"])}
+        return orjson.dumps(shown, option=orjson.OPT_APPEND_NEWLINE)
 
 
 class Outlet:

@@ -59,7 +59,7 @@ class Team:
 
 @pytest.fixture
 def team(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
-    for name in ("ACKD_ROOT", "ACKD_CONFIG", "ACKD_AGENT", "ACKD_DEBUG"):
+    for name in ("ACKD_ROOT", "ACKD_CONFIG", "ACKD_AGENT", "ACKD_DEBUG", "TMUX", "TMUX_PANE"):
         monkeypatch.delenv(name, raising=False)
     home = tmp_path / "project"
     home.mkdir()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from ackd.frontends.cli import surroundings
 from ackd.frontends.cli.surroundings import Finding
+from tests.adapters.tmux.private_server import private_server
 
 Team = Any  # conftest.py's: test files do not import each other
 
@@ -43,11 +45,11 @@ def test_a_bad_config_is_exit_78_with_every_problem(team: Team) -> None:
     assert "line 3: delivery.retry_limit" in result.stdout
 
 
-def test_endpoints_that_come_later_are_refused(team: Team) -> None:
+def test_a_terminal_that_nobody_could_find_is_refused(team: Team) -> None:
     rewrite(team, "[agents.a]\nendpoint = 'tmux'\n")
     result = team.ackd("check")
     assert result.exit_code == 78
-    assert "line 2: agents.a.endpoint: tmux comes later" in result.stdout
+    assert "agents.a.pane: endpoint tmux needs a pane" in result.stdout
 
 
 def test_no_site_at_all(team: Team) -> None:
@@ -73,6 +75,77 @@ def test_programs_that_could_not_be_run(team: Team, table: str, words: str, mend
     found = findings(team, 1)["agent a"]
     assert words in found["words"]
     assert mend in found["mend"]
+
+
+@pytest.mark.parametrize(
+    ("table", "words", "level"),
+    [
+        ("command = ['no-such-program-x']", "no-such-program-x is not in PATH", "fail"),
+        ("command = ['true']\ncwd = 'absent'", "absent is not a directory", "fail"),
+        ("command = ['true']", "runs ", "ok"),
+    ],
+)
+def test_programs_of_long_lived_workers(team: Team, table: str, words: str, level: str) -> None:
+    rewrite(team, f"[agents.a]\nendpoint = 'process'\n{table}\n")
+    found = findings(team, 0 if level == "ok" else 1)["agent a"]
+    assert words in found["words"]
+    assert found["level"] == level
+
+
+def test_a_terminal_whose_profile_nobody_knows(team: Team) -> None:
+    rewrite(team, "[agents.a]\nendpoint = 'tmux'\npane = 'x:0.0'\nprofile = 'clod'\n")
+    found = findings(team, 1)["agent a"]
+    assert "profile clod" in found["words"]
+    assert "claude, codex, gemini, shell" in found["words"]
+
+
+def test_a_profile_that_cannot_be_read(team: Team) -> None:
+    rewrite(
+        team, "[agents.a]\nendpoint = 'tmux'\nstart = 'x'\nprofile = 'p'\n[profiles.p]\nlike = 'claude'\nbusi = 1\n"
+    )
+    assert "busi" in findings(team, 1)["agent a"]["words"]
+
+
+def test_terminals_without_tmux(team: Team, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    rewrite(team, "[agents.a]\nendpoint = 'tmux'\npane = 'x:0.0'\n")
+    found = findings(team, 1)["agent a"]
+    assert ("cannot run tmux" in found["words"], found["mend"]) == (True, "install tmux")
+
+
+def test_panes_are_looked_for_as_the_daemon_does(team: Team) -> None:
+    with private_server() as tmux:
+        socket = str(tmux.socket_path)
+        start = ["tmux", "-S", socket, "-f", "/dev/null", "new-session", "-d", "-s", "team", "sleep", "1000"]
+        subprocess.run(start, check=True)
+        title = ["tmux", "-S", socket, "select-pane", "-t", "team:0.0", "-T", "the lead"]
+        subprocess.run(title, check=True)
+        rewrite(
+            team,
+            f"[tmux]\nsocket = '{socket}'\n"
+            "[agents.a]\nendpoint = 'tmux'\npane = 'team:0.0'\n"
+            "[agents.b]\nendpoint = 'tmux'\npane = 'gone:0.0'\ntitle = 'the lead'\nprofile = 'shell'\n"
+            "[agents.c]\nendpoint = 'tmux'\ntitle = 'nobody'\n"
+            "[agents.d]\nendpoint = 'tmux'\nstart = 'claude'\n"
+            "[agents.e]\nendpoint = 'tmux'\nstart = 'claude'\ncwd = 'absent'\n",
+        )
+        found = {name: (one["level"], one["words"]) for name, one in findings(team, 1).items()}
+    assert found["agent a"] == ("ok", "pane %0 (team:0.0), profile claude")
+    assert found["agent b"] == ("ok", "pane %0 (team:0.0), profile shell")
+    assert found["agent c"] == ("warn", "no pane titled 'nobody' now")
+    assert found["agent d"] == ("ok", "ackd starts it in a pane: claude, profile claude")
+    assert found["agent e"][0] == "fail"
+
+
+def test_a_pane_that_is_not_named_exactly(team: Team) -> None:
+    with private_server() as tmux:
+        for command in (["new-session", "-d", "-s", "team"], ["split-window", "-t", "team"]):
+            subprocess.run(
+                ["tmux", "-S", str(tmux.socket_path), "-f", "/dev/null", *command, "sleep", "1000"], check=True
+            )
+        rewrite(team, f"[tmux]\nsocket = '{tmux.socket_path}'\n[agents.a]\nendpoint = 'tmux'\npane = 'team'\n")
+        found = findings(team, 1)["agent a"]
+    assert (found["words"], found["mend"].startswith("name its pane exactly")) == ("team fits 2 panes: %0, %1", True)
 
 
 def test_a_program_beside_the_config_is_found_from_anywhere(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:

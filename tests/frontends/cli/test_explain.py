@@ -261,3 +261,41 @@ def test_the_hash_that_a_narrow_terminal_shows_is_enough(root: Path, log: Sessio
     assert find_id(find_site(root), "7c1f00d0") == "1794794802.29247.7c1f00d00001@x"
     result = CliRunner().invoke(explain, ["7c1f", "--root", str(root)])
     assert (result.exit_code, "fits 2 messages" in result.stderr) == (2, True)
+
+
+def test_nudges_questions_restarts_and_checkpoints_are_told_in_plain_sentences(root: Path, log: SessionLog) -> None:
+    """Also what names no message: that its worker died, and was started again."""
+    queued(log)
+    put(log, "message_told", 1, attempt=1, proof="assign written to pid 7")
+    put(log, "nudge", 61, rung=1)
+    put(log, "probe", 181, text="Status check: are you still working on T1?", quiet_s=120)
+    put(log, "checkpoint", 200)
+    for after, type_, more in (
+        (241, "child_ended", {"pid": 7, "exit": 137, "seconds": 240, "why": "killed by SIGKILL"}),
+        (241, "child_restart", {"in_s": 1, "count": 1, "why": "killed by SIGKILL"}),
+        (242, "child_started", {"pid": 8, "generation": 2}),
+    ):
+        log.record(type_, {"agent": "builder", **more}, NOW + after)
+    log.flush()
+    shown = text(root, ID)
+    assert "  by ackd    woken once (up to rung 1), checked on once, restarted once, 1 checkpoint\n" in shown
+    timeline = [line.split("  ", 1)[1].lstrip() for line in shown.splitlines()[-8:]]
+    assert [re.sub(r"^\+[\d.]+ \w+ +", "", line) for line in timeline] == [
+        "queued      from leader: task_assignment, high",
+        "told        attempt 1, proof: assign written to pid 7",
+        "nudge       silent: rung 1 of its ladder",
+        "check       quiet for 2 min: “Status check: are you still working on T1?”",
+        "checkpoint  said where it stands: whoever goes on begins there",
+        "child       pid 7 ended after 4 min: killed by SIGKILL",
+        "restart     started again in 1 s: killed by SIGKILL",
+        "child       pid 8 started, generation 2",
+    ]
+    found = data(root, ID)
+    assert [event["type"] for event in found["around"]] == ["child_ended", "child_restart", "child_started"]
+    assert found["recipients"][0]["care"] == {
+        "nudges": 1,
+        "highest_rung": 1,
+        "status_checks": 1,
+        "restarts": 1,
+        "checkpoints": 1,
+    }

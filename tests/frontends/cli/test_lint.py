@@ -1,5 +1,4 @@
 """`ackd lint` as an agent meets it."""
-# ruff: noqa: RUF001 - the full-width signs are the Japanese ones, and meant
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_completion_scripts(team: Team, shell: str) -> None:
 
 def test_completion_answers_with_commands(tmp_path: Path) -> None:
     env = {"_ACKD_COMPLETE": "bash_complete", "COMP_WORDS": "ackd s", "COMP_CWORD": "1"}
-    assert set(ackd(cwd=tmp_path, **env).stdout.split()) == {"plain,send", "plain,status"}
+    assert set(ackd(cwd=tmp_path, **env).stdout.split()) == {"plain,send", "plain,status", "plain,story", "plain,stage"}
 
 
 @pytest.mark.parametrize(

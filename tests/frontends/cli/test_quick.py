@@ -82,6 +82,8 @@ def test_what_is_read_quickly_is_what_click_reads(name: str, data: st.DataObject
         ("done", ["--agent=worker", "1.2.abc", "--json"]),
         ("refuse", ["1.2.abc", "--reason", "no\nnever"]),
         ("defer", ["1.2.abc", "--reason", ""]),
+        ("checkpoint", ["1.2.abc", "half way", "--step", "3"]),
+        ("checkpoint", ["1.2.abc", "--file=-", "--agent", "worker"]),
     ],
 )
 def test_ordinary_command_lines_are_read_quickly(name: str, words: list[str]) -> None:
@@ -145,6 +147,10 @@ def harmonised(text: str) -> str:
         ["refuse", "MESSAGE", "--agent", "leader", "--reason", ""],
         ["refuse", "MESSAGE", "--agent", "leader", "--reason", "no"],
         ["defer", "MESSAGE", "--agent", "nobody", "--reason", "later"],
+        ["checkpoint", "MESSAGE", "half way", "--agent", "leader"],
+        ["checkpoint", "MESSAGE", "half way", "--step", "1.5", "--agent", "leader"],
+        ["checkpoint", "MESSAGE", "--agent", "leader"],
+        ["checkpoint", "MESSAGE", "\x1b[2J", "--agent", "leader", "--json"],
     ],
 )
 def test_it_ends_and_speaks_as_with_click(team: Team, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
@@ -257,12 +263,12 @@ def imported(*words: str) -> tuple[set[str], str]:
 
 SHARED = """ackd ackd.adapters ackd.adapters.maildrop ackd.adapters.root_lock ackd.core ackd.core.errors ackd.core.names
     ackd.core.words ackd.frontends ackd.frontends.cli ackd.frontends.cli.commands ackd.frontends.cli.errors
-    ackd.frontends.cli.main ackd.frontends.cli.output ackd.frontends.cli.quick ackd.frontends.cli.shape ackd.plain_toml
-    ackd.site ackd.syscalls""".split()
+    ackd.frontends.cli.main ackd.frontends.cli.output ackd.frontends.cli.quick ackd.frontends.cli.shape
+    ackd.frontends.cli.whose ackd.plain_toml ackd.site ackd.syscalls""".split()
 WRITING = """ackd.dialects ackd.dialects.ignite ackd.dialects.ignite.fields ackd.dialects.ignite.form
     ackd.dialects.ignite.writing ackd.frontends.cli.send""".split()
 LOOKING = ["ackd.adapters.message_lookup", "ackd.core.message_ids"]
-RECEIPTS = [*LOOKING, "ackd.frontends.cli.receipts"]
+RECEIPTS = [*LOOKING, "ackd.core.receipt_form", "ackd.frontends.cli.receipts"]
 
 
 @pytest.mark.parametrize(
@@ -275,6 +281,7 @@ RECEIPTS = [*LOOKING, "ackd.frontends.cli.receipts"]
         (["done", "MESSAGE", "--agent", "leader", "--json"], RECEIPTS),
         (["refuse", "MESSAGE", "--agent", "leader", "--reason", "no"], RECEIPTS),
         (["defer", "MESSAGE", "--agent", "leader", "--reason", "later"], RECEIPTS),
+        (["checkpoint", "MESSAGE", "half way", "--agent", "leader"], [*RECEIPTS, "ackd.frontends.cli.checkpoint"]),
     ],
 )
 def test_it_imports_what_it_needs_and_compiles_nothing(team: Team, words: list[str], ours: list[str]) -> None:

@@ -62,7 +62,7 @@ def test_a_thread_that_never_ends_does_not_keep_the_process(monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ('[agents.a]\nendpoint = "tmux"\npane = "x"\n', "comes later"),
+        ('[agents.a]\nendpoint = "tmux"\n', "needs a pane"),
         ('[agents.a]\nendpoint = "exec"\n', "needs a command"),
         ("[delivery]\nretry_limits = 3\n", "retry_limit"),
     ],

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKAGE = Path(__file__).parents[3] / "daemon" / "ackd"
-ONE_WORD = {"nudge", "escalation", "progress", "reminder"}
+ONE_WORD = {"nudge", "escalation", "progress", "reminder", "probe", "probed", "checkpoint"}
 
 GOLDEN = [
     ("session_start", {"version": "0.1.0", "pid": 42, "root": ".ackd", "config_hash": "ab", "recovered": {"queued": 2, "dead": 0}}, "daemon      ackd 0.1.0 started, pid 42, on .ackd; found again: 2 queued"),
@@ -56,9 +56,34 @@ GOLDEN = [
     ("escalation_closed", {"agent": "builder", "cause": "dead_letter", "by": "leader", "how": "completed", "counted": 1}, "escalation  builder       closed: dead_letter, completed by leader"),
     ("escalation_closed", {"agent": "builder", "cause": "dead_letter", "by": "leader", "how": "withdrawn", "counted": 3}, "escalation  builder       closed: dead_letter, 3 cases, withdrawn by leader"),
     ("loop_detected", {"a": "x", "b": "y", "about": "T1", "count": 6}, "loop        x and y passed T1 back and forth 6 times"),
+    ("deadlock_detected", {"track": "auth", "members": ["w1", "w2"], "youngest": "w2", "told": ["w1"]}, "deadlock    w1, w2 wait in a circle on auth: w2 is to yield"),
+    ("deadlock_broken", {"track": "auth", "members": ["w1", "w2"], "seconds": 62}, "deadlock    w1, w2 wait no more on auth, after 62 s"),
     ("nudge", about(rung=2), "nudge       1763.42.ab12  builder       silent: rung 2 of its ladder"),
+    ("nudged", about(rung=2, done="keys sent, the pane went busy"), "nudge       1763.42.ab12  builder       rung 2: keys sent, the pane went busy"),
+    ("nudge", about(rung=1, by="hand"), "nudge       1763.42.ab12  builder       woken by hand, with the first rung"),
+    ("probe", about(text="Status check: are you still working on T1?", quiet_s=120), "check       1763.42.ab12  builder       quiet for 2 min: “Status check: are you still working on T1?”"),
+    ("probed", about(done="not done: it is busy"), "check       1763.42.ab12  builder       not done: it is busy"),
+    ("liveness", {"agent": "builder", "liveness": "down", "before": "alive"}, "liveness    builder       down, before: alive"),
+    ("worker_state", about(state="executing"), "worker      1763.42.ab12  builder       executing"),
+    ("worker_state", about(state="idle", refused="complete"), "worker      1763.42.ab12  builder       idle; it says complete, which cannot follow: not believed"),
+    ("work_blocked", about(reason="no key", blocker="leader"), "blocked     1763.42.ab12  builder       cannot go on: no key, waits for leader"),
+    ("context_threshold", about(usage=0.734, threshold=0.7), "context     1763.42.ab12  builder       73% of its context used, 70% allowed: a fresh one shall go on"),
+    ("checkpoint", about(), "checkpoint  1763.42.ab12  builder       said where it stands: whoever goes on begins there"),
+    ("agent_request", {"agent": "builder", "request": "stop", "by": "user", "answer": "stopped", "receipt": "r"}, "request     builder       stop, asked for by user: stopped"),
+    ("agent_request", {"agent": "builder", "request": "nudge", "answer": "not nudged: idle"}, "request     builder       nudge: not nudged: idle"),
+    ("child_restart", {"agent": "builder", "in_s": 2.5, "count": 3, "why": "exit 1"}, "restart     builder       started again in 2.5 s, after 3 deaths: exit 1"),
+    ("child_restart", {"agent": "builder", "in_s": 0, "why": "by hand"}, "restart     builder       started again at once: by hand"),
+    ("late_word", {"agent": "builder", "text": "{}"}, "late        builder       came too late, that is settled or another's by now: {}"),
+    ("bad_line", {"agent": "builder", "text": "hello", "error": "not JSON", "held_back": 3}, "bad line    builder       said what is no message (not JSON): hello, and 3 like it since the last"),
+    ("naive_time", {"agent": "builder", "text": "x"}, "warning     builder       writes times without a zone, read as local: x"),
+    ("keys_sent", about(keys=["Escape", "C-c"], why="rung 2", seen="ready"), "keys        1763.42.ab12  builder       rung 2: pressed Escape, C-c; seen: ready"),
+    ("pane_found", {"agent": "builder", "pane": "%3", "target": "team:0.1", "by": "title"}, "pane        builder       pane %3 (team:0.1) found by title"),
+    ("pane_gone", {"agent": "builder", "why": "killed"}, "pane        builder       its pane is gone: killed"),
+    ("pane_stuck", {"agent": "builder", "why": "usage limit"}, "pane        builder       its pane waits: usage limit"),
     ("agent_state", {"agent": "builder", "state": "parked", "reason": "program missing", "until": "01:05"}, "agent       builder       parked: program missing, until 01:05"),
     ("child_started", about(pid=77), "child       1763.42.ab12  builder       pid 77 started"),
+    ("child_started", {"agent": "builder", "pid": 77, "generation": 2}, "child       builder       pid 77 started, generation 2"),
+    ("child_ended", {"agent": "builder", "pid": 77, "exit": 1, "seconds": 3, "why": "exit 1"}, "child       builder       pid 77 ended after 3 s: exit 1"),
     ("child_started", about(pid=77, adopted=True), "child       1763.42.ab12  builder       pid 77 adopted: it outlived the last daemon"),
     ("child_ended", about(pid=77, exit=3, outcome="failed", seconds=1.25), "child       1763.42.ab12  builder       pid 77 ended, exit 3, after 1.2 s"),
     (
@@ -82,6 +107,57 @@ GOLDEN = [
     ("watch_degraded", {"reason": "no inotify", "mode": "polling"}, "watch       polling from now on: no inotify"),
     ("notify_failed", {"message_id": ID, "command": ["./ring.sh", "-x"], "error": "exit 3"}, "notify      1763.42.ab12  on_escalation could not be run: exit 3 (./ring.sh, -x)"),
     ("stray_file", {"agent": "builder", "file": "queue/builder/notes.txt", "reason": "not a message"}, "stray       builder       left where it lies: queue/builder/notes.txt: not a message"),
+    ("board_opened", {"meeting": "board-1", "track": "t", "checkpoint": "PRE_LAUNCH", "opener": "leader", "directors": ["CA", "CPO"]}, "board       board-1: PRE_LAUNCH, called by leader, with CA, CPO"),
+    ("board_phase", {"meeting": "board-1", "phase": "DISCUSSING", "round": 2, "before": "DISCUSSING", "by": "time", "absent": ["CA"]}, "board       board-1: DISCUSSING, round 2 after DISCUSSING: its time is up; absent: CA"),
+    ("board_phase", {"meeting": "board-1", "phase": "RESOLVING", "before": "VOTING", "by": "leader", "absent": []}, "board       board-1: RESOLVING after VOTING: ended by leader"),
+    ("board_answer", {"meeting": "board-1", "agent": "builder", "director": "CA", "what": "assess", "verdict": "REJECT", "door": "ackd"}, "board       builder       board-1: CA, assess: REJECT (by ackd)"),
+    ("board_answer", {"meeting": "board-1", "agent": "builder", "director": "CA", "what": "discuss", "talk": "AGREE", "to": "ALL", "changes_my_verdict": True, "door": "bus"}, "board       builder       board-1: CA, discuss, AGREE to ALL, which changes its verdict (by bus)"),
+    ("board_answer", {"meeting": "board-1", "director": "CX", "what": "vote", "refused": "too late", "door": "file"}, "board       board-1: CX, vote not counted: too late"),
+    ("board_resolved", {"meeting": "board-1", "verdict": "ESCALATE", "votes": {"CA": "REJECT"}, "absent": ["CPO"], "escalated_to": "leader"}, "board       board-1: ESCALATE; CA=REJECT; absent: CPO; told leader"),
+    (
+        "file_taken_in",
+        about(file="queue/reports/T1-completed.yaml", version=2, task_id="T1", **{"from": "worker-1"}),
+        "file        1763.42.ab12  builder       queue/reports/T1-completed.yaml, version 2, became mail from worker-1",
+    ),
+    ("task_passed_over", {"file": "queue/tasks/w1.yaml", "task_id": "T1", "reason": "it has its report already"}, "task        not given out: queue/tasks/w1.yaml: it has its report already"),
+    ("ack_stale", about(task_id="T1", file="queue/ack/T1.ack", older_s=62.0), "stale ack   1763.42.ab12  builder       queue/ack/T1.ack is 62 s older than its task: it does not count"),
+    (
+        "report_overdue",
+        about(task_id="T1", file="queue/tasks/w1.yaml", seconds=180.0, poll_s=30),
+        "overdue     1763.42.ab12  builder       no report on T1 for 3 min: the reports are looked at every 30 s",
+    ),
+    ("lease_granted", {"track": "house", "agent": "builder", "path": "src/a.py", "token": 7, "lock_type": "shared", "by": "line"}, "lease       builder       src/a.py leased, shared, token 7, after waiting"),
+    ("lease_granted", {"track": "house", "agent": "builder", "path": "src/a.py", "token": 7, "by": "hand"}, "lease       builder       src/a.py leased, token 7, by an edit of locks.json"),
+    ("lease_renewed", {"agent": "builder", "path": "src/a.py", "until": "2026-11-16T01:32:03Z"}, "lease       builder       src/a.py until 2026-11-16T01:32:03Z"),
+    ("lease_released", {"agent": "builder", "path": "src/a.py", "token": 7, "reason": "released"}, "lease       builder       src/a.py let go"),
+    ("lease_released", {"agent": "builder", "path": "src/a.py", "reason": "its process is gone"}, "lease       builder       src/a.py let go: its process is gone"),
+    ("lease_released", {"agent": "builder", "path": "src/a.py", "by": "hand"}, "lease       builder       src/a.py let go, by an edit of locks.json"),
+    ("lease_expired", {"agent": "builder", "path": "src/a.py"}, "lease       builder       its time with src/a.py is over"),
+    ("lease_waiting", {"agent": "builder", "path": "src/a.py", "behind": ["w2", "w3"]}, "lease       builder       waits for src/a.py, behind w2, w3"),
+    ("lease_broken", {"agent": "builder", "path": "src/a.py", "taken_by": "w2"}, "lease       builder       src/a.py was taken from it by an edit of locks.json, for w2"),
+    ("lease_conflict", {"path": "src/a.py", "tracks": ["t1", "t2"], "agents": ["w1", "w2"]}, "lease       src/a.py is leased on several buses at once: w1, w2 (t1, t2)"),
+    ("lease_refused", {"agent": "builder", "path": "../x", "reason": "outside"}, "lease       builder       no lease can be about ../x: outside"),
+    ("lease_unreadable", {"track": "house", "kept_as": "locks.json.x"}, "lease       a file of leases could not be read: kept as locks.json.x, taken for empty"),
+    ("bus_track", {"track": "login", "bus": "/p/.message-bus", "state": "found"}, "bus         login: found, /p/.message-bus"),
+    ("bus_message", {"track": "login", "message_id": ID, "bus_type": "TASK_COMPLETE", "source": "w1", "task_id": "1.1", "offset": 3}, "bus         1763.42.ab12  login: w1 says TASK_COMPLETE 1.1"),
+    ("bus_message", {"track": "login", "message_id": ID, "bus_type": "FILE_LOCK", "source": "w1", "filepath": "a.py", "recovered": True}, "bus         1763.42.ab12  login: w1 says FILE_LOCK a.py, read again"),
+    ("bus_bad_line", {"track": "login", "offset": 7, "code": "not_json", "error": "not JSON", "text": "{"}, "bad line    login: byte 7 is no message (not JSON): {"),
+    ("bus_bad_file", {"track": "login", "file": "worker-status.json", "error": "not JSON"}, "bus         login: worker-status.json: not JSON"),
+    ("bus_restarted", {"track": "login", "file": "queue.jsonl", "why": "it was cut short", "offset": 9}, "bus         login: queue.jsonl is read from its beginning: it was cut short"),
+    ("bus_events_cleared", {"track": "login", "number": 3}, "bus         login: 3 old event files removed"),
+    ("worker_stale", {"track": "login", "worker": "w1", "status": "RUNNING", "task_id": "1.1", "silent_s": 620, "to": "leader"}, "silent      login: w1 is silent for 10 min, RUNNING with 1.1: told leader"),
+    ("worker_back", {"track": "login", "worker": "w1", "status": "RUNNING"}, "heard       login: w1 is heard again, RUNNING"),
+    ("story_state", {"story": "A-1", "state": "paused", "before": "stage_1", "reason": "NO-GO"}, "story       A-1: paused, before: stage_1: NO-GO"),
+    ("story_done", {"story": "A-1", "seconds": 62.0, "tries": 4, "stages": [{"stage": 0, "result": "COMPLETE", "score": "4"}, {"stage": 2, "result": "COMPLETE", "score": ""}]}, "story       A-1: all four stages passed, after 62 s: 0 COMPLETE 4, 2 COMPLETE"),
+    ("stage_execute", about(story="A-1", stage=2, generation=3), "stage       1763.42.ab12  builder       A-1 stage 2: its worker (try 3) is told to begin"),
+    ("stage_report", about(story="A-1", stage=1, result="GO", score="8", heard="processed"), "stage       1763.42.ab12  builder       A-1 stage 1: reports GO, score 8"),
+    ("stage_report", about(story="A-1", stage=1, result="GO", heard="late"), "stage       1763.42.ab12  builder       A-1 stage 1: reports GO, of an old worker: acknowledged, not processed"),
+    ("stage_ended", about(story="A-1", stage=1, result="NO-GO", score="2", seconds=3.0, detail="no tests"), "stage       1763.42.ab12  builder       A-1 stage 1: NO-GO, score 2, after 3 s: no tests"),
+    ("stage_ack", about(story="A-1", stage=1), "stage       1763.42.ab12  builder       A-1 stage 1: acknowledged"),
+    ("stage_check", about(story="A-1", stage=1, why="quiet"), "stage       1763.42.ab12  builder       A-1 stage 1: asked for its status (quiet)"),
+    ("stage_status", about(story="A-1", stage=1, doing="WAITING", step="for a lock"), "stage       1763.42.ab12  builder       A-1 stage 1: WAITING: for a lock"),
+    ("stage_unparsed", about(story="A-1", stage=1, why="closest is …", text="done!"), "stage       1763.42.ab12  builder       A-1 stage 1: said what is no report (closest is …): done!"),
+    ("stage_worker_ended", {"agent": "builder", "story": "A-1", "stage": 1, "why": "exit 1"}, "stage       builder       A-1 stage 1: its worker has ended: exit 1"),
     ("log_gap", {"lost": 12}, "log         12 lines could not be written to this log and are lost"),
 ]  # fmt: skip
 
@@ -108,7 +184,7 @@ def recorded_types() -> set[str]:
     """What is handed to a recorder anywhere in the package, also through functions that only pass it on."""
     trees = [ast.parse(path.read_text()) for path in PACKAGE.rglob("*.py") if "frontends" not in path.parts]
     functions = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
-    recorders = {"record", "RecordFact", "fact", "show", "_encode"}  # the last: where the log speaks of itself
+    recorders = {"record", "RecordFact", "fact", "show", "encode_line"}  # the last: where the log speaks of itself
     while more := {one.name for one in functions if one.name not in recorders and passes_on(one, recorders)}:
         recorders |= more
     handed = {text for tree in trees for call in calls(tree, recorders) for text in texts(call.args)}
@@ -145,8 +221,8 @@ def test_progress_that_leaves_something_out_keeps_the_formats_shape() -> None:
 
 def test_an_unknown_type_is_shown_key_by_key() -> None:
     assert (
-        render(line("lease_granted", **about(path="a b", n=1)), colour=False)
-        == "01:02:03  lease_granted  1763.42.ab12  builder       path=a b n=1"
+        render(line("cache_warmed", **about(path="a b", n=1)), colour=False)
+        == "01:02:03  cache_warmed  1763.42.ab12  builder       path=a b n=1"
     )
 
 

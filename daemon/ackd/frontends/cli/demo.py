@@ -1,7 +1,9 @@
 """``ackd demo``: a small team at work in an empty temporary directory, shown as it happens.
 
-Nothing is staged: the daemon is ``ackd run``, the agents are shell scripts that it starts, the end is read from the
-session log. Exit 0 only if every message ended where it should.
+Nothing is staged: the daemon is ``ackd run``, the agents are programs that it starts, as commands, as processes and in
+a pane of tmux, the end is read from the session log. Exit 0 only if every message ended where it should. Without tmux
+the team is smaller, and that is said. Its tmux server is one of its own, on a socket below its directory, and is ended
+with it.
 """
 
 from __future__ import annotations
@@ -10,15 +12,15 @@ import contextlib
 import os
 import shutil
 import signal
-import stat
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import click
 
@@ -31,69 +33,129 @@ if TYPE_CHECKING:
 
     from ackd.adapters.session_log import Line
 
-PATIENCE_S: Final = 30.0
-SCRIPTS: Final = ("leader.sh", "coordinator.sh", "worker.sh")
-#: (message type, recipient, how it ends) → how many.
-EXPECTED: Final = Counter(
-    {
-        ("user_goal", "leader", "completed"): 1,
-        ("strategy_response", "user", "told"): 1,
-        ("task_list", "coordinator", "completed"): 1,
-        ("task_assignment", "ignitian_1", "completed"): 1,
-        ("task_assignment", "ignitian_2", "completed"): 1,
-        ("task_assignment", "ignitian_3", "dead"): 1,
-        ("task_completed", "coordinator", "completed"): 2,
-        ("dead_letter", "coordinator", "completed"): 1,
-        ("escalation", "leader", "completed"): 1,
-        ("progress_update", "leader", "completed"): 3,
-        ("message", "user", "told"): 2,
-    }
+PATIENCE_S: Final = 60.0
+PROGRAMS: Final = (
+    "leader.sh",
+    "coordinator.sh",
+    "worker.sh",
+    "report.sh",
+    "builder.py",
+    "translator.py",
+    "reviewer.py",
 )
+#: The kernel takes no longer path of a socket than 107 bytes.
+_SOCKET_BYTES: Final = 107
+#: Which steps the workers that are kept alive must have done, each once.
+STEPS: Final = {
+    "builder": ["compile", "test", "package", "report"],
+    "translator": ["german", "french", "japanese", "spanish", "report"],
+}
+Ends: TypeAlias = Counter[tuple[str, str, str]]
+
+
+def expected(*, pane: bool) -> Ends:
+    """(message type, recipient, how it ends) → how many."""
+    finish = ["ignitian_1", "ignitian_2", "builder", "translator", *(["reviewer"] if pane else [])]
+    return Counter(
+        {
+            ("user_goal", "leader", "completed"): 1,
+            ("strategy_response", "user", "told"): 1,
+            ("task_list", "coordinator", "completed"): 1,
+            **{("task_assignment", worker, "completed"): 1 for worker in finish},
+            ("task_assignment", "ignitian_3", "dead"): 1,
+            ("task_completed", "coordinator", "completed"): len(finish),
+            ("dead_letter", "coordinator", "completed"): 1,
+            ("escalation", "leader", "completed"): 1,
+            ("progress_update", "leader", "completed"): len(finish) + 1,
+            ("message", "user", "told"): 2,
+        }
+    )
 
 
 @click.command(short_help="See it at work, in an empty temporary directory.")
 @json_option
 def demo(as_json: bool) -> None:
-    """See ackd at work: a leader, a coordinator and three workers, one of which never succeeds.
+    """See ackd at work: a team of eight, of which one never succeeds, one crashes, one hangs and one forgets.
 
     With --json all that is shown goes to stderr, and at the end how the messages ended to stdout.
 
     Exit codes: 0 every message ended where it should, 1 one did not.
     """
     with reported():
-        place = Path(tempfile.mkdtemp(prefix="ackd-demo-"))
+        stage = Stage.at(Path(tempfile.mkdtemp(prefix="ackd-demo-")))
         with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-            ends = _play(place)
+            ends = _play(stage)
+            well = ends == expected(pane=stage.pane) and _steps(stage.place) == STEPS
         if as_json:
-            print_json(_as_data(place, ends))
-        if ends != EXPECTED:
+            print_json(_as_data(stage, ends, well=well))
+        if not well:
             raise click.exceptions.Exit(NO)
 
 
-def _play(place: Path) -> Counter[tuple[str, str, str]]:
-    environment = _lay_out(place)
-    _say(f"A team of five in {place}:")
-    _say("leader, coordinator, ignitian_1, ignitian_2 (fails twice) and ignitian_3 (always fails).")
-    _say("The user gives the leader a goal. Each line below is one fact of the session log.\n")
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Where it is played. ``no_pane``: why nobody lives in a terminal; empty if someone does."""
+
+    place: Path
+    no_pane: str
+
+    @classmethod
+    def at(cls, place: Path) -> Stage:
+        if shutil.which("tmux") is None:
+            return cls(place, "there is no tmux on this machine")
+        if len(os.fsencode(place / "tmux")) > _SOCKET_BYTES:
+            return cls(place, f"{place} is too long for a socket of tmux")
+        return cls(place, "")
+
+    @property
+    def pane(self) -> bool:
+        return not self.no_pane
+
+    @property
+    def socket(self) -> Path:
+        return self.place / "tmux"
+
+
+def _play(stage: Stage) -> Ends:
+    place, wanted = stage.place, expected(pane=stage.pane)
+    environment = _lay_out(stage)
+    _introduce(stage)
     daemon = _start(place, environment)
     try:
         _ackd(place, environment, "send", "leader", "--type", "user_goal", "--priority", "high", "--body", _GOAL)
-        ends = _watch(place / ".ackd" / "logs", daemon)
+        ends = _watch(place / ".ackd" / "logs", daemon, wanted)
         _await_page(place / ".ackd" / "run" / "status.json", ends)
-        _show(place, environment, "Where everybody stands", "status")
+        _show(place, environment, "Where everybody stands", "agent", "list")
     finally:
         _stop(daemon)
-    _epilogue(place, environment)
-    if ends == EXPECTED:
+        _end_terminals(stage)
+    _epilogue(stage, environment)
+    if ends == wanted:
         _say("\nEvery message ended where it should.")
     else:
-        _say(f"\nNot as it should be. Missing: {_words(EXPECTED - ends)}. Unexpected: {_words(ends - EXPECTED)}.")
+        _say(f"\nNot as it should be. Missing: {_words(wanted - ends)}. Unexpected: {_words(ends - wanted)}.")
     return ends
 
 
-def _as_data(place: Path, ends: Counter[tuple[str, str, str]]) -> dict[str, object]:
+def _introduce(stage: Stage) -> None:
+    _say(f"A team in {stage.place}:")
+    for who, what in (
+        ("leader, coordinator", "plan and hand out; a command for each message"),
+        ("ignitian_1, _2, _3", "work; _2 fails twice, _3 always fails"),
+        ("builder", "is kept alive, and crashes in the middle of its work"),
+        ("translator", "is kept alive; its context is full before it is through"),
+        (
+            "reviewer",
+            f"left out: {stage.no_pane}" if stage.no_pane else "lives in a tmux pane, and hangs until it is woken",
+        ),
+    ):
+        _say(f"  {who:21}{what}")
+    _say("The user gives the leader a goal. Each line is one fact of the session log.\n")
+
+
+def _as_data(stage: Stage, ends: Ends, *, well: bool) -> dict[str, object]:
     rows = [{"type": kind, "to": to, "end": end, "count": n} for (kind, to, end), n in sorted(ends.items())]
-    return {"place": str(place), "as_expected": ends == EXPECTED, "ends": rows}
+    return {"place": str(stage.place), "pane": stage.pane, "as_expected": well, "ends": rows}
 
 
 _GOAL: Final = 'goal: "Publish the release notes"\ncontext: "Version 1.0 is out"\n'
@@ -104,18 +166,22 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _lay_out(place: Path) -> dict[str, str]:
-    """The scripts, the config, and an ``ackd`` on the PATH that is this one."""
-    here = resources.files("ackd.frontends.demo")
-    for name in (*SCRIPTS, "team.toml"):
-        target = place / ("ackd.toml" if name == "team.toml" else name)
-        target.write_text(here.joinpath(name).read_text())
-        target.chmod(target.stat().st_mode | (stat.S_IXUSR if name in SCRIPTS else 0))
-    shim = place / "bin" / "ackd"
-    shim.parent.mkdir()
-    shim.write_text(f"#!/bin/sh\nexec '{sys.executable}' -m ackd \"$@\"\n")
-    shim.chmod(0o700)
-    path = f"{shim.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+def _lay_out(stage: Stage) -> dict[str, str]:
+    """The programs, the config, and an ``ackd`` and a ``python3`` on the PATH that are these."""
+    place, here = stage.place, resources.files("ackd.frontends.demo")
+    for name in PROGRAMS:
+        (place / name).write_text(here.joinpath(name).read_text())
+        (place / name).chmod(0o700)
+    config = here.joinpath("team.toml").read_text()
+    if stage.pane:
+        config += here.joinpath("pane.toml").read_text().replace("@SOCKET@", str(stage.socket))
+    (place / "ackd.toml").write_text(config)
+    shims = place / "bin"
+    shims.mkdir()
+    for name, words in (("ackd", "-m ackd "), ("python3", "")):
+        (shims / name).write_text(f"#!/bin/sh\nexec '{sys.executable}' {words}\"$@\"\n")
+        (shims / name).chmod(0o700)
+    path = f"{shims}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     return {key: value for key, value in os.environ.items() if not key.startswith("ACKD_")} | {"PATH": path}
 
 
@@ -130,19 +196,19 @@ def _ackd(place: Path, environment: dict[str, str], *words: str) -> None:
     )
 
 
-def _watch(logs: Path, daemon: subprocess.Popen[bytes]) -> Counter[tuple[str, str, str]]:
+def _watch(logs: Path, daemon: subprocess.Popen[bytes], wanted: Ends) -> Ends:
     """How messages ended so far, until it is as expected, the daemon is gone, or time is up."""
     from ackd.adapters.session_log import iter_logs
 
     deadline = time.monotonic() + PATIENCE_S
     while True:
         ends = _ends(iter_logs(logs) if logs.is_dir() else [])
-        if ends == EXPECTED or time.monotonic() > deadline or daemon.poll() is not None:
+        if ends == wanted or time.monotonic() > deadline or daemon.poll() is not None:
             return ends
         time.sleep(0.2)
 
 
-def _await_page(page: Path, ends: Counter[tuple[str, str, str]]) -> None:
+def _await_page(page: Path, ends: Ends) -> None:
     """The daemon writes its page twice a second: wait for one that has heard of all this, but not for long."""
     import json
 
@@ -155,7 +221,7 @@ def _await_page(page: Path, ends: Counter[tuple[str, str, str]]) -> None:
         time.sleep(0.05)
 
 
-def _ends(lines: Iterable[Line]) -> Counter[tuple[str, str, str]]:
+def _ends(lines: Iterable[Line]) -> Ends:
     kinds: dict[tuple[str, str], str] = {}
     ends: dict[tuple[str, str], str] = {}
     for line in lines:
@@ -176,19 +242,32 @@ def _stop(daemon: subprocess.Popen[bytes]) -> None:
         daemon.wait()
 
 
+def _end_terminals(stage: Stage) -> None:
+    """By its socket: no other server is touched."""
+    if stage.pane:
+        subprocess.run(["tmux", "-S", str(stage.socket), "kill-server"], capture_output=True, check=False)
+
+
 def _show(place: Path, environment: dict[str, str], title: str, *words: str) -> None:
-    _say(f"\n{title} (ackd {words[0]}):\n")
+    _say(f"\n{title} (ackd {' '.join(words[:2]) if words[0] == 'agent' else words[0]}):\n")
     command = [sys.executable, "-m", "ackd", *words]
     subprocess.run(command, cwd=place, env=environment, stdout=sys.stdout, check=False)
     _say("")
 
 
-def _epilogue(place: Path, environment: dict[str, str]) -> None:
+def _epilogue(stage: Stage, environment: dict[str, str]) -> None:
+    place = stage.place
+    woken = next(iter(sorted((place / ".ackd/archive").glob("*/reviewer/*.mime"))), None)
+    if woken is not None:
+        _show(place, environment, "How the reviewer was woken", "explain", str(woken))
     dead = next(iter(sorted((place / ".ackd/queue/dead_letter").glob("*.mime"))), None)
     if dead is not None:
         _show(place, environment, "What became of the dead letter", "explain", str(dead))
-    _say(f"Everything is still there to look at; remove the directory when you have seen enough:\n  cd {place}")
-    ackd = "ackd" if shutil.which("ackd") else "bin/ackd"  # laid out there for the team's scripts
+    for worker, steps in _steps(place).items():
+        well = "each once, in order" if steps == STEPS[worker] else f"not as planned: {', '.join(STEPS[worker])}"
+        _say(f"The {worker}'s steps: {', '.join(steps) or 'none'} ({well}).")
+    _say(f"\nEverything is still there to look at; remove the directory when you have seen enough:\n  cd {place}")
+    ackd = "ackd" if shutil.which("ackd") else "bin/ackd"  # laid out there for the team's programs
     for line, why in (
         ("inbox user", "what the user was told"),
         ("tail -n 500", "the whole story, line by line"),
@@ -198,5 +277,15 @@ def _epilogue(place: Path, environment: dict[str, str]) -> None:
         _say(f"  {ackd} {line:20} # {why}")
 
 
-def _words(counts: Counter[tuple[str, str, str]]) -> str:
+def _steps(place: Path) -> dict[str, list[str]]:
+    """What the workers wrote down when a step was done."""
+
+    def done(worker: str) -> list[str]:
+        notes = place / f"{worker}.steps"
+        return [line.split()[0] for line in notes.read_text().splitlines()] if notes.exists() else []
+
+    return {worker: done(worker) for worker in STEPS}
+
+
+def _words(counts: Ends) -> str:
     return ", ".join(f"{n} {kind} to {to} {end}" for (kind, to, end), n in sorted(counts.items())) or "none"

@@ -52,6 +52,9 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (errors.UnknownAgent, NO_AGENT),
     (errors.UnknownMessage, NOT_FOUND),
     (errors.AmbiguousMessage, USAGE),
+    (errors.NotOnBoard, NO_AGENT),
+    (errors.NoMeeting, NOT_FOUND),
+    (errors.NotNow, NO),
     (errors.BadConfig, BAD_CONFIG),
     (errors.Busy, TRY_AGAIN),
     (errors.TheirFault, BAD_DATA),
@@ -142,7 +145,7 @@ def _path(filename: str | bytes | int) -> str:
 
 
 @contextlib.contextmanager
-def creating(*directories: Path) -> Iterator[None]:
+def creating(*directories: str | Path) -> Iterator[None]:
     """Whatever the disk refuses inside this block is "cannot write", a missing directory too.
 
     ``directories``: where is written. Who writes below an open directory hears of the name only, not of its place.
@@ -161,7 +164,7 @@ def _advice(error: OSError) -> str:
     return f"\n  → {advice}, then try again: nothing was accepted" if advice else ""
 
 
-def _written(error: OSError, directories: tuple[Path, ...]) -> str:
+def _written(error: OSError, directories: tuple[str | Path, ...]) -> str:
     name = _path(error.filename) if error.filename is not None else ""
     if "/" in name or not directories:
         return f"{name}: " if name else ""

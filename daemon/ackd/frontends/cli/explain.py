@@ -7,11 +7,12 @@ a beginning that fits several, which are then listed.
 
 from __future__ import annotations
 
+import heapq
 import os
 import re
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +22,7 @@ from ackd.adapters import message_lookup, root_lock, session_log
 from ackd.core import message_ids
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
 from ackd.core.message import Folder
-from ackd.frontends import facts
+from ackd.frontends import care, facts
 from ackd.frontends.agent_states import last_agent_state
 from ackd.frontends.cli.errors import USAGE, Failure
 from ackd.frontends.cli.options import site_options
@@ -38,7 +39,7 @@ from ackd.frontends.story_of_message import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
     from ackd.adapters.message_lookup import Found
@@ -53,11 +54,12 @@ _HEADERS: Final = (("from", rb"from"), ("type", rb"x-ignite-type"), ("priority",
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One recipient's course, with what the disk and the clock add to it."""
+    """One recipient's course, with what the disk and the clock add to it, and how often what was done for it."""
 
     course: Course
     path: Path | None
     next: str
+    care: Mapping[str, int] = field(default_factory=dict)
 
 
 @click.command("explain")
@@ -119,6 +121,7 @@ def gather(site: Site, message_id: str, now: float) -> tuple[Story, tuple[Told, 
     known = story(lines, message_id)
     if not known.courses:
         known = _from_disk(site, known)
+    known = replace(known, around=care.lines_around(site.logs, known))
     daemon_runs = root_lock.holder(site.run) is not None
     told = []
     for course in known.courses:
@@ -131,7 +134,8 @@ def gather(site: Site, message_id: str, now: float) -> tuple[Story, tuple[Told, 
             agent_state=last_agent_state(site.logs, course.agent),
             daemon_runs=daemon_runs,
         )
-        told.append(Told(course_now, found.path if found else None, step))
+        done = care.counts((*known.events, *known.around), course.agent)
+        told.append(Told(course_now, found.path if found else None, step, done))
     return replace(known, courses=tuple(one.course for one in told)), tuple(told)
 
 
@@ -194,6 +198,7 @@ def as_data(known: Story, recipients: tuple[Told, ...]) -> dict[str, Any]:
         "recipients": [_recipient(one) for one in recipients],
         "answers": list(known.answers),
         "events": [_event(line) for line in known.events],
+        "around": [_event(line) for line in known.around],
     }
 
 
@@ -215,6 +220,7 @@ def _recipient(one: Told) -> dict[str, Any]:
         "next": one.next or None,
         "note": course.note or None,
         **{key: value for key, value in extra.items() if value is not None},
+        **({"care": dict(one.care)} if one.care else {}),
     }
 
 
@@ -261,6 +267,8 @@ def _recipient_lines(one: Told, *, colour: bool) -> Iterator[str]:
     yield f"{facts.visible(course.agent)}: {state}{why}"
     for receipt in RECEIPTS:
         yield f"  {receipt:9}  {_proof_words(course.proof_of(receipt), colour=colour)}"
+    if one.care:
+        yield f"  {'by ackd':9}  {care.words(one.care)}"
     if course.note:
         yield f"  {'note':9}  {course.note}"
     yield f"  {'file':9}  {facts.visible(str(one.path)) if one.path else 'not on disk any more'}"
@@ -281,7 +289,7 @@ def _timeline(known: Story, *, colour: bool) -> Iterator[str]:
     started = known.events[0].at
     several = len(known.courses) > 1
     yield time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
-    for line in known.events:
+    for line in heapq.merge(known.events, known.around, key=lambda line: line.at):
         look = facts.look_of(line.type)
         agent = facts.visible(facts.agent_of(line)) if several else ""
         parts = [

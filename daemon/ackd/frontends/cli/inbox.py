@@ -7,7 +7,6 @@ drops a `seen` receipt: proof that the message was taken, which stops the clock 
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -20,6 +19,7 @@ from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NOT_FOUND, Failure, creating
 from ackd.frontends.cli.options import agent_option, site_options
 from ackd.frontends.cli.output import print_json
+from ackd.frontends.cli.whose import agent_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +164,7 @@ def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
     """Print a message. ID is whole, a unique beginning, or a path. Read by its recipient, it counts as seen."""
     from ackd.adapters import message_lookup
 
-    name = agent or os.environ.get("ACKD_AGENT")
+    name = agent or agent_here(site)
     name = site.resolve_agent(name) if name else None
     found = message_lookup.find(site.root, message_id)
     one = next((one for one in found if name is not None and identity(one.box) == identity(name)), found[0])

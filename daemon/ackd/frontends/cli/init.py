@@ -31,6 +31,19 @@ escalate_to = "user"           # who is told when something is dead or down
 # endpoint = "exec"
 # command = ["./worker.sh"]
 #
+# One that is kept alive and speaks JSON lines (a worker in 15 lines of Python: `from ackd.worker import run`):
+#
+# [agents.builder]
+# endpoint = "process"
+# command = ["python3", "worker.py"]
+#
+# An interactive agent in a pane of tmux that is there already; with start = "claude" ackd opens one:
+#
+# [agents.coder]
+# endpoint = "tmux"
+# pane = "team:0.0"
+# profile = "claude"             # or codex, gemini, shell, or one of your own
+#
 # And one that reads its mail itself, with `ackd inbox leader`, `ackd read` and `ackd done`:
 #
 # [agents.leader]

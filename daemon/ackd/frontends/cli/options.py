@@ -30,13 +30,14 @@ def click_command(command: shape.Command) -> click.Command:
         with reported():
             shape.perform(command, values)
 
-    parameters = [_click_operand(command.operand), *map(_click_option, command.options)]
-    return click.Command(command.name, callback=run, params=parameters, help=command.help)
+    operands = [] if command.operand is None else [_click_operand(command.operand)]
+    parameters = [*operands, *map(_click_option, command.options)]
+    return click.Command(command.name.rpartition(" ")[2], callback=run, params=parameters, help=command.help)
 
 
 def _click_operand(operand: shape.Operand) -> click.Argument:
     nargs = -1 if operand.several else 1
-    return click.Argument([operand.name], nargs=nargs, required=True, metavar=operand.metavar)
+    return click.Argument([operand.name], nargs=nargs, required=operand.required, metavar=operand.metavar)
 
 
 def _click_option(option: shape.Option) -> click.Option:

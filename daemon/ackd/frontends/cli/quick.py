@@ -28,10 +28,11 @@ def attempt(words: Sequence[str]) -> int | None:
         return None
     if len(words) == 1 and words[0] in ("-h", "--help"):
         return _show_help()
-    if words[0] not in commands.DESCRIBED:
+    named = " ".join(words[:2]) if words[0] in commands.DESCRIBED_GROUPS else words[0]
+    if named not in commands.DESCRIBED and named not in commands.DESCRIBED_PAIRS:
         return None
-    command: Command = commands.load(words[0])
-    values = read(command, words[1:])
+    command: Command = commands.load(named)
+    values = read(command, words[1 + named.count(" ") :])
     return None if values is None else _run(command, values)
 
 
@@ -70,7 +71,11 @@ def _value(option: Option, text: str | None) -> str | float | None:
     return None if number < option.least else number
 
 
-def _with_operand(operand: Operand, found: list[str], values: dict[str, Any]) -> dict[str, Any] | None:
+def _with_operand(operand: Operand | None, found: list[str], values: dict[str, Any]) -> dict[str, Any] | None:
+    if operand is None:
+        return None if found else values
+    if not found and not operand.required and not operand.several:
+        return {**values, operand.name: None}
     if not found or (len(found) > 1 and not operand.several):
         return None
     return {**values, operand.name: tuple(found) if operand.several else found[0]}

@@ -1,19 +1,19 @@
 """`ackd ack`, `done`, `refuse`, `defer`: an agent's word about its mail, as a receipt file.
 
-Owns whose word it is (``--agent``, else ACKD_AGENT, else nobody's: usage error) and that there is such a message. The
+Owns whose word it is (``--agent``, else ``whose``, else nobody's: usage error) and that there is such a message. The
 daemon acts on the receipt when it reads it; until then it waits, and that is what is said. All ids are found before the
 first receipt is written, and no receipt is to be seen before all are.
 """
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NO, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.output import print_json, say
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
+from ackd.frontends.cli.whose import agent_here
 
 if TYPE_CHECKING:
     from ackd.adapters.message_lookup import Found
@@ -24,7 +24,7 @@ _LATE: Final = frozenset({ReceiptKind.ACK, ReceiptKind.DONE})
 
 
 def acting_agent(site: Site, given: str | None) -> str:
-    name = given or os.environ.get("ACKD_AGENT")
+    name = given or agent_here(site)
     if not name:
         raise WrongUsage("whose mail? Say --agent NAME, or set ACKD_AGENT")
     return site.resolve_agent(name)

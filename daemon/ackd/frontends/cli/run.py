@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 #: The ordinary course of a message: every one is in the session log.
 ROUTINE: Final = frozenset(
     "message_queued message_claimed message_told message_seen message_acked message_completed worker_assign "
-    "worker_release task_start task_complete review_start review_result child_started child_ended progress".split()
+    "worker_release task_start task_complete review_start review_result child_started child_ended progress "
+    "lease_granted lease_renewed lease_released".split()
 )
 
 
@@ -52,7 +53,6 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
     from ackd.runtime.daemon import Daemon
 
     config = load_site(site)
-    config.require_built()
     for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
     view = TerminalView(sys.stdout, (*site.agents, USER)) if for_people else StructuredView(sys.stdout)
     daemon = Daemon(config, site, _Quietly(view) if quiet else view)

@@ -8,7 +8,6 @@ session log for more. Needs no daemon.
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import os
 import time
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from ackd.core.errors import BadBody, BadMessage, UnknownAgent
@@ -17,6 +16,7 @@ from ackd.core.words import KNOWN_TYPES
 from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.output import echo, print_json, read_stdin
 from ackd.frontends.cli.shape import Command, Operand, Option
+from ackd.frontends.cli.whose import agent_here
 from ackd.site import Site
 
 DEFAULT_WAIT_S: Final = 300.0
@@ -46,7 +46,7 @@ class Outgoing(NamedTuple):
 class Queued(NamedTuple):
     message_id: str
     recipients: tuple[str, ...]
-    files: tuple[Path, ...]
+    files: tuple[str, ...]
 
 
 def send(
@@ -112,7 +112,7 @@ _BODY_OPTIONS: Final = (
         help="How many seconds to --wait; then exit 75.",
     ),
     Option("--wait", "wait", choices=("acked", "completed"), help="Wait until every recipient has."),
-    Option("--from", "sender", metavar="AGENT", help="The sender (default: ACKD_AGENT, else user)."),
+    Option("--from", "sender", metavar="AGENT", help="The sender (default: ACKD_AGENT, this pane's agent, or user)."),
     Option("--priority", "priority", choices=("critical", "high", "normal", "low"), default="normal"),
     Option("--body-file", "body_file", metavar="FILE", help="Read the body from a file, or from stdin (-)."),
     Option(
@@ -151,7 +151,7 @@ REPLY: Final = Command(
 # --- checking ---------------------------------------------------------------------------------------------------------
 def sender_name(site: Site, given: str | None, default: str = USER) -> str:
     """Who it is from. A sender need not be an agent of ours, but if it is, its one spelling is used."""
-    name = given or os.environ.get("ACKD_AGENT") or default
+    name = given or agent_here(site) or default
     try:
         return site.resolve_agent(name)
     except UnknownAgent:
@@ -262,7 +262,7 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
 
     now_ns = time.time_ns()
     wall = now_ns / 1e9
-    message_id = ignite.bare_id(ignite.new_message_id(wall, os.getpid(), os.urandom(16)))
+    message_id = ignite.bare_id(ignite.new_message_id(wall, os.getpid(), os.urandom(6)))
     data = ignite.build(
         message_id=message_id,
         sender=outgoing.sender,
@@ -280,18 +280,19 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
     )
     if len(data) > site.max_message_bytes:
         raise BadMessage("too_large", f"{len(data)} bytes; max_message_bytes is {site.max_message_bytes}")
-    boxes = [site.box_dir(name) for name in outgoing.recipients]
+    recipients = outgoing.recipients
+    boxes = [site.box_path(name) for name in recipients]
     names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
     items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
     with creating(*boxes):
         for box in boxes:
             maildrop.make_box(box, fsync=site.fsync)
-        return Queued(message_id, outgoing.recipients, tuple(maildrop.drop_all(items, fsync=site.fsync)))
+        return Queued(message_id, recipients, tuple(maildrop.drop_all(items, fsync=site.fsync)))
 
 
 def _report(queued: Queued, *, running: bool, as_json: bool) -> None:
     if as_json:
-        print_json({"message_id": queued.message_id, "files": list(map(str, queued.files)), "daemon_running": running})
+        print_json({"message_id": queued.message_id, "files": list(queued.files), "daemon_running": running})
         return
     note = "" if running else " (not yet delivered: no daemon is running)"
     echo(f"queued {queued.message_id} for {', '.join(queued.recipients)}{note}")

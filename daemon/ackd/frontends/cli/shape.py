@@ -35,19 +35,21 @@ class Option(NamedTuple):
 
 
 class Operand(NamedTuple):
-    """What stands without a flag: one, or at least one of ``several``."""
+    """What stands without a flag: one, or at least one of ``several``; None if it need not stand there and does not."""
 
     name: str
     metavar: str
     several: bool = False
+    required: bool = True
 
 
 class Command(NamedTuple):
-    """``run`` is called with ``site``, ``as_json`` and a parameter for the operand and each option."""
+    """``run`` is called with ``site``, ``as_json`` and a parameter for the operand and each option. A name of two words
+    is a command of a group."""
 
     name: str
     help: str
-    operand: Operand
+    operand: Operand | None
     own_options: tuple[Option, ...]
     run: Callable[..., None]
 
@@ -65,7 +67,9 @@ ROOT: Final = Option(
 CONFIG: Final = Option("--config", "config", metavar="FILE", help="The config file (default: ackd.toml here or above).")
 JSON: Final = Option("--json", "as_json", switch=True, help="Print JSON, for programs.")
 SITE_OPTIONS: Final = (ROOT, CONFIG, JSON)
-AGENT: Final = Option("--agent", "agent", metavar="NAME", help="Whose mail it is (default: ACKD_AGENT).")
+AGENT: Final = Option(
+    "--agent", "agent", metavar="NAME", help="Whose mail it is (default: ACKD_AGENT, or this pane's)."
+)
 
 
 def perform(command: Command, values: Mapping[str, Any]) -> None:

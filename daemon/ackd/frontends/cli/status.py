@@ -1,13 +1,14 @@
 """`ackd status`: the daemon, the agents and their mail.
 
 Owns the picture: states and reasons are what the daemon says in run/status.json while it runs; with no daemon an
-agent's state is "unknown". What waits, is in flight, dead or corrupt is counted in the directories, which are the state
-and never half a second behind. A status file left behind by a daemon that died is not believed. On a full or read-only
-disk no status can be written at all, so faults of the disk are looked for here, too.
+agent's state is "unknown", unless a person paused it. What waits, is in flight, dead or corrupt is counted in the
+directories, which are the state and never half a second behind. A status file left behind by a daemon that died is not
+believed. On a full or read-only disk no status can be written at all, so faults of the disk are looked for here, too.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -30,7 +31,6 @@ STATUS_NAME: Final = "status.json"
 _MAX_STATUS_BYTES: Final = 4 * 1024 * 1024
 _COUNTS: Final = ("queued", "in_flight")
 _TOTALS: Final = ("queued", "in_flight", "completed", "dead", "corrupt")
-_STYLES: Final = {"available": "green", "busy": "cyan", "parked": "yellow", "paused": "yellow", "down": "bold red"}
 
 
 @click.command()
@@ -67,6 +67,8 @@ def take(site: Site) -> dict[str, Any]:
     told = _told_by_daemon(site) if pid is not None else {}
     daemon = told.pop("daemon", {})
     agents = {name: _agent_on_disk(site, name) for name in site.known_agents()}
+    if pid is None:
+        _add_pauses(site, agents)
     for name, words in told.pop("agents", {}).items():
         spelling = next((one for one in agents if identity(one) == identity(name)), name)
         counts = {key: agents[spelling][key] for key in _COUNTS} if spelling in agents else {}
@@ -114,10 +116,26 @@ def _told_by_daemon(site: Site) -> dict[str, Any]:
 
 def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
     box = site.box_dir(name)
-    inside = name in ALWAYS and name != USER
-    endpoint = site.agents.get(name, {}).get("endpoint", "handler" if inside else "inbox")
     counts = {"queued": _count(box), "in_flight": _count(box / "processed")}
-    return {"endpoint": endpoint, "state": "unknown", **counts}
+    return {"endpoint": endpoint_of(site, name), "state": "unknown", **counts}
+
+
+def endpoint_of(site: Site, name: str) -> str:
+    """By the config, under the spelling that counts."""
+    inside = name in ALWAYS and name != USER
+    return str(site.agents.get(name, {}).get("endpoint", "handler" if inside else "inbox"))
+
+
+def _add_pauses(site: Site, agents: dict[str, dict[str, Any]]) -> None:
+    """A person's word outlives the daemon that heard it. What cannot be read says nothing."""
+    from ackd.runtime.pauses import BadPauses, Pauses
+
+    pauses = Pauses(site.state)
+    with contextlib.suppress(OSError, BadPauses):
+        pauses.load()
+    for name, said in agents.items():
+        if name in pauses:
+            said |= {"state": "paused", "reason": "by hand"}
 
 
 def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
@@ -160,21 +178,16 @@ def _subdirectories(directory: Path) -> list[Path]:
 # --- for people -------------------------------------------------------------------------------------------------------
 def _print(site: Site, picture: dict[str, Any]) -> None:
     from ackd.frontends import facts
+    from ackd.frontends.cli.agent_table import print_agents
     from ackd.frontends.cli.output import printable, say
-    from ackd.frontends.cli.table import print_table
 
-    say(_daemon_line(site, picture["daemon"]))
+    say(daemon_line(site, picture["daemon"]))
     for fault in picture["faults"]:
         click.echo(
             click.style(printable(f"fault: {_fault_words(fault)}"), fg="red"), color=facts.colour_wanted(sys.stdout)
         )
     click.echo()
-    rows = [
-        [name, str(agent.get("endpoint", "-")), str(agent.get("state", "unknown")), str(agent.get("queued", 0)),
-         str(agent.get("in_flight", 0)), _note(agent)]
-        for name, agent in picture["agents"].items()
-    ]  # fmt: skip
-    print_table(["AGENT", "ENDPOINT", "STATE", "QUEUED", "IN FLIGHT", "NOTE"], rows, _STYLES)
+    print_agents(picture["agents"], time.time())
     click.echo()
     totals = picture["totals"]
     say("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
@@ -186,7 +199,7 @@ def _print(site: Site, picture: dict[str, Any]) -> None:
         click.echo("`ackd dead list` shows what is dead or corrupt, and why")
 
 
-def _daemon_line(site: Site, daemon: dict[str, Any]) -> str:
+def daemon_line(site: Site, daemon: dict[str, Any]) -> str:
     if not daemon["running"]:
         return f"daemon: not running on {site.root} (`ackd run` starts it)"
     words = [f"running on {site.root}"]
@@ -202,12 +215,6 @@ def _fault_words(fault: dict[str, Any]) -> str:
     return words + (f", {fault['times']} times" if fault.get("times", 1) != 1 else "")
 
 
-def _note(agent: dict[str, Any]) -> str:
-    parts = [str(agent[key]) for key in ("reason",) if agent.get(key)]
-    parts += [f"until {agent['until']}"] if agent.get("until") else []
-    return ", ".join(parts)
-
-
 def _escalation_words(escalation: object) -> str:
     """``dead: worker, told leader 3 min ago, 2 counted: `ackd explain ID```; of what is not said, nothing is."""
     if not isinstance(escalation, dict):
@@ -220,12 +227,7 @@ def _escalation_words(escalation: object) -> str:
 
 
 def _ago(since: str) -> str:
-    from datetime import datetime
+    from ackd.frontends.cli.agent_table import ago
 
-    from ackd.frontends.facts.harmless import duration
-
-    try:
-        seconds = time.time() - datetime.fromisoformat(since).timestamp()
-    except (ValueError, OverflowError):
-        return ""
-    return f" {duration(max(0, round(seconds)))} ago"
+    words = ago(since, time.time())
+    return "" if words == "-" else f" {words}"

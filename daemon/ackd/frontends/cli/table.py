@@ -7,6 +7,7 @@ could write a file: each goes through ``printable``.
 from __future__ import annotations
 
 import sys
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -27,18 +28,33 @@ def age(seconds: float) -> str:
     return f"{int(seconds / 86400)}d"
 
 
-def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str] | None = None) -> None:
-    """``styles``: words that, as a whole cell, are worth a colour."""
+def print_table(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    styles: Mapping[str, str] | None = None,
+    below: Sequence[str] = (),
+    *,
+    whole: bool = False,
+) -> None:
+    """``styles``: words that, as a whole cell, are worth a colour. ``below``: what a terminal shows under each row,
+    unless that is empty. ``whole``: what does not fit into the last column stands there, too, and is not cut."""
     clean = [[printable(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich(columns, clean, styles or {})
+        _print_rich(columns, clean, styles or {}, ["", *map(printable, below)], whole=whole)
         return
     widths = [max(len(row[number]) for row in [list(columns), *clean]) for number in range(len(columns))]
     for row in [list(columns), *clean]:
         click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str]) -> None:
+def _print_rich(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    styles: Mapping[str, str],
+    below: Sequence[str],
+    *,
+    whole: bool,
+) -> None:
     """Laid out by hand: rich's own tables drop whole columns when room is short, and an id that is cut cannot be typed.
     Only the last column gives way."""
     from rich.cells import cell_len, set_cell_size
@@ -49,10 +65,14 @@ def _print_rich(columns: Sequence[str], rows: Sequence[Sequence[str]], styles: M
     lines = [list(columns), *rows]
     widths = [max(cell_len(line[number]) for line in lines) for number in range(len(columns) - 1)]
     room = max(_LEAST_ROOM, console.width - sum(width + 2 for width in widths))
-    for line in lines:
+    for line, more in zip_longest(lines, below, fillvalue=""):
         text = Text()
         for cell, width in zip(line[:-1], widths, strict=True):
             text.append(set_cell_size(cell, width) + "  ", "bold" if line is lines[0] else styles.get(cell, ""))
         last = Text(line[-1], "bold" if line is lines[0] else styles.get(line[-1], ""))
+        moved = whole and last.cell_len > room
         last.truncate(room, overflow="ellipsis")
-        console.print(text + last, soft_wrap=True)
+        console.print(text if moved else text + last, soft_wrap=True)
+        for words in filter(None, (more, line[-1] if moved else "")):
+            for under in Text(words, "dim").wrap(console, max(_LEAST_ROOM, console.width - 2)):
+                console.print(Text("  ") + under, soft_wrap=True)

@@ -23,7 +23,6 @@ from ackd.frontends.story_of_message import Course, advanced, hindrance
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from ackd.adapters.session_log import Line
     from ackd.site import Site
@@ -55,11 +54,11 @@ class Waiter:
         self._met_daemon = False
 
     def wait(
-        self, message_id: str, recipients: Sequence[str], files: Sequence[Path], timeout_s: float, *, as_json: bool
+        self, message_id: str, recipients: Sequence[str], files: Sequence[str], timeout_s: float, *, as_json: bool
     ) -> None:
         self._courses = {identity(name): Course(name) for name in recipients}
         self._open = set(self._courses)
-        names = {path.name for path in files}
+        names = {path.rpartition("/")[2] for path in files}
         try:
             exit_code = self._follow(message_id, names, time.monotonic() + timeout_s, as_json)
         except OSError as error:  # the message is queued all the same: no code that says otherwise
@@ -67,12 +66,11 @@ class Waiter:
             exit_code = TRY_AGAIN
         with accepted(f"{message_id} is queued"):
             if as_json:
-                paths = [str(path) for path in files]
                 states = {course.agent: self._as_data(who) for who, course in self._courses.items()}
                 print_json(
                     {
                         "message_id": message_id,
-                        "files": paths,
+                        "files": list(files),
                         "daemon_running": exit_code != NO_DAEMON,
                         "outcome": _OUTCOMES[exit_code],
                         "recipients": states,

@@ -3,16 +3,26 @@
 set -eu
 mkdir -p ended
 
+who_does() { # a task's worker
+    case $1 in
+    task_004) echo builder ;;
+    task_005) echo translator ;;
+    task_006) echo reviewer ;;
+    *) echo "ignitian_${1#task_00}" ;;
+    esac
+}
+
 report() { # what ended, in one line; the last one is final
     ended=$(find ended -type f | wc -l)
+    planned=$(wc -l <planned)
     final=false
-    [ "$ended" -lt 3 ] || final=true
+    [ "$ended" -lt "$planned" ] || final=true
     ackd send leader --type progress_update --body "
 repository: demo/notes
 stage: implementation
-percent: $((ended * 100 / 3))
-message: \"$1 ($ended of 3 tasks ended)\"
-total_tasks: 3
+percent: $((ended * 100 / planned))
+message: \"$1 ($ended of $planned tasks ended)\"
+total_tasks: $planned
 completed: $(find ended -name '*.done' | wc -l)
 final: $final
 summary: |
@@ -22,10 +32,9 @@ summary: |
 
 case $ACKD_TYPE in
 task_list)
-    worker=0
-    for task in $(sed -n 's/.*task_id: *\([a-z0-9_]*\).*/\1/p' "$ACKD_BODY"); do
-        worker=$((worker + 1))
-        ackd send "ignitian_$worker" --type task_assignment --priority high --body "
+    sed -n 's/.*task_id: *\([a-z0-9_]*\).*/\1/p' "$ACKD_BODY" >planned
+    while read -r task; do
+        ackd send "$(who_does "$task")" --type task_assignment --priority high --body "
 task_id: $task
 title: \"Do $task\"
 description: \"As the leader planned it\"
@@ -34,8 +43,8 @@ instructions: |
 deliverables: [result]
 skills_required: [any]
 estimated_time: 5
-"
-    done
+" </dev/null
+    done <planned
     ;;
 task_completed)
     task=$(sed -n 's/^task_id: *//p' "$ACKD_BODY")

@@ -2,30 +2,42 @@
 # The leader: makes a strategy and a task list of a goal, and hears how it went.
 set -eu
 
+tasks() { # number, title, skill, deliverable
+    while IFS='|' read -r number title skill result; do
+        echo "  - {task_id: task_$number, title: \"$title\", description: \"As planned\", phase: 1, priority: normal,"
+        echo "     estimated_time: 5, dependencies: [], skills_required: [$skill], deliverables: [$result]}"
+    done
+}
+
 case $ACKD_TYPE in
 user_goal)
-    ackd reply "$ACKD_MESSAGE_ID" --type strategy_response --body '
-goal: "Publish the release notes"
+    plan="001|Collect the changes|git|changes.txt
+002|Write the notes|prose|notes.md
+003|Publish them|web|page
+004|Build the packages|make|dist
+005|Translate the notes|languages|translations"
+    if grep -q '^\[agents.reviewer\]' ackd.toml; then
+        plan="$plan
+006|Review the notes|patience|review.md"
+    fi
+    count=$(echo "$plan" | wc -l)
+    ackd reply "$ACKD_MESSAGE_ID" --type strategy_response --body "
+goal: \"Publish the release notes\"
 strategy:
-  approach: "three workers side by side"
+  approach: \"$count workers side by side\"
   phases:
-    - {phase: 1, name: "write", description: "collect, write, publish"}
-task_count: 3
+    - {phase: 1, name: \"write\", description: \"collect, write, publish, build, translate\"}
+task_count: $count
 estimated_duration: 20
-risks: ["the publishing account may be locked"]
-recommendations: ["watch task_003"]
-'
-    ackd send coordinator --type task_list --priority high --body '
-goal: "Publish the release notes"
-strategy_summary: "three workers side by side"
+risks: [\"the publishing account may be locked\"]
+recommendations: [\"watch task_003\"]
+"
+    ackd send coordinator --type task_list --priority high --body "
+goal: \"Publish the release notes\"
+strategy_summary: \"$count workers side by side\"
 tasks:
-  - {task_id: task_001, title: "Collect the changes", description: "From the log", phase: 1, priority: high,
-     estimated_time: 5, dependencies: [], skills_required: [git], deliverables: [changes.txt]}
-  - {task_id: task_002, title: "Write the notes", description: "In plain words", phase: 1, priority: normal,
-     estimated_time: 5, dependencies: [], skills_required: [prose], deliverables: [notes.md]}
-  - {task_id: task_003, title: "Publish them", description: "On the site", phase: 1, priority: normal,
-     estimated_time: 5, dependencies: [], skills_required: [web], deliverables: [page]}
-'
+$(echo "$plan" | tasks)
+"
     ;;
 progress_update)
     if grep -q '^final: true' "$ACKD_BODY"; then

@@ -126,13 +126,100 @@ def evidence(said: str) -> str:
     return SEEN_BY_READING if said == "ackd seen" else said
 
 
+def _nudge(of: _Values) -> str:
+    return "woken by hand, with the first rung" if of("by") else f"silent: rung {of['rung']} of its ladder"
+
+
+def _worker_state(of: _Values) -> str:
+    return f"{of['state']}{of('refused', '; it says {}, which cannot follow: not believed')}"
+
+
+def _context_threshold(of: _Values) -> str:
+    used, allowed = (_percent(of.data.get(key)) for key in ("usage", "threshold"))
+    return f"{used} of its context used, {allowed} allowed: a fresh one shall go on"
+
+
+def _percent(share: object) -> str:
+    return f"{share:.0%}" if isinstance(share, int | float) else "?"
+
+
+def _held_back(of: _Values) -> str:
+    return of("held_back", ", and {} like it since the last")
+
+
+def _agent_request(of: _Values) -> str:
+    return f"{of['request']}{of('by', ', asked for by {}')}: {of['answer']}"
+
+
+def _child_restart(of: _Values) -> str:
+    count = of.data.get("count")
+    deaths = f", after {count} deaths" if isinstance(count, int) and count > 1 else ""
+    when = "at once" if of.data.get("in_s") == 0 else f"in {duration(of.data.get('in_s'))}"
+    return f"started again {when}{deaths}{of('why', ': {}')}"
+
+
 def _child_started(of: _Values) -> str:
-    return f"pid {of['pid']} adopted: it outlived the last daemon" if of("adopted") else f"pid {of['pid']} started"
+    if of("adopted"):
+        return f"pid {of['pid']} adopted: it outlived the last daemon"
+    return f"pid {of['pid']} started{of('generation', ', generation {}')}"
 
 
 def _child_ended(of: _Values) -> str:
+    if of("why"):
+        return f"pid {of['pid']} ended{of.time('seconds', ' after {}')}: {of['why']}"
     code = f", exit {of['exit']}" if "exit" in of.data else ", nobody knows how"
     return f"pid {of['pid']} ended{code}{of.time('seconds', ', after {}')}"
+
+
+def _how(of: _Values) -> str:
+    return {"hand": ", by an edit of locks.json", "line": ", after waiting"}.get(of("by"), "")
+
+
+def _let_go(of: _Values) -> str:
+    return "" if of("reason") == "released" else of("reason", ": {}")
+
+
+def _bus_message(of: _Values) -> str:
+    about = of("task_id", " {}") or of("filepath", " {}") or of("director", " of {}")
+    return f"{of['track']}: {of['source']} says {of['bus_type']}{about}{of.mark('recovered', ', read again')}"
+
+
+def _worker_stale(of: _Values) -> str:
+    task = of("task_id", " with {}")
+    return f"{of['track']}: {of['worker']} is silent{of.time('silent_s', ' for {}')}, {of['status']}{task}{_told(of)}"
+
+
+def _told(of: _Values) -> str:
+    return of("to", ": told {}")
+
+
+def _stage(of: _Values, words: str) -> str:
+    return f"{of['story']} stage {of['stage']}: {words}"
+
+
+def _stage_ended(of: _Values) -> str:
+    score = of("score", ", score {}")
+    return _stage(of, f"{of['result']}{score}{of.time('seconds', ', after {}')}{of('detail', ': {}')}")
+
+
+def _stage_report(of: _Values) -> str:
+    said = f"reports {of['result']}{of('score', ', score {}')}"
+    return _stage(of, said + _HEARD.get(str(of.data.get("heard")), of("heard", ", {}")))
+
+
+#: What was made of a report.
+_HEARD: Final = {
+    "processed": "",
+    "duplicate": ", said before: acknowledged again",
+    "late": ", of an old worker: acknowledged, not processed",
+}
+
+
+def _story_done(of: _Values) -> str:
+    stages = of.data.get("stages")
+    found = [one for one in stages if isinstance(one, dict)] if isinstance(stages, list) else []
+    words = (" ".join(visible(one.get(key, "")) for key in ("stage", "result", "score")).strip() for one in found)
+    return f"{of['story']}: all four stages passed{of.time('seconds', ', after {}')}: {', '.join(words)}"
 
 
 def _spool_lost(of: _Values) -> str:
@@ -141,9 +228,37 @@ def _spool_lost(of: _Values) -> str:
     return f"its queue directory was removed, and {number} files with it{of('files', ': {}')}"
 
 
+def _report_overdue(of: _Values) -> str:
+    polled = of.time("poll_s", ": the reports are looked at every {}")
+    return f"no report{of('task_id', ' on {}')}{of.time('seconds', ' for {}')}{polled}"
+
+
 def progress_words(data: Mapping[str, Any]) -> str:
     """The seed's one-line format; what was not said is a dash."""
     return " ".join(f"{key}={visible(data.get(key))}" for key in ("stage", "percent", "message"))
+
+
+def _board_phase(of: _Values) -> str:
+    how = {"complete": "everybody has spoken", "time": "its time is up"}.get(of["by"], f"ended by {of['by']}")
+    phase = f"{of['phase']}{of('round', ', round {}')}"
+    return f"{of['meeting']}: {phase} after {of['before']}: {how}{_absent(of)}"
+
+
+def _absent(of: _Values) -> str:
+    return of.mark("absent", of("absent", "; absent: {}"))
+
+
+def _board_answer(of: _Values) -> str:
+    if of("refused"):
+        return f"{of['meeting']}: {of('director', '{}, ')}{of['what']} not counted: {of['refused']}"
+    to = of("talk", ", {}") + of("to", " to {}") + of.mark("changes_my_verdict", ", which changes its verdict")
+    return f"{of['meeting']}: {of['director']}, {of['what']}{of('verdict', ': {}')}{to} (by {of['door']})"
+
+
+def _board_resolved(of: _Values) -> str:
+    votes = of.mark("votes", of("votes", "; {}"))
+    more = votes + _absent(of) + of("escalated_to", "; told {}") + of("by", " by {}")
+    return f"{of['meeting']}: {of['verdict']}{more}"
 
 
 WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
@@ -173,12 +288,31 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "review_result": lambda of: f"review{of('from', ' from {}')}{of('task_id', ' of {}')}{of('result', ': {}')}",
     "escalation": _escalation,
     "escalation_closed": _escalation_closed,
+    "deadlock_detected": lambda of: f"{of['members']} wait in a circle on {of['track']}: {of['youngest']} is to yield",
+    "deadlock_broken": lambda of: f"{of['members']} wait no more on {of['track']}{of.time('seconds', ', after {}')}",
     "loop_detected": lambda of: f"{of['a']} and {of['b']} passed {of['about']} back and forth {of['count']} times",
-    "nudge": lambda of: f"silent: rung {of['rung']} of its ladder",
+    "nudge": _nudge,
+    "nudged": lambda of: f"{of('rung', 'rung {}: ')}{of['done']}",
+    "probe": lambda of: f"quiet{of.time('quiet_s', ' for {}')}: “{of['text']}”",
+    "probed": lambda of: f"{of['done']}",
+    "liveness": lambda of: f"{of['liveness']}{of('before', ', before: {}')}",
     "agent_state": lambda of: f"{of['state']}{of('reason', ': {}')}{of('until', ', until {}')}",
     "progress": lambda of: progress_words(of.data),
     "child_started": _child_started,
     "child_ended": _child_ended,
+    "child_restart": _child_restart,
+    "agent_request": _agent_request,
+    "worker_state": _worker_state,
+    "work_blocked": lambda of: f"cannot go on: {of['reason']}{of('blocker', ', waits for {}')}",
+    "context_threshold": _context_threshold,
+    "checkpoint": lambda _: "said where it stands: whoever goes on begins there",
+    "late_word": lambda of: f"came too late, that is settled or another's by now: {of['text']}{_held_back(of)}",
+    "bad_line": lambda of: f"said what is no message ({of['error']}): {of['text']}{_held_back(of)}",
+    "naive_time": lambda of: f"writes times without a zone, read as local: {of['text']}",
+    "keys_sent": lambda of: f"{of('why', '{}: ')}pressed {of['keys']}{of('seen', '; seen: {}')}",
+    "pane_found": lambda of: f"pane {of['pane']}{of('target', ' ({})')} found{of('by', ' by {}')}",
+    "pane_gone": lambda of: f"its pane is gone: {of['why']}",
+    "pane_stuck": lambda of: f"its pane waits: {of['why']}",
     "overslept": lambda of: f"ackd did not run for {of['seconds']} s and more: receipts and files are read first",
     "output_cut": lambda of: f"it prints more than {of['limit_bytes']} bytes: only the end is kept, and it goes on",
     "watch_overflow": lambda _: "the kernel dropped notifications: everything is scanned again",
@@ -187,8 +321,43 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "spool_lost": _spool_lost,
     "io_error": lambda of: f"{of['what']}: {of['error']}{of('advice', ' → {}')}",
     "io_recovered": lambda of: f"over{of.time('seconds', ' after {}')}: {of['error']}{of('times', ', met {} times')}",
+    "lease_granted": lambda of: f"{of['path']} leased{of('lock_type', ', {}')}, token {of['token']}{_how(of)}",
+    "lease_renewed": lambda of: f"{of['path']} until {of['until']}",
+    "lease_released": lambda of: f"{of['path']} let go{of.mark('by', ', by an edit of locks.json')}{_let_go(of)}",
+    "lease_expired": lambda of: f"its time with {of['path']} is over",
+    "lease_waiting": lambda of: f"waits for {of['path']}{of('behind', ', behind {}')}",
+    "lease_broken": lambda of: f"{of['path']} was taken from it by an edit of locks.json, for {of['taken_by']}",
+    "lease_conflict": lambda of: f"{of['path']} is leased on several buses at once: {of['agents']} ({of['tracks']})",
+    "lease_refused": lambda of: f"no lease can be about {of['path']}: {of['reason']}",
+    "lease_unreadable": lambda of: f"a file of leases could not be read: kept as {of['kept_as']}, taken for empty",
     "reminder": lambda _: "waits unread: reminded",
     "notify_failed": lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}",
     "stray_file": lambda of: f"left where it lies: {of['file']}: {of['reason']}",
+    "board_opened": lambda of: f"{of['meeting']}: {of['checkpoint']}, called by {of['opener']}, with {of['directors']}",
+    "board_phase": _board_phase,
+    "board_answer": _board_answer,
+    "board_resolved": _board_resolved,
+    "file_taken_in": lambda of: f"{of['file']}, version {of['version']}, became mail{of('from', ' from {}')}",
+    "task_passed_over": lambda of: f"not given out: {of['file']}: {of['reason']}",
+    "ack_stale": lambda of: f"{of['file']} is {of.time('older_s', '{}')} older than its task: it does not count",
+    "report_overdue": _report_overdue,
+    "bus_track": lambda of: f"{of['track']}: {of['state']}{of('bus', ', {}')}",
+    "bus_message": _bus_message,
+    "bus_bad_line": lambda of: f"{of['track']}: byte {of['offset']} is no message ({of['error']}): {of['text']}",
+    "bus_bad_file": lambda of: f"{of['track']}: {of['file']}: {of['error']}",
+    "bus_restarted": lambda of: f"{of['track']}: {of['file']} is read from its beginning: {of['why']}",
+    "bus_events_cleared": lambda of: f"{of['track']}: {of['number']} old event files removed",
+    "worker_stale": _worker_stale,
+    "worker_back": lambda of: f"{of['track']}: {of['worker']} is heard again, {of['status']}",
+    "story_state": lambda of: f"{of['story']}: {of['state']}{of('before', ', before: {}')}{of('reason', ': {}')}",
+    "story_done": _story_done,
+    "stage_execute": lambda of: _stage(of, f"its worker (try {of['generation']}) is told to begin"),
+    "stage_report": _stage_report,
+    "stage_ended": _stage_ended,
+    "stage_ack": lambda of: _stage(of, "acknowledged"),
+    "stage_check": lambda of: _stage(of, f"asked for its status{of('why', ' ({})')}"),
+    "stage_status": lambda of: _stage(of, f"{of['doing']}: {of['step']}"),
+    "stage_unparsed": lambda of: _stage(of, f"said what is no report ({of['why']}): {of['text']}"),
+    "stage_worker_ended": lambda of: _stage(of, f"its worker has ended: {of['why']}"),
     "log_gap": lambda of: f"{of['lost']} lines could not be written to this log and are lost",
 }

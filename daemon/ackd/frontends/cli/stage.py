@@ -1,0 +1,170 @@
+"""`ackd stage`: what a stage worker says to its lead. `ackd hook`: what its hooks ask.
+
+Owns the command lines. Who the worker is and what becomes of its words is stage_side's. A report is checked before it
+is sent: whatever the lead would not understand is refused here, with the form that it nearly has.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from ackd.frontends.cli.errors import BAD_DATA, TRY_AGAIN, USAGE, Ended, Failure, WrongUsage
+from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.output import echo, print_json, printable, read_stdin, say
+
+if TYPE_CHECKING:
+    from ackd.core.stage_words import Report
+    from ackd.frontends.stage_side import Here
+    from ackd.site import Site
+
+
+@click.group()
+def stage() -> None:
+    """For stage workers: report to the lead, answer a status check, say where the work stands."""
+
+
+@stage.command()
+@click.argument("text", nargs=-1, required=True, metavar="TEXT...")
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=60.0, metavar="S", show_default=True,
+              help="Wait so long for the ACK; then exit 75. 0: do not wait.")  # fmt: skip
+@site_options
+def report(site: Site, as_json: bool, text: tuple[str, ...], wait_s: float) -> None:
+    """Report the end of a stage, in its exact text (- reads it from stdin), and wait for the ACK.
+
+    \b
+    Stage 0 COMPLETE for ID. N tasks created. Plan score: N/4.
+    Stage 1 COMPLETE for ID. Verdict: GO. Readiness: N.
+    Stage 1 COMPLETE for ID. Verdict: NO-GO. Readiness: N. Reason: TEXT
+    Stage 2 COMPLETE for ID. All tasks Done. Story set to To Review.
+    Stage 3 COMPLETE for ID. Verdict: PASS|CONCERNS|WAIVED. Quality Score: N/100.
+    Stage 3 COMPLETE for ID. Verdict: FAIL. Quality Score: N/100. Issues: TEXT
+    Stage N ERROR for ID: TEXT
+    """
+    from ackd.frontends import stage_side
+
+    said = _read(site, text)
+    me = stage_side.here(site) or stage_side.Here(said.story, said.stage, None)
+    if (me.story, me.stage) != (said.story, said.stage):
+        raise Failure(BAD_DATA, f"this is the worker of stage {me.stage} for {me.story}: it cannot speak for another")
+    files, _story, one = stage_side.located(site, me)
+    stage_side.note_report(files, me, one.generation)
+    message_id = stage_side.send(site, me, said, one.generation)
+    acked = wait_s > 0 and stage_side.acknowledged(site, me, one.generation, wait_s)
+    if as_json:
+        print_json({"message_id": message_id, "generation": one.generation, "acknowledged": acked})
+    elif acked:
+        say(f"ACK Stage {me.stage} for {me.story}")
+    else:
+        say(f"reported as {message_id}: not acknowledged yet")
+    if wait_s > 0 and not acked:
+        raise Ended(TRY_AGAIN)
+
+
+def _read(site: Site, words: tuple[str, ...]) -> Report:
+    from ackd.core.stage_words import MAX_TEXT_CHARS, StandsAt
+    from ackd.dialects import stage_text
+    from ackd.frontends.stage_side import id_pattern
+
+    text = read_stdin(4 * MAX_TEXT_CHARS).decode(errors="replace") if words == ("-",) else " ".join(words)
+    try:
+        said = stage_text.read(text, id_pattern(site))
+    except stage_text.BadStageText as bad:
+        raise Failure(BAD_DATA, f"that is no report: {bad}") from None
+    if isinstance(said, StandsAt):
+        raise WrongUsage("a status is no report: `ackd stage status`")
+    return said
+
+
+@stage.command()
+@click.argument("step", nargs=-1, required=True, metavar="STEP...")
+@click.option("--doing", type=click.Choice(["EXECUTING", "WAITING", "ERROR"]), default="EXECUTING", show_default=True)
+@site_options
+def status(site: Site, as_json: bool, step: tuple[str, ...], doing: str) -> None:
+    """Answer a status check: what this worker is doing, in words."""
+    from ackd.core.stage_words import Doing, StandsAt
+    from ackd.frontends import stage_side
+
+    me = _worker(site)
+    _files, _story, one = stage_side.located(site, me)
+    words = " ".join(step).strip().removesuffix(".")
+    if not words:
+        raise WrongUsage("what is it doing? STEP is empty")
+    said = StandsAt(me.story, me.stage, Doing(doing), words)
+    message_id = stage_side.send(site, me, said, one.generation)
+    if as_json:
+        print_json({"message_id": message_id})
+    else:
+        say(f"status sent as {message_id}")
+
+
+@stage.command()
+@click.argument("action", nargs=-1, required=True, metavar="ACTION...")
+@click.option("--done", multiple=True, metavar="TASK", help="A task that is done. May be given again.")
+@click.option("--remaining", multiple=True, metavar="TASK", help="A task that remains. May be given again.")
+@site_options
+def checkpoint(
+    site: Site, as_json: bool, action: tuple[str, ...], done: tuple[str, ...], remaining: tuple[str, ...]
+) -> None:
+    """Say where the stage stands: a worker that has to be replaced is followed by one that is told so."""
+    from ackd.frontends import stage_side
+
+    me = _worker(site)
+    files, _story, one = stage_side.located(site, me)
+    said: dict[str, object] = {
+        "story": me.story,
+        "stage": me.stage,
+        "worker": me.agent,
+        "generation": one.generation,
+        "tasks_done": list(done),
+        "tasks_remaining": list(remaining),
+        "last_action": " ".join(action),
+        "at": time.time(),
+    }
+    path = files.keep_checkpoint(me.story, said)
+    if as_json:
+        print_json({"file": str(path)})
+    else:
+        say(f"checkpoint kept: {path}")
+
+
+@click.group()
+def hook() -> None:
+    """For agents' hooks."""
+
+
+@hook.command()
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=5.0, metavar="S", show_default=True,
+              help="Wait so long for the ACK before saying that it has not come.")  # fmt: skip
+@site_options
+def keepalive(site: Site, as_json: bool, wait_s: float) -> None:
+    """A stage worker's stop hook: exit 2, with the reason on stderr, while its report is not acknowledged.
+
+    Exit 0 after the ACK, outside of a stage worker, and when the report was sent once more after a status check and is
+    still not acknowledged.
+    """
+    from ackd.core.keepalive import Stay
+    from ackd.frontends import stage_side
+
+    me = stage_side.here(site)
+    if me is None:
+        return
+    decision = stage_side.may_stop(site, me, wait_s)
+    stays = isinstance(decision, Stay)
+    if as_json:
+        print_json({"stay": stays, "reason": decision.reason})
+    elif stays:
+        echo(printable(decision.reason), err=True)
+    if stays:
+        raise Ended(USAGE)  # 2 is what a stop hook says to go on
+
+
+def _worker(site: Site) -> Here:
+    from ackd.frontends import stage_side
+
+    me = stage_side.here(site)
+    if me is None:
+        raise WrongUsage("whose stage? ACKD_STORY and ACKD_STAGE (or ACKD_AGENT) name it, and are not set")
+    return me

@@ -1,0 +1,228 @@
+"""`ackd story`: stories by hand. Start them, look at them, pause, resume and cancel them.
+
+Owns the command lines. Each changes a story's record, which the daemon looks at when it changes; so all of this works
+without one as well, and waits for it. What may be done to a story is core/story's to say.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ackd.frontends.cli.errors import BAD_CONFIG, BAD_DATA, NO, NOT_FOUND, Ended, Failure, creating
+from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.output import echo, print_json, printable, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ackd.adapters.story_files import StoryFiles
+    from ackd.core.story_decisions import Decision
+    from ackd.core.story_record import Story
+    from ackd.site import Site
+
+_WATCH_S: Final = 0.5
+
+
+@click.group()
+def story() -> None:
+    """Stories through four stages: start them, watch them, pause, resume or cancel them."""
+
+
+@story.command()
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+@click.option("--after", multiple=True, metavar="ID", help="Not before this story is done. May be given again.")
+@click.option("--again", is_flag=True, help="Also one that is done or cancelled: it begins anew.")
+@site_options
+def start(site: Site, as_json: bool, ids: tuple[str, ...], after: tuple[str, ...], again: bool) -> None:
+    """Start stories: each goes through stages 0 to 3, in turn, so many at a time as max_parallel says."""
+    from ackd.core.story import ENDS, StoryState
+    from ackd.core.story_record import Story as Record
+    from ackd.frontends.stage_side import checked_id
+
+    files = _files(site)
+    wanted, before = [checked_id(site, one) for one in ids], tuple(checked_id(site, one) for one in after)
+    with creating(files.directory), files.locked():
+        known = {one.story_id: one for one in files.all()[0]}
+        _check_order(wanted, before, known)
+        for one in wanted:
+            old = known.get(one)
+            if old is not None and not (old.state in ENDS and (again or old.state is StoryState.CANCELLED)):
+                raise Failure(NO, f"{one} is {old.state.value} already{': --again' if old.state in ENDS else ''}")
+        number = max((one.sequence for one in known.values()), default=0)
+        for one in dict.fromkeys(wanted):
+            number += 1
+            now = time.time()
+            files.write(Record(one, StoryState.WAITING, now, number, after=before, since=now))
+    _say_done(site, wanted, "started", as_json=as_json)
+
+
+def _check_order(wanted: list[str], before: tuple[str, ...], known: dict[str, Story]) -> None:
+    from ackd.core.names import identity
+
+    for one in before:
+        if one in wanted:
+            raise Failure(BAD_DATA, f"{one} cannot come after itself")
+        if one not in known:
+            raise Failure(NOT_FOUND, f"there is no story {one} to come after: start it first")
+    names = {identity(one): one for one in (*known, *wanted)}
+    for one in wanted:
+        if names[identity(one)] != one:
+            raise Failure(BAD_DATA, f"{one} and {names[identity(one)]} would be one: `-` and `_` are the same in names")
+
+
+@story.command("list")
+@click.option("--watch", is_flag=True, help="Follow until all are done, paused or cancelled; then a summary.")
+@site_options
+def list_(site: Site, as_json: bool, watch: bool) -> None:
+    """The stage board: every story, and how each of its stages went."""
+    files = _files(site)
+    if watch and not as_json:
+        _follow(files)
+        return
+    stories = _all(files)
+    if as_json:
+        from ackd.frontends.story_board import plain
+
+        print_json([plain(one, stories) for one in stories])
+    else:
+        _board(stories)
+
+
+@story.command()
+@click.argument("wanted", metavar="ID")
+@site_options
+def show(site: Site, as_json: bool, wanted: str) -> None:
+    """One story in full: each try of each stage, with its time, score and reason."""
+    from ackd.frontends.stage_side import checked_id
+    from ackd.frontends.story_board import page, plain
+
+    files = _files(site)
+    found = files.read(checked_id(site, wanted))
+    if found is None:
+        raise Failure(NOT_FOUND, f"there is no story {wanted} here")
+    stories = _all(files)
+    if as_json:
+        print_json(plain(found, stories))
+        return
+    for line in page(found, stories, time.time()):
+        say(line)
+
+
+def _by_hand(name: str, done: str, help_: str, decide: Callable[[Story], Decision]) -> click.Command:
+    def run(site: Site, as_json: bool, ids: tuple[str, ...]) -> None:
+        from ackd.frontends.stage_side import checked_id
+
+        files = _files(site)
+        for one in [checked_id(site, one) for one in ids]:
+            with creating(files.directory):
+                before, after = files.change(one, lambda it: None if it is None else decide(it).story)
+            if before is None:
+                raise Failure(NOT_FOUND, f"there is no story {one} here")
+            if after is before:
+                raise Failure(NO, f"{one} is {before.state.value}: it cannot be {done}")
+        _say_done(site, list(ids), done, as_json=as_json)
+
+    run.__doc__ = help_
+    command = click.argument("ids", nargs=-1, required=True, metavar="ID...")(site_options(run))
+    return click.command(name)(command)
+
+
+def _resumed(one: Story) -> Decision:
+    from ackd.core.story_decisions import resumed
+
+    return resumed(one, time.time())
+
+
+def _held(one: Story) -> Decision:
+    from ackd.core.story_decisions import held
+
+    return held(one, _who(), time.time())
+
+
+def _dropped(one: Story) -> Decision:
+    from ackd.core.story_decisions import dropped
+
+    return dropped(one, _who(), time.time())
+
+
+story.add_command(
+    _by_hand("resume", "resumed", "Let paused stories go on at their stage, with fresh budgets.", _resumed)
+)
+story.add_command(
+    _by_hand("pause", "paused", "Pause stories: their worker leaves, and the stage begins anew later.", _held)
+)
+story.add_command(_by_hand("cancel", "cancelled", "Give stories up for good.", _dropped))
+
+
+# --- what they share --------------------------------------------------------------------------------------------------
+def _files(site: Site) -> StoryFiles:
+    from ackd.frontends.stage_side import files_of
+
+    if site.pipeline is None:
+        raise Failure(BAD_CONFIG, "this team has no pipeline: a table [pipeline] with [pipeline.worker] makes one")
+    return files_of(site)
+
+
+def _all(files: StoryFiles) -> list[Story]:
+    stories, bad = files.all()
+    for one in bad:
+        echo(printable(f"ackd: {one}"), err=True)
+    return stories
+
+
+def _who() -> str:
+    return os.environ.get("ACKD_AGENT") or "user"
+
+
+def _say_done(site: Site, ids: list[str], done: str, *, as_json: bool) -> None:
+    from ackd.adapters import root_lock
+
+    running = root_lock.holder(site.run) is not None
+    if as_json:
+        print_json({"stories": ids, "done": done, "daemon_running": running})
+        return
+    say(f"{done}: {', '.join(ids)}" + ("" if running else " (waits: no daemon is running)"))
+
+
+def _board(stories: list[Story]) -> None:
+    from ackd.frontends.cli.table import print_table
+    from ackd.frontends.story_board import COLUMNS, STYLES, rows
+
+    if not stories:
+        say("no stories: `ackd story start ID` starts one")
+        return
+    print_table(COLUMNS, rows(stories, time.time()), STYLES)
+
+
+def _follow(files: StoryFiles) -> None:
+    """On a terminal the board is drawn anew; into a pipe goes a line for each change."""
+    from ackd.frontends.story_board import closing, is_over
+
+    shown: dict[str, str] | None = None
+    while True:
+        stories = _all(files)
+        if sys.stdout.isatty():
+            click.clear()
+            _board(stories)
+        else:
+            shown = _lines(stories, shown)
+        if all(map(is_over, stories)):
+            break
+        time.sleep(_WATCH_S)
+    for line in closing(stories):
+        say(line)
+    if any(one.state.value == "paused" for one in stories):
+        raise Ended(NO)
+
+
+def _lines(stories: list[Story], shown: dict[str, str] | None) -> dict[str, str]:
+    now = {one.story_id: f"{one.state.value}{f': {one.reason}' if one.reason else ''}" for one in stories}
+    for name, words in now.items():
+        if shown is None or shown.get(name) != words:
+            say(f"{name}: {words}")
+    return now

@@ -1,0 +1,39 @@
+"""An agent in a terminal that hangs in the middle of its first turn, until it is interrupted (Escape, Escape, Ctrl-C).
+
+From then on it does what it is told: says that it has the message, reads it, works, reports.
+"""
+
+import re
+import subprocess
+import time
+
+
+def review(line: str, *, awake: bool) -> None:
+    message_id = re.findall(r"ackd done (\S+)", line)[-1]
+    print("\n* reviewing the notes\n> ", end="", flush=True)
+    if not awake:
+        time.sleep(3600)
+    subprocess.run(["ackd", "ack", message_id], check=True, stdout=subprocess.DEVNULL)
+    message = subprocess.check_output(["ackd", "read", message_id], text=True)
+    task_id = re.findall(r"^task_id: *(\S+)", message, re.MULTILINE)[0]
+    report = ["./report.sh", task_id, "reviewed, once awake", message_id]
+    subprocess.run(report, check=True, stdout=subprocess.DEVNULL)
+    print("\rthe notes are fine")
+
+
+def main() -> None:
+    awake = False
+    while True:
+        try:
+            line = input("> ")
+            if "ackd done" in line:
+                review(line, awake=awake)
+        except KeyboardInterrupt:
+            print("\n(interrupted)")
+            awake = True
+        except EOFError:
+            return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""Stories as people see them: a board of stages, one story in full, and the summary at the end.
+
+Owns the words and columns. Refuses to know where stories lie. Cannot fail: every value is shown as it is, and made
+harmless by whoever prints it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ackd.core.stage_words import STAGES, worker_name
+from ackd.core.story import StoryState, stage_of
+from ackd.frontends.facts.harmless import duration
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ackd.core.story_record import Story, Try
+
+COLUMNS: Final = ("STORY", "STATE", "STAGE 0", "STAGE 1", "STAGE 2", "STAGE 3", "TIME", "WHY")
+STYLES: Final = {"done": "green", "paused": "yellow", "cancelled": "dim"}
+
+
+def rows(stories: Sequence[Story], now: float) -> list[list[str]]:
+    return [_row(story, stories, now) for story in stories]
+
+
+def _row(story: Story, stories: Sequence[Story], now: float) -> list[str]:
+    cells = [_cell(story, stage, now) for stage in STAGES]
+    took = duration(max(0.0, (story.ended_at or now) - story.created_at))
+    return [story.story_id, story.state.value, *cells, took, why(story, stories)]
+
+
+def _cell(story: Story, stage: int, now: float) -> str:
+    """The last try's result and score, and how many there were; a dash for a stage that nobody has begun."""
+    tries = [one for one in story.tries if one.stage == stage]
+    if not tries:
+        return "-"
+    last = tries[-1]
+    again = f" x{len(tries)}" if len(tries) > 1 else ""
+    if last.result is None:
+        asked = ", asked" if last.doubt is not None else ""
+        return f"at work {duration(max(0.0, now - last.started_at))}{asked}{again}"
+    return f"{last.result.value}{f' {last.score}' if last.score else ''}{again}"
+
+
+def why(story: Story, stories: Sequence[Story]) -> str:
+    if story.state is not StoryState.WAITING:
+        return story.reason
+    done = {one.story_id for one in stories if one.state is StoryState.DONE}
+    missing = [before for before in story.after if before not in done]
+    return f"after {', '.join(missing)}" if missing else "for its turn"
+
+
+def is_over(story: Story) -> bool:
+    """Nothing happens to it unless a person wants it."""
+    return story.state in (StoryState.DONE, StoryState.PAUSED, StoryState.CANCELLED)
+
+
+def plain(story: Story, stories: Sequence[Story]) -> dict[str, object]:
+    """For programs."""
+    stage = stage_of(story.state)
+    return {
+        "story": story.story_id,
+        "state": story.state.value,
+        "stage": story.stage,
+        "worker": worker_name(story.story_id, stage) if stage is not None else None,
+        "after": list(story.after),
+        "why": why(story, stories),
+        "seconds": round((story.ended_at or story.since) - story.created_at, 3),
+        "stages": [_plain_stage(story, number) for number in STAGES],
+        "tries": [_plain_try(story, one) for one in story.tries],
+    }
+
+
+def _plain_stage(story: Story, stage: int) -> dict[str, object]:
+    tries = [one for one in story.tries if one.stage == stage]
+    last = tries[-1] if tries else None
+    return {
+        "stage": stage,
+        "tries": len(tries),
+        "seconds": round(sum(_seconds(one) for one in tries), 3),
+        "result": last.result.value if last is not None and last.result is not None else None,
+        "score": last.score or None if last is not None else None,
+    }
+
+
+def _plain_try(story: Story, one: Try) -> dict[str, object]:
+    return {
+        "generation": one.generation,
+        "stage": one.stage,
+        "worker": worker_name(story.story_id, one.stage),
+        "result": one.result.value if one.result is not None else None,
+        "score": one.score or None,
+        "detail": one.detail,
+        "seconds": round(_seconds(one), 3),
+        "report": one.report_id or None,
+        "acknowledged": one.acked_at is not None,
+        "status_checks": one.asks,
+    }
+
+
+def _seconds(one: Try) -> float:
+    return max(0.0, one.ended_at - one.started_at) if one.ended_at is not None else 0.0
+
+
+def page(story: Story, stories: Sequence[Story], now: float) -> list[str]:
+    """One story in full."""
+    reason = why(story, stories)
+    lines = [f"{story.story_id}: {story.state.value}" + (f": {reason}" if reason else "")]
+    if story.after:
+        lines.append(f"  comes after {', '.join(story.after)}")
+    for one in story.tries:
+        took = duration(max(0.0, (one.ended_at or now) - one.started_at))
+        result = one.result.value if one.result is not None else "at work"
+        score = f", score {one.score}" if one.score else ""
+        acked = "" if one.acked_at is None else ", acknowledged"
+        lines.append(f"  stage {one.stage}, try {one.generation}: {result}{score}, {took}{acked}")
+        lines += [f"      {line}" for line in one.detail.splitlines()]
+    return lines
+
+
+def closing(stories: Sequence[Story]) -> list[str]:
+    """The summary at the end: how many ended how, and the time that each stage took in all."""
+    counts = [(state.value, sum(one.state is state for one in stories)) for state in StoryState]
+    total = ", ".join(f"{count} {name}" for name, count in counts if count)
+    lines = [f"{len(stories)} stories: {total}"]
+    for stage in STAGES:
+        tries = [one for story in stories for one in story.tries if one.stage == stage and one.ended_at is not None]
+        if tries:
+            took = sum(map(_seconds, tries))
+            scores = [float(one.score) for one in tries if one.score]
+            mean = f", mean score {sum(scores) / len(scores):.1f}" if scores else ""
+            lines.append(f"  stage {stage}: {len(tries)} tries, {duration(took)} in all{mean}")
+    return lines

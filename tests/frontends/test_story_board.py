@@ -1,0 +1,54 @@
+"""Stories as people see them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ackd.core.story import StoryState
+from ackd.core.story_record import Doubt, Result, Story, Try
+from ackd.frontends.story_board import closing, is_over, page, plain, rows, why
+
+PLANNED = Try(1, 0, 10.0, ended_at=12.0, result=Result.COMPLETE, score="4", acked_at=12.0)
+CRASHED = Try(2, 1, 12.0, ended_at=13.0, result=Result.CRASHED, detail="exit 1")
+AT_WORK = Try(3, 1, 13.0, asks=1, asked_at=20.0, doubt=Doubt.QUIET)
+STORY = Story("A-1", StoryState.STAGE_1, 10.0, 1, 1, (), (PLANNED, CRASHED, AT_WORK))
+WAITS = Story("B-1", StoryState.WAITING, 10.0, 2, after=("A-1",))
+PAUSED = Story("C-1", StoryState.PAUSED, 10.0, 3, tries=(PLANNED,), reason="enough")
+
+
+def test_the_board_has_a_row_for_each_story_and_a_column_for_each_stage() -> None:
+    assert rows([STORY, WAITS, PAUSED], 25.0) == [
+        ["A-1", "stage_1", "COMPLETE 4", "at work 12 s, asked x2", "-", "-", "15 s", ""],
+        ["B-1", "waiting", "-", "-", "-", "-", "15 s", "after A-1"],
+        ["C-1", "paused", "COMPLETE 4", "-", "-", "-", "15 s", "enough"],
+    ]
+
+
+def test_who_waits_for_nobody_waits_for_its_turn() -> None:
+    assert why(replace(WAITS, after=()), []) == "for its turn"
+    assert [is_over(one) for one in (STORY, WAITS, PAUSED)] == [False, False, True]
+
+
+def test_one_story_in_full_has_every_try() -> None:
+    assert page(STORY, [STORY], 25.0) == [
+        "A-1: stage_1",
+        "  stage 0, try 1: COMPLETE, score 4, 2 s, acknowledged",
+        "  stage 1, try 2: crashed, 1 s",
+        "      exit 1",
+        "  stage 1, try 3: at work, 12 s",
+    ]
+    assert page(WAITS, [STORY], 25.0)[1] == "  comes after A-1"
+
+
+def test_programs_get_the_same_with_numbers() -> None:
+    said = plain(STORY, [STORY])
+    assert (said["worker"], said["stage"], said["state"]) == ("story-A-1-s1", 1, "stage_1")
+    assert plain(PAUSED, [])["worker"] is None
+
+
+def test_the_summary_at_the_end_has_times_and_scores_per_stage() -> None:
+    assert closing([STORY, WAITS, PAUSED]) == [
+        "3 stories: 1 waiting, 1 stage_1, 1 paused",
+        "  stage 0: 2 tries, 4 s in all, mean score 4.0",
+        "  stage 1: 1 tries, 1 s in all",
+    ]
