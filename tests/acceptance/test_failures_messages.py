@@ -154,7 +154,7 @@ def test_claimed_files_in_processing_never_reclaimed_after_a_crash(tmp_path: Pat
         team.start()
         team.fact("message_completed", message=message)
         assert runs(team) == [message, message]
-        assert not team.files("queue/worker/processed")
+        assert not [name for name in team.files("queue/worker/processed") if name.endswith(".mime")]
 
 
 def test_a_run_that_outlived_the_crash_is_not_run_twice(tmp_path: Path) -> None:
@@ -334,7 +334,7 @@ def test_a_stale_ack_from_an_earlier_run_counts_as_an_instant_ack(tmp_path: Path
         team.start()
         team.fact("message_completed", message=message)
         types = team.types_of(message)
-        assert types.index("message_retry") < len(types) - 1 - types[::-1].index("message_told")
+        assert "message_acked" not in types[types.index("message_retry") :]
 
 
 def test_a_receipt_that_was_waiting_for_an_unknown_message_does_not_ack_the_next_one(tmp_path: Path) -> None:

@@ -225,3 +225,26 @@ def test_totals_survive_restarts_and_kills_within_one_second(tmp_path: Path) -> 
         team.stop()
     assert offline["completed"] == 1
     assert team.lines()[-1]["data"]["totals"]["completed"] == 3
+
+
+def test_a_team_finds_the_daemons_log_among_its_own_and_a_torn_line_there_hides_nothing(tmp_path: Path) -> None:
+    """Every door reads past what a writer that died within its line has left."""
+    table = '[ensemble]\ndispatch = "leader"\nconductor = "leader"\nlog_dir = ".ensemble/logs"\n'
+    team = Team(tmp_path, AGENTS + table)
+    with running(team):
+        message = team.post("worker", sender="leader", kind="task_assignment", body="task_id: t1\n")
+        team.fact("message_completed", message=message)
+        (log,) = (tmp_path / ".ensemble" / "logs").glob("session-*.ndjson")
+        assert message in log.read_text()
+    with log.open("ab") as file:
+        file.write(
+            b'{"timestamp":"2026-11-16T01:00:00.000000Z","session_id":"x","data":{"message_id":"' + message.encode()
+        )
+    assert "completed" in team.ackd("explain", message).stdout
+    tailed = team.ackd("tail", "-n", "1", "--json").stdout
+    assert json.loads(tailed)["type"] == "session_end"
+    team.start()
+    later = team.post("worker", sender="leader", kind="task_assignment", body="task_id: t2\n")
+    team.fact("message_completed", message=later)
+    team.stop()
+    assert len(list((tmp_path / ".ensemble" / "logs").glob("session-*.ndjson"))) == 2

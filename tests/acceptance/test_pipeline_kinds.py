@@ -1,0 +1,185 @@
+"""Stage workers of every kind, and the worker's own side: its stop hook, its flags, its retry."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.acceptance.panes import Panes, fake, panes_in
+from tests.acceptance.teams import Team, running
+from tests.acceptance.test_pipeline import ALL_PASSED, REPORTS, ends, pipeline, results, start, story
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+#: A worker in Python, which reports by the command line.
+WORKER = """
+import subprocess
+from ackd.worker import Task, run
+
+def work(task: Task) -> None:
+    subprocess.run(["./report"], check=True)
+
+run(work)
+"""
+TEXTS = (
+    "Stage 0 COMPLETE for A-1. 3 tasks created. Plan score: 4/4.",
+    "Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 8.",
+    "Stage 2 COMPLETE for A-1. All tasks Done. Story set to To Review.",
+    "Stage 3 COMPLETE for A-1. Verdict: PASS. Quality Score: 91/100.",
+)
+
+
+@pytest.fixture
+def panes(tmp_path: Path) -> Iterator[Panes]:
+    with panes_in(tmp_path) as found:
+        yield found
+
+
+def me(stage: int, generation: int) -> dict[str, str]:
+    """The environment of a worker."""
+    return {"ACKD_STORY": "A-1", "ACKD_STAGE": str(stage), "ACKD_TRY": str(generation)}
+
+
+def children(place: Path, report: str) -> Team:
+    command = json.dumps(["python3", "worker.py"])
+    team = Team(place, f'[pipeline]\nleave_s = 2\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n')
+    (place / "worker.py").write_text(WORKER)
+    team.script("report", f"{REPORTS}{report}")
+    return team
+
+
+def test_children_are_told_once_and_report_by_the_command_line(tmp_path: Path) -> None:
+    team = children(tmp_path, '\nackd stage report "$text"')
+    with running(team):
+        start(team, "A-1")
+        ends(team, "A-1", "done", 90)
+        team.until(lambda: all(one["settled"] for one in story(team, "A-1")["tries"]))
+    assert results(team, "A-1") == ALL_PASSED
+    assert len((tmp_path / "runs.txt").read_text().splitlines()) == 4
+    assert len(team.facts("child_started")) == 4
+
+
+def test_a_child_that_dies_is_a_crash_and_one_that_dies_with_the_daemon_is_not(tmp_path: Path) -> None:
+    team = children(tmp_path, '\n[ $ACKD_STAGE != 0 ] || [ -f go ] || sleep 60\nackd stage report "$text"')
+    with running(team):
+        start(team, "A-1")
+        runs = tmp_path / "runs.txt"
+        team.until(runs.exists)
+        os.kill(team.facts("child_started")[0]["pid"], signal.SIGKILL)
+        team.until(lambda: len(runs.read_text().splitlines()) == 2)
+        team.kill()
+        (tmp_path / "go").touch()
+        team.start()
+        ends(team, "A-1", "done", 90)
+    assert results(team, "A-1") == [(0, "crashed"), (0, "lost"), *ALL_PASSED]
+
+
+def test_panes_get_their_execute_once_and_are_closed_when_their_stage_is_over(panes: Panes, tmp_path: Path) -> None:
+    home = json.dumps(str(panes.home()))
+    worker = f'endpoint = "tmux"\nprofile = "fake"\nstart = {json.dumps(fake())}\ncwd = {home}\n'
+    team = Team(tmp_path, f"{panes.config()}\n[pipeline]\nleave_s = 2\n[pipeline.worker]\n{worker}")
+    with running(team):
+        start(team, "A-1")
+        for stage, text in enumerate(TEXTS):
+            agent = f"story-A-1-s{stage}"
+            execute = team.until(lambda of=agent: team.facts("stage_execute", agent=of), 60)[0]["message_id"]  # type: ignore[misc]
+            team.until(lambda of=execute: team.facts("message_told", message=of), 60)  # type: ignore[misc]
+            if stage == 1:
+                team.kill()
+                team.start()
+            said = team.ackd("stage", "report", text, env=me(stage, stage + 1))
+            assert said.returncode == 0, said.stderr
+        ends(team, "A-1", "done", 60)
+        team.until(lambda: all(one["settled"] for one in story(team, "A-1")["tries"]), 60)
+        team.until(lambda: not panes.ids(), 60)
+    assert results(team, "A-1") == ALL_PASSED
+    # After the kill it is offered again, if that was not on disk yet, and not typed again.
+    told = [fact["message_id"] for fact in team.facts("message_told") if not fact["proof"].startswith("told before")]
+    executes = [fact["message_id"] for fact in team.facts("stage_execute")]
+    assert [told.count(one) for one in executes] == [1, 1, 1, 1]
+
+
+def test_the_done_flag_is_not_written_before_the_report_was_received(tmp_path: Path) -> None:
+    """With the daemon away a report waits; the hook keeps its worker, and the flag comes after the ACK."""
+    team = pipeline(tmp_path, '\n[ -f go ] || sleep 60; echo "$text"', keys="max_parallel = 1")
+    done = team.root / "state/stories/flags/story-A-1-s0.g1.done"
+    with running(team):
+        start(team, "A-1")
+        team.until((tmp_path / "runs.txt").exists)
+        (tmp_path / "go").touch()
+        hook = ("hook", "keepalive", "--wait", "0")
+        early = team.ackd(*hook, env=me(0, 1))
+        team.kill()
+        waits = team.ackd("stage", "report", "--wait", "0.3", TEXTS[0], env=me(0, 1))
+        held = team.ackd(*hook, env=me(0, 1))
+        assert not done.exists()
+        team.start()
+        team.until(lambda: story(team, "A-1")["tries"][0]["acked_at"])
+        after = team.ackd(*hook, env=me(0, 1))
+        nobody = team.ackd(*hook)
+        ends(team, "A-1", "done")
+    assert (early.returncode, waits.returncode, held.returncode, after.returncode, nobody.returncode) == (
+        2,
+        75,
+        2,
+        0,
+        0,
+    )
+    assert "has no report yet" in early.stderr
+    assert "not acknowledged yet" in held.stderr
+    assert done.exists()
+
+
+def test_a_lost_report_is_recovered_by_the_status_check_and_one_retry(tmp_path: Path) -> None:
+    """pipeline-lead, "Lost Message Recovery": no ACK, the hook keeps the worker, the lead asks, it sends once more."""
+    script = """
+[ $ACKD_STAGE = 0 ] || { echo "$text"; exit; }
+ackd stage report --wait 0 "$text"
+until ackd hook keepalive --wait 1 2>>held.txt; do
+  ! grep -q "status check" held.txt || [ -f sent ] || { touch sent; ackd stage report --wait 0 "$text"; }
+done
+"""
+    team = pipeline(tmp_path, script, keys="report_patience_s = 2", leave_s=20)
+    with running(team):
+        team.ackd("agent", "pause", "pipeline-lead")  # its mail lies there, and is lost before it is read
+        start(team, "A-1")
+        (report,) = team.until(lambda: list((team.root / "queue/pipeline-lead").glob("*.mime")), 40)
+        report.unlink()
+        team.ackd("agent", "resume", "pipeline-lead")
+        check = team.until(lambda: team.facts("stage_check"), 40)[0]
+        ends(team, "A-1", "done", 60)
+    assert check["why"] == "held"
+    assert results(team, "A-1") == ALL_PASSED
+    assert (team.root / "state/stories/flags/story-A-1-s0.g1.done").exists()
+
+
+def test_a_worker_that_is_never_answered_is_let_go(tmp_path: Path) -> None:
+    """The endless idle loop: without any daemon the hook says "stay" so often, and no more."""
+    team = pipeline(tmp_path, "\nsleep 60")
+    with running(team):
+        start(team, "A-1")
+        team.until((tmp_path / "runs.txt").exists)
+        team.stop()
+        codes = [team.ackd("hook", "keepalive", "--wait", "0", env=me(0, 1)).returncode for _ in range(21)]
+    assert codes == [2] * 20 + [0]
+
+
+def test_what_the_lead_would_not_understand_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    team = pipeline(tmp_path, "\nsleep 60")
+    with running(team):
+        start(team, "A-1")
+        team.until((tmp_path / "runs.txt").exists)
+        near = team.ackd("stage", "report", "Stage 0 complete for A-1.", env=me(0, 1))
+        other = team.ackd("stage", "report", TEXTS[1], env=me(0, 1))
+        nobody = team.ackd("stage", "status", "reading")
+        stranger = team.send("pipeline-lead", "--from", "user", body=TEXTS[0])
+        assert "user is no worker of a story" in team.fact("message_dead", message=stranger)["reason"]
+    assert (near.returncode, other.returncode, nobody.returncode) == (65, 65, 2)
+    assert "closest is 'Stage 0 COMPLETE': at character 9" in near.stderr
+    assert results(team, "A-1")[0][1] is None

@@ -1,0 +1,157 @@
+"""The real daemon, and agents that live in panes of a real tmux server."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.acceptance.teams import QUICK, Team, running
+from tests.adapters.tmux.private_server import private_server
+from tests.runtime.terminals.stage import FAKE, PROFILE, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ackd.adapters.tmux import Tmux
+
+BODY = "goal: $(touch /tmp/pwned); rm -rf / && echo SECRET-BODY"
+FAKE_PROFILE = "\n".join(
+    line.replace("[[", "[[profiles.fake.", 1)
+    if line.startswith("[[")
+    else line.replace("[", "[profiles.fake.", 1)
+    if line.startswith("[")
+    else line
+    for line in PROFILE.splitlines()
+)
+
+
+@pytest.fixture
+def server() -> Iterator[Tmux]:
+    with private_server() as tmux:
+        yield tmux
+
+
+class Desk:
+    """A team with one agent in a pane."""
+
+    def __init__(self, server: Tmux, place: Path, *, keys: str = 'title = "worker"', delivery: str = "") -> None:
+        agent = f'[agents.worker]\nendpoint = "tmux"\nprofile = "fake"\n{keys}\n'
+        tmux = f'[tmux]\nsocket = "{server.socket_path}"\n'
+        self.team = Team(place, f"{tmux}\n{agent}\n{FAKE_PROFILE}\n", delivery=delivery, quick=QUICK)
+        self.pane = Stage(server, place / "pane")
+        self.pane.place.mkdir()
+
+    def open(self, *options: str) -> None:
+        words = shlex.join(["env", f"TEAM_PLACE={self.team.place}", sys.executable, str(FAKE), *options])
+        self.pane.open(words)
+        self.team.until((self.pane.place / "up").exists)
+
+    def sends(self, *words: str) -> str:
+        return self.team.send("worker", *words, body=BODY)
+
+    def submitted(self, count: int = 1) -> list[str]:
+        found: list[str] = self.team.until(lambda: len(now := self.pane.submitted()) >= count and now, 60)
+        return found
+
+    def escalations(self) -> list[dict[str, Any]]:
+        return self.team.facts("escalation")
+
+
+def test_a_message_goes_to_a_pane_is_acked_and_done_and_its_content_never_shows(server: Tmux, tmp_path: Path) -> None:
+    desk = Desk(server, tmp_path / "team")
+    desk.open()
+    with running(desk.team) as team:
+        message = desk.sends("--from", "leader")
+        (line,) = desk.submitted()
+        assert line.startswith(f"ackd: message {message} from leader of type message waits: read /")
+        path = Path(line.partition(": read ")[2].partition(" then ")[0])
+        assert "SECRET-BODY" in path.read_text()
+        assert team.ackd("ack", message, "--agent", "worker").returncode == 0
+        assert team.ackd("done", message, "--agent", "worker").returncode == 0
+        team.fact("message_completed", message=message)
+    assert b"SECRET" not in desk.pane.given()
+    assert len(desk.pane.submitted()) == 1
+    told = team.facts("message_told", message=message)
+    assert len(told) == 1
+
+
+def test_a_prompt_parks_the_agent_tells_one_person_once_and_its_mail_waits(server: Tmux, tmp_path: Path) -> None:
+    desk = Desk(server, tmp_path / "team")
+    desk.open("--state", "prompt")
+    with running(desk.team) as team:
+        first, second = desk.sends(), desk.sends()
+        team.until(desk.escalations, 30)
+        team.until(lambda: "a permission prompt waits for a person" in json.dumps(team.status()))
+        assert desk.pane.given() == b""
+        desk.pane.control("ready")
+        desk.submitted()
+        team.ackd("done", first, "--agent", "worker")
+        team.ackd("done", second, "--agent", "worker")
+        team.fact("message_completed", message=second)
+        assert len(desk.escalations()) == 1
+    assert desk.pane.answered() == []
+
+
+def test_a_busy_agent_is_waited_for_and_nobody_is_told(server: Tmux, tmp_path: Path) -> None:
+    desk = Desk(server, tmp_path / "team")
+    desk.open("--state", "busy")
+    with running(desk.team) as team:
+        message = desk.sends()
+        team.until(lambda: team.status()["agents"]["worker"]["state"] != "available")
+        assert desk.pane.given() == b""
+        desk.pane.control("ready")
+        assert message in desk.submitted()[0]
+    assert desk.escalations() == []
+
+
+def test_silence_climbs_the_ladder_each_rung_once_and_ends_in_one_escalation(server: Tmux, tmp_path: Path) -> None:
+    desk = Desk(server, tmp_path / "team", delivery="ack_timeout_s = 2\n")
+    desk.open()
+    with running(desk.team) as team:
+        message, waiting = desk.sends(), desk.sends()
+        team.until(lambda: team.facts("message_dead", message=message), 90)
+        assert len(desk.pane.submitted()) == 4  # told, and three rungs
+        assert "your context was cleared" in desk.pane.submitted()[3]
+        assert [fact["why"] for fact in team.facts("keys_sent")] == ["tell", "nudge 1", "nudge 2", "nudge 3"]
+        assert len(desk.escalations()) == 1
+        assert team.facts("message_dead", message=waiting) == []
+
+
+def test_a_pane_that_ackd_starts_outlives_a_killed_daemon_and_is_not_started_twice(
+    server: Tmux, tmp_path: Path
+) -> None:
+    start = shlex.join([sys.executable, str(FAKE)])
+    desk = Desk(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"')
+    with running(desk.team) as team:
+        team.until((desk.pane.place / "up").exists)
+        pid = int((desk.pane.place / "up").read_text())
+        first = desk.sends()
+        desk.submitted()
+        team.ackd("done", first, "--agent", "worker")
+        team.fact("message_completed", message=first)
+        team.kill()
+        team.start()
+        second = desk.sends()
+        assert second in desk.submitted(2)[1]
+        os.kill(pid, 0)
+        assert int((desk.pane.place / "up").read_text()) == pid
+
+
+def test_a_pane_that_ackd_started_is_started_again_when_its_program_ends(server: Tmux, tmp_path: Path) -> None:
+    start = shlex.join([sys.executable, str(FAKE)])
+    desk = Desk(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"\nrestart = "always"')
+    with running(desk.team) as team:
+        team.until((desk.pane.place / "up").exists)
+        pid = (desk.pane.place / "up").read_text()
+        desk.pane.control("quit")
+        team.until(lambda: not Path(f"/proc/{pid}").exists())
+        (desk.pane.place / "control").unlink()
+        team.until(lambda: (desk.pane.place / "up").read_text() != pid, 60)
+        message = desk.sends()
+        assert message in desk.submitted()[-1]
