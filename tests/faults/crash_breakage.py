@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
 
 def apply(name: str | None) -> None:
@@ -65,17 +64,17 @@ def _archive_by_linking() -> None:
 
 def _write_messages_in_place() -> None:
     """`ackd send` writes under the final name."""
+    from pathlib import Path
+
     from ackd.adapters import maildrop
 
-    def stage(directory: Path, name: str, data: bytes, *, fsync: bool = True) -> maildrop.Staged:
-        maildrop.make_private_directory(directory, fsync=fsync)
-        with (directory / name).open("wb", buffering=0) as file:
+    def write(_dir_fd: int, directory: str | Path, name: str, data: bytes, _fsync: bool) -> str:
+        with Path(directory, name).open("wb", buffering=0) as file:
             file.write(data[: len(data) // 2])
             file.write(data[len(data) // 2 :])
-        return maildrop.Staged(directory, name, name, fsync)
+        return name
 
-    _replace(maildrop, stage=stage)
-    _replace(maildrop.Staged, publish=lambda self: self.directory / self.name)
+    _replace(maildrop, _hide=write, _show=lambda _dir_fd, _hidden, name, _fsync: name)
 
 
 def _flush_nothing() -> None:
@@ -84,10 +83,28 @@ def _flush_nothing() -> None:
     _replace(os, fsync=lambda _: None)
 
 
+def _note_before_mailing() -> None:
+    """The Ensemble gateway writes down that a task was given out before it is."""
+    from ackd.runtime.gateways.ensemble.gateway import EnsembleGateway
+    from ackd.runtime.gateways.ensemble.letters import Sheet
+    from ackd.runtime.gateways.ensemble.register import Known
+    from ackd.runtime.gateways.ensemble.shelf import Found
+
+    mail = EnsembleGateway._give_out
+
+    async def note_and_mail(gateway: EnsembleGateway, sheet: Sheet, found: Found) -> None:
+        gateway._register.note(sheet.key, Known(sheet.version, sheet.digest, found.mark))
+        await gateway._register.save(gateway._around.clock.now())
+        await mail(gateway, sheet, found)
+
+    _replace(EnsembleGateway, _give_out=note_and_mail)
+
+
 _BREAKAGES: dict[str, Callable[[], None]] = {
     "unlink first": _move_by_copying_after_unlinking,
     "archive by link": _archive_by_linking,
     "no journal and no memory": _forget_what_was_in_hand,
     "written in place": _write_messages_in_place,
     "no flush": _flush_nothing,
+    "noted before mailed": _note_before_mailing,
 }

@@ -26,7 +26,7 @@ ENDS: Final = frozenset({"message_completed", "message_dead", "message_withdrawn
 _PLACE: Final = {"message_completed": "archive", "message_dead": "queue/dead_letter", "message_duplicate": "archive"}
 
 #: Temporary files of one fixed name: the next write takes it.
-_OVERWRITTEN: Final = frozenset({".totals.json.tmp", ".escalations.json.tmp", ".boxes.json.tmp"})
+_OVERWRITTEN: Final = frozenset({".totals.json.tmp", ".escalations.json.tmp", ".boxes.json.tmp", ".ensemble.json.tmp"})
 
 
 def ends_so_far(stage: Stage) -> dict[Key, Counter[str]]:
@@ -46,11 +46,12 @@ def settled(stage: Stage) -> bool:
     ends = ends_so_far(stage)
     return (
         all(ends.get(key, Counter()) >= accepted.ends for key, accepted in stage.accepted.items())
-        and not any(stage.files("receipts"))
+        and all(name.startswith(".") for name in stage.files("receipts"))  # what a crash cut short is swept in time
         and (stage.disk_refuses or not any(stage.files("state/runs")))
         and not any(_waiting(stage))
         and {kept for kept in stage.files("queue/corrupt") if not kept.endswith(".reason")} >= stage.rejected.keys()
         and len(stage.facts("message_rejected")) >= len(stage.rejected)
+        and all(holds() for holds in stage.also_settled)
     )
 
 
@@ -63,12 +64,24 @@ def committed(stage: Stage) -> set[Key]:
     """Messages whose last end is on disk: to run one of these again is wrong. Told by names, which moves keep."""
     archived = {(path.parent.name, path.name) for path in (stage.root / "archive").glob("*/*/*.mime")}
     buried = set(stage.files("queue/dead_letter"))
-    keys = set()
+    keys = _put_away(stage)
     for key, accepted in stage.accepted.items():
         over = (key[1], accepted.name) in archived
         if over or (accepted.ends == Counter(["message_dead"]) and accepted.name in buried):
             keys.add(key)
     return keys
+
+
+def _put_away(stage: Stage) -> set[Key]:
+    """Messages of gateways: of these only the id is known."""
+    if not any(accepted.ours for accepted in stage.accepted.values()):
+        return set()
+    copies = _all_copies(stage)
+    return {
+        key
+        for key, accepted in stage.accepted.items()
+        if accepted.ours and any(where == "archive" for where, _ in copies.get(key, []))
+    }
 
 
 Copies: TypeAlias = "dict[Key, list[tuple[str, Path]]]"
@@ -128,14 +141,16 @@ def problems(stage: Stage) -> list[str]:
         *_of_log(stage),
         *_of_leftovers(stage),
         *_of_output(stage),
+        *(line for check in stage.checks for line in check()),
     ]
 
 
 def _of_message(key: Key, accepted: Accepted, said: Counter[str], copies: list[tuple[str, Path]]) -> Iterator[str]:
-    if said != accepted.ends:
+    again = said["message_duplicate"] if accepted.ours else 0
+    if said != accepted.ends + Counter({"message_duplicate": again}):
         yield f"{key}: the log says {dict(said)}, not {dict(accepted.ends)}"
     places = Counter(where for where, _ in copies)
-    wanted = _wanted_places(accepted)
+    wanted = _wanted_places(accepted) + Counter({"archive": again})
     if places != wanted:
         yield f"{key}: files in {dict(places)}, not {dict(wanted)}"
     for _, path in copies:
@@ -205,7 +220,7 @@ def _of_leftovers(stage: Stage) -> Iterator[str]:
     for part in ("queue", "receipts", "state"):
         for path in (stage.root / part).rglob(".*"):
             next_start_removes = stage.disk_refused and path.name.startswith(".journal.ndjson.")
-            if path.name not in _OVERWRITTEN and not next_start_removes:
+            if path.name not in _OVERWRITTEN and not next_start_removes and not path.match("gateways/.*.json.tmp"):
                 yield f"left behind: {path.relative_to(stage.root)}"
     for name in stage.files("state/runs"):
         yield f"left behind: the run {name}"

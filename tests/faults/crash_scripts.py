@@ -6,14 +6,24 @@ holds. Steps are taken by the test, which does not die: they are done once, what
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import json
+import os
+import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ackd.adapters import maildrop
+from ackd.core.bus_layout import event_name
+from ackd.core.lease_words import Ask, Change
 from ackd.core.message import ReceiptKind
+from ackd.dialects import ensemble, yaml_body
+from ackd.leases import Leases
+from ackd.runtime.gateways.ensemble.letters import Sheet, digest_of
 from tests.acceptance.teams import Team, mime
+from tests.faults import crash_board
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -41,6 +51,12 @@ command = ["./work.sh"]
 [agents.slow]
 endpoint = "exec"
 command = ["./slow.sh"]
+
+[board]
+directors = { CA = "technical", CPO = "product", CSO = "security" }
+agents = { CA = "leader", CPO = "scribe", CSO = "worker" }
+rounds = 1
+discuss_timeout_s = 0.3
 """
 DELIVERY = "backoff_base_s = 0.01\nbackoff_cap_s = 0.02\nretry_limit = 1\ncrash_limit = 1000\n"
 
@@ -67,12 +83,15 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True)
 class Accepted:
-    """A message, its file's name, and what must become of it. ``kept``: whether a file of it is left in the end."""
+    """A message, its file's name, and what must become of it. ``kept``: whether a file of it is left in the end.
+    ``ours``: a gateway wrote it, under a name that only the daemon knows; a crash may make it write the same again, which
+    is put away as a duplicate."""
 
     name: str
     data: bytes
     ends: Counter[str]
     kept: bool = True
+    ours: bool = False
 
 
 class Stage(Team):
@@ -87,6 +106,10 @@ class Stage(Team):
         #: A write that was cut short leaves a fragment, which readers skip. Without one there is none.
         self.torn_lines_allowed = False
         self.disk_refuses = self.disk_refused = False
+        #: What a script waits for besides, and what it looks at in the end: it yields what does not hold, in words.
+        self.also_settled: list[Callable[[], bool]] = []
+        #: What else must hold in the end, in words for what does not.
+        self.checks: list[Callable[[], Iterator[str]]] = []
         self._numbers = itertools.count(1)
         self.script("work.sh", f'{NOTE}\nif grep -q fail "$ACKD_BODY"; then exit 1; fi')
         self.script("slow.sh", f'{NOTE}\nfor _ in $(seq 3000); do [ -e "$TEAM_PLACE/go" ] && exit 0; sleep 0.01; done')
@@ -102,6 +125,25 @@ class Stage(Team):
         if "message_dead" in ends:
             self.graves.append(message_id)
         return message_id
+
+    def write(self, file: str, to: str, keys: dict[str, object], version: int = 1) -> str:
+        """A task or report of an Ensemble team, in place as its agents write it. The message that it is to become is
+        accepted from here on."""
+        path, text = self.place / "queue" / file, yaml_body.dump(keys)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        sheet = Sheet(file, path.name, f"queue/{file}", version, digest_of(text.encode()), text.encode())
+        body = yaml_body.dump(ensemble.body(sheet.content(), sheet.shown, version))
+        data = f"Message-ID: <{sheet.message_id}>\n\n{body}".encode()
+        self.accepted[sheet.message_id, to] = Accepted("", data, Counter(["message_completed"]), ours=True)
+        return sheet.message_id
+
+    def noted(self, file: str, message_id: str) -> bool:
+        """Whether the gateway will know this version of a file after a crash: what is written from now on is another."""
+        with contextlib.suppress(FileNotFoundError):
+            known = json.loads((self.root / "state/gateways/ensemble.json").read_text())["files"].get(file)
+            return known is not None and message_id == Sheet(file, "", "", known[0], known[1], None).message_id
+        return False
 
     def put(self, to: str, data: bytes, name: str) -> Path:
         for directory in (self.root, self.root / "queue", self.root / "queue" / to):
@@ -265,3 +307,203 @@ def an_inbox_file_is_deleted(stage: Stage) -> Iterator[Step]:
         file.unlink()
 
     yield lambda: stage.said(mail, "message_told"), delete
+
+
+@script
+def an_agent_is_paused_and_resumed(stage: Stage) -> Iterator[Step]:
+    def ask(kind: ReceiptKind) -> None:
+        maildrop.drop_requests(stage.root / "receipts", kind, ["worker"], "user", fsync=False)
+
+    waiting: list[str] = []
+    give = lambda: waiting.append(stage.give("worker", "waits", "message_completed"))  # noqa: E731
+
+    def resume() -> None:
+        """Whatever happened to the daemon meanwhile: nothing was run while it was paused."""
+        assert stage.ledger() == Counter()
+        ask(ReceiptKind.RESUME)
+
+    yield _started(stage), lambda: ask(ReceiptKind.PAUSE)
+    yield (stage.root / "state/paused.json").exists, give
+    yield lambda: stage.said(waiting[0], "message_queued"), resume
+
+
+@script
+def an_agent_says_where_it_stands(stage: Stage) -> Iterator[Step]:
+    mail = stage.give("leader", "a long one", "message_completed")
+    checkpoints = stage.root / "state/checkpoints"
+
+    def kept() -> bool:
+        """Whole, whenever one looks."""
+        return any(json.loads(path.read_bytes())["checkpoint"]["text"] for path in checkpoints.glob("*.json"))
+
+    say = lambda: maildrop.drop_checkpoint(stage.root / "receipts", mail, "leader", "half way", fsync=False)  # noqa: E731
+    yield lambda: stage.said(mail, "message_told"), say
+    yield kept, lambda: stage.receipt(ReceiptKind.DONE, mail, "leader")
+
+
+@script
+def a_board_meets_and_one_edits_its_files(stage: Stage) -> Iterator[Step]:
+    """Every phase, one of them ended by its time; two answer with ackd, one by hand."""
+    meeting = crash_board.Meeting(stage)
+    meeting.open()
+    yield _started(stage), lambda: meeting.assess("CA")
+    yield lambda: meeting.heard("assess") == {"CA"}, lambda: meeting.assess_by_hand("CPO")
+    yield lambda: meeting.heard("assess") == {"CA", "CPO"}, lambda: meeting.assess("CSO")
+    yield lambda: meeting.phase() == "VOTING", lambda: meeting.vote("CA")  # nobody has spoken: time was up
+    yield lambda: meeting.heard("vote") == {"CA"}, lambda: meeting.vote_by_hand("CPO")
+    yield lambda: meeting.heard("vote") == {"CA", "CPO"}, lambda: meeting.vote("CSO")
+
+
+ENSEMBLE = """
+[ensemble]
+dispatch = "scribe"
+conductor = "scribe"
+workers = { lead = "leader" }
+"""
+
+
+@script
+def an_ensemble_team_gives_out_acks_and_reports(stage: Stage) -> Iterator[Step]:
+    """A task whose worker is a command; one whose worker acknowledges by a file and is through by its report; a report
+    that is written over; a summary; and an ACK of yesterday."""
+    config = stage.place / "ackd.toml"
+    config.write_text(config.read_text() + ENSEMBLE)
+    mail: dict[str, str] = {}
+
+    def write(file: str, to: str, version: int = 1, **keys: object) -> None:
+        mail[file] = stage.write(file, to, keys, version)
+
+    def said(file: str, *types: str) -> Callable[[], bool]:
+        return lambda: stage.said(mail[file], *types) and stage.noted(file, mail[file])
+
+    def ack() -> None:
+        (stage.place / "queue/ack/T-2.ack").touch()
+
+    def acked() -> bool:
+        task = mail["tasks/lead-T-2.yaml"]
+        return stage.said(task, "message_acked") or stage.status_of("leader", task) == "acked"
+
+    write("tasks/worker-T-1.yaml", "worker", task_id="T-1", title="a page")
+    (stage.place / "queue/ack").mkdir()
+    (stage.place / "queue/ack/T-2.ack").touch()
+    os.utime(stage.place / "queue/ack/T-2.ack", (1, 1))
+    give = lambda: write("tasks/lead-T-2.yaml", "leader", task_id="T-2", title="another")  # noqa: E731
+    yield said("tasks/worker-T-1.yaml", "message_completed"), give
+    first: dict[str, Any] = {"task_id": "T-1", "status": "success"}
+    yield said("tasks/lead-T-2.yaml", "message_told"), lambda: write("reports/T-1-completed.yaml", "scribe", **first)
+    yield said("reports/T-1-completed.yaml", "message_completed"), ack
+    again = lambda: write("reports/T-1-completed.yaml", "scribe", 2, **first, once="more")  # noqa: E731
+    yield acked, again
+    yield (
+        said("reports/T-1-completed.yaml", "message_completed"),
+        lambda: write("reports/T-2.yaml", "scribe", task_id="T-2"),
+    )
+    end = lambda: write("reports/completion-summary.yaml", "scribe", status="success")  # noqa: E731
+    yield said("tasks/lead-T-2.yaml", "message_completed"), end
+
+
+PATH = "src/a.py"
+
+
+@script
+def a_lease_is_over_and_goes_to_who_waits(stage: Stage) -> Iterator[Step]:
+    """w1's time ends, the leader is given it in its absence and told, and a hand takes it from there for w2."""
+    bus = stage.root / "bus"
+    bus.mkdir(parents=True, mode=0o700)
+    doors = Leases(bus, stage.place)
+    first = doors.acquire(PATH, "w1")
+    doors.ask(PATH, Ask("leader", until=time.time() + 600))
+    over = {PATH: (first._replace(expires_at=time.time() + 0.1),)}
+    doors.files.change(lambda table, _now, _dead: Change(table._replace(held=over), ()))
+
+    def mails() -> list[Path]:
+        found = []
+        for path in (stage.root / "queue/leader").rglob("[!.]*.mime"):
+            with contextlib.suppress(FileNotFoundError):  # it is being claimed
+                found += [path] if PATH in path.read_text() else []
+        return found
+
+    def entry() -> dict[str, object]:
+        """Whole, whenever one looks, but while the hand writes."""
+        found: dict[str, object] = json.loads((bus / "locks.json").read_bytes() or b"{}").get(PATH, {})
+        return found
+
+    def edit() -> None:
+        """As the seed does it: in place, without a lock."""
+        (bus / "locks.json").write_text(json.dumps({PATH: {"worker_id": "w2"}}))
+
+    def checks() -> Iterator[str]:
+        lines = [json.loads(line) for line in (bus / "queue.jsonl").read_text().splitlines() if line.endswith("}}")]
+        let_go = {line["source"] for line in lines if line["type"] == "FILE_UNLOCK"}
+        if let_go != {"w1", "leader"}:
+            yield f"the bus was told of the end of {let_go} only"
+        if len(mails()) != 1:
+            yield f"the leader has {len(mails())} messages about its lease"
+        if not (bus / "events" / event_name("FILE_LOCK", PATH)).exists():
+            yield "no event of the lease that was waited for"
+        if entry()["worker_id"] != "w2":
+            yield f"{entry()} holds"
+        # A disk that does not let go of leases.json leaves the leader in line, until the next look: the hand is quicker.
+        if doors.look().waiting and not stage.disk_refused:
+            yield f"{doors.look().waiting} wait"
+
+    def told() -> bool:
+        return bool(
+            mails() and stage.facts("lease_expired", agent="w1") and stage.facts("lease_granted", agent="leader")
+        )
+
+    stage.checks.append(checks)
+    yield lambda: entry().get("worker_id") == "leader" and told(), edit
+    yield lambda: "token" in entry() and bool(stage.facts("lease_granted", agent="w2")), lambda: None
+    yield lambda: bool(stage.facts("lease_broken", "lease_released", agent="leader")), lambda: None
+
+
+BUS_LINES = 5
+
+
+@script
+def lines_are_appended_to_a_bus(stage: Stage) -> Iterator[Step]:
+    """Before it starts, while it runs, half a line at a time: each is acted on, and the mail about each is one."""
+    bus = stage.root / "bus"
+    (bus / "events").mkdir(mode=0o700, parents=True)
+    queue = bus / "queue.jsonl"
+
+    def line(number: int) -> bytes:
+        payload = {"task_id": f"t{number}", "unblocks": [f"t{number + 1}"]}
+        return json.dumps({"type": "TASK_COMPLETE", "source": "stranger", "payload": payload}).encode() + b"\n"
+
+    def add(data: bytes) -> None:
+        with queue.open("ab", buffering=0) as file:
+            file.write(data)
+
+    def acted_on(number: int) -> bool:
+        said = {str(fact.get("task_id")) for fact in stage.facts("bus_message")}
+        event = (bus / f"events/TASK_COMPLETE_t{number}.event").exists()
+        return event and f"t{number}" in said and f"t{number}" in _told(stage)
+
+    add(line(0) + b"noise\n" + line(1) + line(2)[:20])
+    yield lambda: acted_on(1), lambda: add(line(2)[20:] + line(3))
+    yield lambda: acted_on(3), lambda: add(line(4))
+    yield lambda: acted_on(4), lambda: _judge_bus(stage)
+
+
+def _told(stage: Stage) -> Counter[str]:
+    """Which tasks the leader has mail about, by the ids that the mails bear: of one id there may be two files for a
+    moment, until the second is recognised."""
+    ids: dict[str, set[str]] = {}
+    for path in (stage.root / "queue/leader").rglob("message_*.mime"):
+        with contextlib.suppress(FileNotFoundError):  # a daemon at work has just moved it
+            text, bears = path.read_text(), str(stage.header(path, "Message-ID"))
+            for number in range(BUS_LINES):
+                if f"task t{number} is complete" in text:
+                    ids.setdefault(f"t{number}", set()).add(bears)
+    return Counter({task: len(found) for task, found in ids.items()})
+
+
+def _judge_bus(stage: Stage) -> None:
+    told = _told(stage)
+    assert told == Counter(f"t{number}" for number in range(BUS_LINES)), f"mail about {told}"
+    events = {path.name for path in (stage.root / "bus/events").iterdir()}
+    assert events >= {f"TASK_COMPLETE_t{number}.event" for number in range(BUS_LINES)}, f"events {events}"
+    read = Counter(str(fact.get("task_id")) for fact in stage.facts("bus_message") if not fact.get("recovered"))
+    assert all(times == 1 for times in read.values()), f"acted on as if for the first time: {read}"

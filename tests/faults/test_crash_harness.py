@@ -56,6 +56,16 @@ def test_a_send_that_writes_in_place_is_found_to_show_halves(zygote: Zygote) -> 
     assert any("half a message" in line for line in found)
 
 
+def test_a_gateway_that_notes_before_it_mails_is_found_to_skip_a_task(zygote: Zygote) -> None:
+    """The first register is an empty one."""
+    fault = Fault("kill after", 2, only="rename */state/gateways/.ensemble.json.tmp *")
+    team = SCRIPTS["an_ensemble_team_gives_out_acks_and_reports"]
+    verdict = run_case(zygote, team, fault, broken="noted before mailed", patience_s=5)
+    assert verdict.notes, verdict
+    assert any("not at rest" in problem for problem in verdict.problems), verdict
+    assert not run_case(zygote, team, fault).problems
+
+
 @pytest.mark.parametrize(("action", "code"), [("kill before", -9), ("kill after", -9), ("fail", 73)])
 def test_the_interposer_strikes_at_the_call_it_was_told(zygote: Zygote, action: str, code: int) -> None:
     """By the rename that makes a sent message visible: before it there is none, after it there is one."""

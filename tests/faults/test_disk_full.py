@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -59,6 +60,12 @@ def said_by_daemon(team: Team, type_: str) -> list[dict[str, Any]]:
     """What the operator of `ackd run` saw: on a full disk the log has to wait."""
     lines = (json.loads(line) for line in team.output().splitlines() if line.startswith("{"))
     return [line["data"] for line in lines if line["event"] == type_]
+
+
+def statuses(team: Team, agent: str) -> list[str]:
+    """What the headers of its mail in hand say."""
+    texts = [path.read_text() for path in (team.root / "queue" / agent / "processed").glob("*.mime")]
+    return [word for text in texts for word in re.findall(r"^X-IGNITE-Status: (\w+)", text, flags=re.MULTILINE)]
 
 
 @contextlib.contextmanager
@@ -152,6 +159,7 @@ def test_a_message_cannot_be_sent_and_that_is_said_and_nothing_is_left_of_it(tmp
     with small_disk(team), running(team):
         first = team.send("reader")
         team.fact("message_told", message=first)
+        team.until(lambda: statuses(team, "reader") == ["delivered"])  # nothing of the daemon's is half-written now
         with begin(team.root):
             for daemon in ("running", "gone"):
                 refused = team.ackd("send", "reader", "worker", "--body", "hello")

@@ -38,6 +38,9 @@ class Row(NamedTuple):
 def main(names: list[str]) -> int:
     from tests.fuzz.targets import TARGETS
 
+    if unknown := [name for name in names if name not in TARGETS]:
+        print(f"no target {', '.join(unknown)}. There are: {' '.join(TARGETS)}", file=sys.stderr)
+        return 2
     rows = [_fuzz(name, TARGETS[name].family) for name in names or TARGETS]
     print("\n| target | seconds | runs | coverage | |\n|---|---|---|---|---|")
     for row in rows:

@@ -120,7 +120,7 @@ def waited_for(data: bytes) -> None:
             waiter = Waiter(find_site(), until, grace_s=0)
             file = at.put(_LOG, data)
             with quiet() as ended:
-                waiter.wait(MESSAGE_ID, ("worker", "leader"), (file,), 0, as_json=until == "acked")
+                waiter.wait(MESSAGE_ID, ("worker", "leader"), (str(file),), 0, as_json=until == "acked")
             assert ended.code in (0, 1, 69, 75)
 
 

@@ -100,6 +100,8 @@ _FILES: Final[tuple[tuple[str, Family, str], ...]] = (
     ("daemon_boxes", "boxes", "state/boxes.json"),
     ("daemon_run", "run", "state/runs/1-abcdef/spec.json"),
     ("daemon_log", "log", _LOG),
+    ("daemon_bus", "bus", "bus/queue.jsonl"),
+    ("daemon_bus_status", "bus_status", "bus/worker-status.json"),
 )
 
 DOORS: Final[tuple[tuple[str, Family, Callable[[bytes], None]], ...]] = tuple(

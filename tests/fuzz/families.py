@@ -14,13 +14,15 @@ from ackd.frontends.facts.wording import WORDS
 
 Family: TypeAlias = Literal[
     "message", "yaml", "text", "toml", "log", "journal", "receipt", "reason", "status", "totals", "lock",
-    "escalations", "boxes", "run",
+    "escalations", "boxes", "run", "worker_line", "checkpoint", "ensemble_register", "bus", "bus_status",
+    "stage_text",
 ]  # fmt: skip
 
 MESSAGE_ID: Final = "1763254800.4242.a1b2c3@ignite.local"
 _AT: Final = "2026-11-16T01:02:03.123456Z"
 _WALL: Final = 1_763_254_800.0
 _CORPUS: Final = Path(__file__).parents[1] / "dialects" / "corpus"
+_WORKERS: Final = Path(__file__).parents[1] / "dialects" / "worker_json" / "corpus"
 
 #: Each breaks something somewhere: numbers, times, nesting, aliases, names, terminals, encodings.
 NASTY: Final = (
@@ -68,6 +70,21 @@ _LET_GO: Final = {
     "op": "out", "agent": "worker", "message_id": "1.2.d0@x", "name": "y.mime", "end": "completed", "digest": "cd" * 12,
     "at": _WALL,
 }  # fmt: skip
+_BUS: Final[tuple[tuple[str, dict[str, object]], ...]] = (
+    ("PROGRESS", {"task_id": "1.1", "progress_pct": 40, "current_subtask": "tests"}),
+    (
+        "TASK_COMPLETE",
+        {"task_id": "1.1", "commit_sha": "abc", "files_modified": ["a.py"], "unblocks": ["1.2", "worker"]},
+    ),
+    ("TASK_FAILED", {"task_id": "1.1", "error": "no", "stack_trace": "x"}),
+    ("FILE_LOCK", {"filepath": "src/a.py", "lock_type": "shared", "expires_at": _AT}),
+    ("FILE_UNLOCK", {"filepath": "src/a.py"}),
+    ("BLOCKED", {"task_id": "1.2", "waiting_for": "1.1", "resource": "src/a.py"}),
+    ("BOARD_ASSESS", {"director": "CA", "verdict": "APPROVE", "score": 8, "concerns": [], "recommendations": []}),
+    ("BOARD_DISCUSS", {"from": "CA", "to": "ALL", "type": "AGREE", "message": "yes", "changes_my_verdict": False}),
+    ("BOARD_VOTE", {"director": "CA", "final_verdict": "APPROVE", "confidence": 0.9, "conditions": []}),
+    ("BOARD_RESOLVE", {"verdict": "APPROVED", "vote_summary": {"CA": "APPROVE"}, "conditions": [], "dissent": []}),
+)
 _TOML: Final = b"""\
 root = ".ackd"
 escalate_to = "leader"
@@ -124,6 +141,41 @@ SEEDS: Final[dict[Family, list[bytes]]] = {
         _json({"open": [{"escalation_id": "1.0.ab@x", "agent": "worker", "cause": "dead", "to": "leader", "opened_at": _WALL}]})
     ],
     "boxes": [_json({"worker": [[12, 34], [56, 78]], "leader": None, "gone": [[1, 2], [3, 4]]})],
+    "bus": [
+        *(
+            _json({"id": "msg-1", "type": type_, "source": "worker", "timestamp": _AT, "payload": payload}) + b"\n"
+            for type_, payload in _BUS
+        ),
+        b' {"type": "PROGRESS", "source": "worker", "payload": {"task_i' + _json({"type": "BLOCKED", "source": "a", "payload": {}}) + b"\n",
+    ],
+    "bus_status": [
+        _json({"worker": {"task_id": "1.1", "status": "RUNNING", "progress_pct": 40, "last_heartbeat": _AT}}),
+        _json({"a": {"status": "BLOCKED", "waiting_for": ["1.1"], "last_heartbeat": _WALL}, "b": {"status": "COMPLETE"}}),
+    ],
+    "stage_text": [
+        b"Stage 0 COMPLETE for PROJ-42. 5 tasks created. Plan score: 3.5/4.",
+        b"Stage 1 COMPLETE for PROJ-42. Verdict: NO-GO. Readiness: 3. Reason: no\ntests",
+        b"Stage 3 COMPLETE for PROJ-42. Verdict: FAIL. Quality Score: 31/100. Issues: one\ntwo",
+        b"Stage 2 ERROR for PROJ-42: build: exit 2",
+        b"Status for PROJ-42: Stage 2 EXECUTING. Current step: tests.",
+        b"Execute Stage 2 for PROJ-42",
+    ],
+    "worker_line": [path.read_bytes() for path in sorted(_WORKERS.glob("good/*.json"))],
+    "ensemble_register": [
+        _json({
+            "version": 1,
+            "files": {"tasks/a.yaml": [1, "abc", [1, 2, 3, 4], None], "reports/b.yaml": [2, "d", [1, 2, 3, 4], _WALL]},
+            "tasks": [
+                {
+                    "message_id": MESSAGE_ID, "agent": "worker", "names": ["T1"], "file": "queue/tasks/a.yaml",
+                    "given_ns": 5, "wall": _WALL, "acked": False, "reported": True, "overdue": False, "end": "completed",
+                }
+            ],
+            "work": {"first": MESSAGE_ID, "given_ns": 5, "wall": _WALL, "told": False},
+            "said": ["stale T1"],
+        })
+    ],
+    "checkpoint": [_json({"task_id": "task_007", "current_step": 2, "files_created": ["a"], "data": {"n": 2**70}})],
     "run": [
         _json(
             {

@@ -11,9 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ackd.core.errors import BadBody, BadMessage, BadReceipt
+from ackd.config_coordination import Ensemble
+from ackd.core.errors import BadBody, BadBusLine, BadLine, BadMessage, BadReceipt
+from ackd.core.events import Now
 from ackd.core.message import KNOWN_TYPES
-from ackd.dialects import bodies, body_shapes, ignite, yaml_body
+from ackd.dialects import bodies, body_shapes, ignite, stage_text, worker_json, yaml_body
+from ackd.runtime.gateways.ensemble.letters import Letters, Sheet, digest_of
+from ackd.runtime.gateways.ensemble.register import BadRegister, Register
 from tests.fuzz import command_targets, daemon_targets
 from tests.fuzz.limits import bounded
 from tests.fuzz.place import place
@@ -88,6 +92,103 @@ def receipt(data: bytes) -> None:
         assert read.file is None or not re.search(r"[/\0]", read.file)
 
 
+def worker_line(data: bytes) -> None:
+    """What a worker writes is read or refused by name, and either can be answered in one line."""
+    try:
+        said = worker_json.decode(data)
+    except BadLine as bad:
+        assert worker_json.error("worker", 0.0, bad, data).count(b"\n") == 1
+        return
+    if isinstance(said, worker_json.Failed | worker_json.ContextThreshold) and said.checkpoint is not None:
+        assert worker_json.read_checkpoint(said.checkpoint.json) == said.checkpoint
+
+
+def bus_line(data: bytes) -> None:
+    """Read or refused by name; what was read is taken, raises events inside its directory, and can be told of."""
+    from ackd.core.bus_events import event_names
+    from ackd.core.bus_track import TrackView
+    from ackd.dialects.bus.reading import read
+    from ackd.runtime.gateways.bus import telling
+
+    view = TrackView()
+    for offset, raw in enumerate(data.split(b"\n")):
+        for said in read(raw, offset, offset + len(raw), 1.7e9):
+            if isinstance(said, BadBusLine):
+                assert str(said)
+                continue
+            woken = view.take(said).woken
+            for name in event_names(said.type.value, said.message_id, said.payload):
+                assert "/" not in name
+                assert "\0" not in name
+                assert len(name.encode()) < 255
+            drafts = [telling.to_orchestrator("login", said, ("x",), "leader")]
+            drafts += [telling.to_woken("login", said, ("x",), one, "leader") for one in woken]
+            for draft in drafts:
+                ignite.decode(ignite.encode_draft(draft, 1.7e9), "leader")
+    view.blocked()
+
+
+def bus_status(data: bytes) -> None:
+    from ackd.core.bus_track import TrackView
+    from ackd.dialects.bus.status import decode_status
+
+    try:
+        found, wrong = decode_status(data, 1.7e9)
+    except BadBusLine:
+        return
+    view = TrackView()
+    for one in found.values():
+        view.hear_status(one, one.heartbeat or 1.6e9)
+    assert all(wrong)
+
+
+def checkpoint(data: bytes) -> None:
+    """One that was kept is handed on as it was, or refused by name."""
+    try:
+        kept = worker_json.read_checkpoint(data)
+    except BadLine:
+        return
+    work = worker_json.Assignment("t", "/s", "/w", 1, "1.2@x", "user", "message", "low", 0, 0, None, kept)
+    assert worker_json.assign("worker", 0.0, work).count(b"\n") == 1
+
+
+def ensemble_file(data: bytes) -> None:
+    """Whatever lies in tasks/ or reports/ becomes a message that can be written, read and delivered."""
+    letters = Letters(Ensemble(), lambda name: name if name in ("worker", "dispatch") else None, 65_536)
+    for name in ("worker-T1.yaml", "T1.yaml", "T1-completed.yaml", "escalation-T1.yaml", "T1-review.yaml"):
+        sheet = Sheet(f"reports/{name}", name, f"queue/reports/{name}", 1, digest_of(data), data[: letters.limit])
+        task = letters.task(sheet)
+        for draft in (letters.report(sheet, (), 0).draft, *([task.draft] if task is not None else [])):
+            written = ignite.encode_draft(draft, 0.0)
+            assert len(written) <= 65_536
+            assert ignite.decode(written, "worker").message_id == draft.message_id
+
+
+def ensemble_register(data: bytes) -> None:
+    with place() as at:
+        register = Register(at.put("state/gateways/ensemble.json", data), durable=False)
+        try:
+            register.load(Now(5.0, 1_763_254_800.0))
+        except BadRegister as bad:
+            assert str(bad)
+            return
+        register._put(register._content(Now(6.0, 1_763_254_801.0)))
+
+
+def stage_report(data: bytes) -> None:
+    """A stage text is read, and written as what it was read as, or refused with the place where it differs."""
+    text = data.decode(errors="replace")
+    stage_text.last_report(text)
+    for reader in (stage_text.read, stage_text.read_command):
+        try:
+            word = reader(text)
+        except stage_text.BadStageText as bad:
+            assert 0 <= bad.at <= len(text)
+            assert str(bad)
+            continue
+        assert reader(stage_text.write(word)) == word
+
+
 TARGETS: Final = {
     target.name: target
     for target in (
@@ -95,6 +196,13 @@ TARGETS: Final = {
         Target("yaml", "yaml", yaml),
         Target("body", "yaml", body),
         Target("receipt", "receipt", receipt),
+        Target("worker_line", "worker_line", worker_line),
+        Target("stage_text", "stage_text", stage_report),
+        Target("checkpoint", "checkpoint", checkpoint),
+        Target("ensemble_file", "yaml", ensemble_file),
+        Target("ensemble_register", "ensemble_register", ensemble_register),
+        Target("bus_line", "bus", bus_line),
+        Target("bus_status", "bus_status", bus_status),
         *(Target(name, family, door) for name, family, door in command_targets.DOORS),
         *(Target(name, family, door) for name, family, door in daemon_targets.DOORS),
     )

@@ -45,6 +45,7 @@ class Agents:
         self.processes: dict[str, Process] = {}
         self._rng, self._swarm, self._kernel, self._site, self._ledger = rng, swarm, kernel, site, ledger
         self._away: dict[str, bool] = {}
+        self._hangs: dict[str, bool] = {}
 
     @contextlib.contextmanager
     def as_world(self) -> Iterator[None]:
@@ -60,6 +61,17 @@ class Agents:
 
     def wakes(self, name: str) -> bool:
         return not self._away.get(name, False) and self._rng.random() < 0.5
+
+    def stirs(self, name: str) -> bool:
+        """A sign of life that can be read from outside: of most, most of the time; a hanging one has hours without."""
+        if self._rng.random() < 0.01:
+            self._hangs[name] = self._rng.random() < self._swarm.odd_agents
+        return not self._away.get(name, False) and not self._hangs.get(name, False) and self._rng.random() < 0.7
+
+    def trouble_asking(self, name: str, key: int) -> NotTold | None:
+        if self._rng.random() < 0.5:
+            self._hangs[name] = False  # the question brings it round
+        return NotTold(key, "nobody is there") if self._away.get(name) else None
 
     def trouble(self, name: str, key: int) -> NotTold | EndpointAway | None:
         if self._rng.random() < 0.2:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.adapters.exec_runs import FoundRun
-    from ackd.core.effects import NudgeAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RenewAgent, TellAgent
     from tests.simulation.agents import Agents
 
 
@@ -47,6 +47,25 @@ class PaneEndpoint:
         if self._agents.wakes(self._name):
             self._agents.hear(self._name, order.message, order.place)
         return Told(order.key, "typed once more")
+
+    async def probe(self, order: ProbeAgent) -> Told | NotTold:
+        await anyio.sleep(self._agents.reach_s())
+        return self._agents.trouble_asking(self._name, order.key) or Told(order.key, "asked")
+
+    async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold:
+        return NotTold(order.key, "nothing here fills up")
+
+    async def renew(self, order: RenewAgent) -> None:
+        await self.restart(order.why)
+
+    async def restart(self, why: str) -> None:
+        await anyio.sleep(self._agents.reach_s())
+
+    def pulse(self) -> str | None:
+        return "the pane changed" if self._agents.stirs(self._name) else None
+
+    def forget(self, key: int) -> None:
+        """Nothing is kept."""
 
     async def stop(self, drain_s: float) -> None:
         """Agents in terminals live on."""

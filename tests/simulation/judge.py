@@ -104,6 +104,8 @@ class Judge:
                 return ("retry", key) in alarms or (key in agent.line and _reason_to_wait(daemon, delivery))
             case S.PROCESSING:
                 return ("processing", key) in alarms
+            case S.DELIVERED | S.ACKED if delivery.seen and agent.is_watched:
+                return ("life", agent.name) in alarms or ("ack", key) in alarms
             case S.DELIVERED if delivery.seen or agent.policy.volatile:
                 return True
             case S.DELIVERED if agent.policy.rungs is not None:
@@ -148,8 +150,12 @@ class Judge:
             return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
         if delivery.state is S.DELIVERED:
             at_work = any(other is not None and other.state is S.ACKED for other in map(desk.book.get, agent.window))
-            told_of = delivery.busy_told and at_work  # whoever works on something else is not woken with force
-            fine = agent.policy.reminds or delivery.seen or told_of
+            policy, now = agent.policy, desk.now.mono
+            patience_s = policy.busy_timeout_s + ((policy.rungs or 0) + 1) * policy.ack_timeout_s
+            lives = agent.last_life is not None and now - agent.last_life < patience_s
+            told_of = delivery.busy_told and (at_work or lives)  # whoever works is not woken with force
+            lately = now - delivery.first_told_at < patience_s
+            fine = policy.reminds or delivery.seen or told_of or lately
             return None if fine else "it was told, and its silence was not noticed"
         if delivery.state is S.ACKED:
             return None if delivery.seen else "acked, not seen"

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from tests.simulation.timeline import Timeline
 
 ROOT: Final = "/simulated"
-PID: Final = 4242
+#: Larger than any that Linux gives (PID_MAX_LIMIT): whether its writer lives is asked of the real /proc.
+PID: Final = 42_424_242
 _CALLS: Final = (
     "open close dup read pread write pwrite lseek ftruncate fsync fdatasync fchmod stat lstat fstat scandir listdir "
     "mkdir rmdir unlink rename replace chmod utime"

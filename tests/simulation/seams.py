@@ -11,9 +11,10 @@ from ackd.config import EndpointKind
 from ackd.core.engine import Engine
 from ackd.runtime import lookout, team
 from ackd.runtime.effect_runner import EffectRunner
+from ackd.runtime.gateways import gateways
 from ackd.runtime.team import Team, environment
 from tests.simulation.endpoints import PaneEndpoint, RunEndpoint
-from tests.simulation.watching import HintWatcher
+from tests.simulation.watching import BlindWatch, HintWatcher
 
 if TYPE_CHECKING:
     from ackd.core.effects import Effect
@@ -49,6 +50,7 @@ def of(run: Simulation) -> list[tuple[Any, str, Any]]:
         (EffectRunner, "_do", fateful_do),
         (Team, "_build", built),
         (lookout, "InotifyWatcher", watcher),
+        (gateways, "DirectoryWatch", BlindWatch),
         (team, "load_handler", run.agents.handler),
     ]
 

@@ -38,5 +38,6 @@ def config(rng: random.Random) -> dict[str, Any]:
             "durability": rng.choice(("power", "power", "process")),
             "dedup_window_s": 86_400.0 * 3,
         },
+        "liveness": {"heartbeat_timeout_s": rng.choice((120.0, 1800.0)), "probe_timeout_s": 60.0},
         "agents": agents,
     }

@@ -36,6 +36,9 @@ class HintWatcher:
         finally:
             self.leave()
 
+    def own_move(self, source: Place, target: Place) -> None:
+        """Hinted at all the same, which a daemon must bear."""
+
     def leave(self) -> None:
         if self._notice in self._disk.listeners:
             self._disk.listeners.remove(self._notice)
@@ -80,3 +83,15 @@ def _hint(parts: list[str], *, came: bool, is_dir: bool) -> ports.Hint | None:
         case _:
             return None
     return ports.FileReady(place, closed=True) if came else ports.FileGone(place)
+
+
+class BlindWatch:
+    """In the place of the watch on directories that are not ours: no hint ever comes, and scans find everything."""
+
+    def __init__(self, _changed: Callable[[frozenset[str]], None]) -> None: ...
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def follow(self, directories: frozenset[str]) -> None: ...
