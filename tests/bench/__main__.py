@@ -13,7 +13,19 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from tests.bench import backlog, idle, latency, starting, throughput
+from tests.bench import (
+    backlog,
+    bus,
+    children,
+    crashes,
+    idle,
+    keystrokes,
+    latency,
+    leasing,
+    starting,
+    team_idle,
+    throughput,
+)
 from tests.bench.figures import Figure, Peer, Results
 from tests.bench.ground import ground, machine
 from tests.bench.publishing import publish, published
@@ -34,6 +46,12 @@ BENCHES: dict[str, Bench] = {
     "start-up": starting.measure,
     "backlog": backlog.measure,
     "idle": idle.measure,
+    "team-idle": team_idle.measure,
+    "crashes": crashes.measure,
+    "keystrokes": keystrokes.measure,
+    "children": children.measure,
+    "leases": leasing.measure,
+    "bus": bus.measure,
 }
 #: In a warning: there are no figures of that bench, and nothing is kept of such a run.
 FAILED = "was not measured"

@@ -51,7 +51,9 @@ def make_team(place: Path, agents: Sequence[str], *, handler: str = "nothing", d
         "[ackd.handlers]\nnothing = bench_handlers:nothing\nnote = bench_handlers:note\n"
     )
     (site / "bench_handlers.py").write_text(HANDLERS)
-    team.extra_env = {"PYTHONPATH": str(site), "BENCH_NOTES": str(notes_of(team))}
+    # A package that is installed was compiled then: no run may pay for that.
+    compiled = {"PYTHONDONTWRITEBYTECODE": ""}
+    team.extra_env = {"PYTHONPATH": str(site), "BENCH_NOTES": str(notes_of(team)), **compiled}
     return team
 
 
@@ -66,7 +68,7 @@ def serving(team: Team, *, ready: bool = True) -> Iterator[Team]:
     try:
         team.start("--quiet", ready=False)
         if ready:
-            _until(lambda: team.status_pid() == team.pid, team, "the daemon is ready", START_PATIENCE_S)
+            until(lambda: team.status_pid() == team.pid, team, "the daemon is ready", START_PATIENCE_S)
         yield team
     finally:
         if team.process is not None:
@@ -83,7 +85,7 @@ class Completions:
 
     def wait(self, count: int, patience_s: float) -> float:
         """Until ``count`` are there; when that was seen, on the monotonic clock."""
-        return _until(lambda: self.look() >= count, self._team, f"{count} messages completed", patience_s)
+        return until(lambda: self.look() >= count, self._team, f"{count} messages completed", patience_s)
 
     def wait_for_start(self, patience_s: float) -> float:
         """Until the session has its first line, which is written before recovery begins."""
@@ -92,7 +94,7 @@ class Completions:
             self.look()
             return any(self._offsets.values())
 
-        return _until(started, self._team, "a line in the log", patience_s)
+        return until(started, self._team, "a line in the log", patience_s)
 
     def look(self) -> int:
         for path in (self._team.root / "logs").glob("session-*.ndjson"):
@@ -106,7 +108,7 @@ class Completions:
         return self.count
 
 
-def _until(holds: Callable[[], bool], team: Team, what: str, patience_s: float) -> float:
+def until(holds: Callable[[], bool], team: Team, what: str, patience_s: float) -> float:
     """When it held, on the monotonic clock."""
     give_up_at = time.monotonic() + patience_s
     while not holds():

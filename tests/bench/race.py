@@ -34,8 +34,12 @@ class BenchFailed(Exception):  # noqa: N818 - says what became of the bench
 
 def seconds(senders: Sequence[Work], consumer: Work) -> float:
     """From the common start to the return of ``consumer``."""
-    start = _FORK.Barrier(len(senders) + 2)
-    ended_at = _FORK.Value("d", 0.0)
+    started_at, ended_at = _FORK.Value("d", 0.0), _FORK.Value("d", 0.0)
+
+    def starts() -> None:  # in whoever comes last: others may get to run much later
+        started_at.value = time.monotonic()
+
+    start = _FORK.Barrier(len(senders) + 2, starts)
 
     def consuming(ready: Callable[[], object]) -> None:
         consumer(ready)
@@ -44,11 +48,10 @@ def seconds(senders: Sequence[Work], consumer: Work) -> float:
     with contextlib.ExitStack() as stack:
         crew = [stack.enter_context(_process(work, start.wait)) for work in (consuming, *senders)]
         _wait_for_start(start.wait, crew)
-        started_at = time.monotonic()
-        give_up_at = started_at + PATIENCE_S
+        give_up_at = time.monotonic() + PATIENCE_S
         for process in crew:
             _join(process, crew, give_up_at)
-    return float(ended_at.value) - started_at
+    return float(ended_at.value - started_at.value)
 
 
 def share(count: int, senders: int, number: int) -> range:

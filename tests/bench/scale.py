@@ -23,6 +23,18 @@ class Scale:
     idle_s: float = 60.0
     #: Start-ups of each command, in turns.
     starts: int = 25
+    #: A team of agents that live: kept-alive children, and panes.
+    team_workers: int = 50
+    team_panes: int = 20
+    #: Children that are killed, one after the other, each once: a second death would double its wait.
+    crashes: int = 15
+    #: Lines typed into a pane.
+    lines: int = 30
+    #: Under one supervisor, and how often each of them is started.
+    children: int = 50
+    children_repetitions: int = 3
+    #: Taken and let go, one after the other.
+    leases: int = 2_000
 
 
 FULL = Scale()
@@ -37,4 +49,11 @@ QUICK = Scale(
     backlog_repetitions=1,
     idle_s=10.0,
     starts=9,
+    team_workers=10,
+    team_panes=5,
+    crashes=5,
+    lines=8,
+    children=20,
+    children_repetitions=1,
+    leases=300,
 )

@@ -14,7 +14,9 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from tests.bench import ground, letters, pace, publishing, race
+from ackd.config import EndpointKind, load
+from ackd.dialects.screen import load_profile
+from tests.bench import children, ground, inhabited, letters, pace, publishing, race, team_idle
 from tests.bench.figures import Figure, Peer, Results, at_least, at_most, percentile
 from tests.bench.picture import drawn
 from tests.bench.table import amount, markdown
@@ -189,3 +191,33 @@ def test_a_sender_that_fails_ends_the_race_and_the_consumer_with_it(capfd: pytes
 def test_every_message_is_sent_by_one_sender() -> None:
     shares = [race.share(5000, 16, number) for number in range(16)]
     assert sorted(number for share in shares for number in share) == list(range(5000))
+
+
+def test_the_teams_that_live_are_ones_that_can_be_run(tmp_path: Path) -> None:
+    tables = inhabited.tables_of_workers(2) + inhabited.tables_of_starters(1)
+    inhabited.make_team(tmp_path, tables + inhabited.tables_of_panes(3, team_idle.PANE))
+    config = load(tmp_path / "ackd.toml")
+    kinds = [table.endpoint for table in config.agents.values()]
+    assert [kinds.count(kind) for kind in (EndpointKind.PROCESS, EndpointKind.TMUX)] == [3, 3]
+    assert config.tmux.socket == str(inhabited.socket_of(tmp_path))
+    load_profile("bench", config.profiles)
+
+
+def test_only_whole_notes_are_read(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    assert inhabited.notes(notes) == []
+    notes.write_text("starter_1 1000 7\nstarter_2 20")
+    assert inhabited.notes(notes) == [("starter_1", 1000, 7)]
+
+
+def test_a_supervisor_that_is_not_there_is_said_to_be_missing() -> None:
+    def never(_place: Path, _count: int) -> contextlib.nullcontext[None]:
+        raise NotImplementedError
+
+    ours = children.Keeper("ackd", "ackd", never, starts=[1.0], restarts=[2.0])
+    absent = children.Keeper("absent", "no_such_package", never)
+    (figure,) = children._figures(ours, absent, 50)
+    assert "absent was not measured: the package no_such_package is not installed (extra: bench)" in figure.what
+    assert figure.limit_value is None
+    there = children.Keeper("there", "ackd", never, at_most(2), starts=[0.5], restarts=[1.0])
+    assert [figure.ratio for figure in children._figures(ours, there, 50)] == [2.0, 2.0]
