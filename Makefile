@@ -6,10 +6,10 @@ READY := $(VENV)/.ready
 PEERS := $(VENV)/.bench
 READY_TO_FUZZ := $(VENV)/.ready-to-fuzz
 FUZZ_SECONDS ?= 10
-WORKERS ?= 4
+WORKERS ?= 3
 BENCH_ARGS ?= --save
 
-.PHONY: help demo test check faults bench fuzz diagrams picture clean
+.PHONY: help demo test check faults bench fuzz diagrams schemas picture clean
 .DEFAULT_GOAL := help
 
 help:
@@ -17,8 +17,8 @@ help:
 	@echo "make test   check and all tests"
 	@echo "make check  ruff, mypy, the layers"
 	@echo "make faults every crash and fault, in full: takes hours, as root mounts file systems of its own"
-	@echo "make bench  speed, beside limits and other queues: prints a table, and keeps it with its plot in README.md;"
-	@echo "            10 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick is a rough minute and keeps nothing"
+	@echo "make bench  speed, beside limits, other queues and supervisors: prints a table, and keeps it with its plot in"
+	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
 	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 5 minutes in all)"
 
 $(READY): pyproject.toml
@@ -59,6 +59,9 @@ fuzz: $(READY_TO_FUZZ)
 
 diagrams: $(READY)
 	$(BIN)/python tests/redraw_diagrams.py
+
+schemas: $(READY)
+	$(BIN)/python tests/rewrite_schemas.py
 
 picture: $(READY)
 	$(BIN)/python tests/draw_picture.py
