@@ -29,14 +29,13 @@ from ackd.adapters.group_flush import DeviceFlusher, NoFlusher
 from ackd.adapters.journal import Journal
 from ackd.adapters.notifier import Notifier
 from ackd.adapters.spool import Spool
-from ackd.adapters.story_files import StoryFiles
 from ackd.adapters.systemd import ServiceManager
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.events import StopRequested
 from ackd.core.stage_words import LEAD
 from ackd.dialects import ignite
-from ackd.runtime import gateways, pipeline
+from ackd.runtime import gateways
 from ackd.runtime.aftermath import Aftermath
 from ackd.runtime.agent_requests import AgentRequests
 from ackd.runtime.backlog import Backlog
@@ -50,8 +49,6 @@ from ackd.runtime.lookout import Lookout
 from ackd.runtime.memory import Memory, marks
 from ackd.runtime.operator import Operator
 from ackd.runtime.pauses import BadPauses, Pauses
-from ackd.runtime.pipeline.tidying import clear_boxes
-from ackd.runtime.pipeline.workers import StageWorkers
 from ackd.runtime.pulses import Pulses
 from ackd.runtime.pump import Pump
 from ackd.runtime.quarters import Quarters
@@ -207,8 +204,11 @@ class Daemon:
 
     def _make_lead(self, tasks: TaskGroup, around: gateways.Around) -> gateways.Gateway:
         """The pipeline's lead, its workers, and their places in the team."""
+        from ackd.adapters.story_files import StoryFiles  # noqa: PLC0415 - a team without stories need not wait for it
+        from ackd.runtime import pipeline  # noqa: PLC0415
+
         self._stories = files = StoryFiles(self.site.state / "stories", durable=self.site.fsync)
-        workers = StageWorkers(
+        workers = pipeline.StageWorkers(
             config=self.config,
             site=self.site,
             files=files,
@@ -236,6 +236,8 @@ class Daemon:
     async def _start(self, tasks: TaskGroup) -> None:
         lost = self._lost_boxes()
         if self.config.pipeline is not None:
+            from ackd.runtime.pipeline import clear_boxes  # noqa: PLC0415
+
             clear_boxes(self.site.queue, self.site.boxes(), self._stories, self.config.pipeline.id_pattern)
         left_behind = await self._quarters.clear()
         agents = (*self.config.agents, *ALWAYS, *((LEAD,) if self.config.pipeline is not None else ()))

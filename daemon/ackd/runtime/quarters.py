@@ -15,10 +15,7 @@ from ackd.adapters.process_tree import ProcessTable
 from ackd.adapters.tmux import server_called
 from ackd.core.errors import BadConfig
 from ackd.core.restarts import RestartMode, RestartPolicy
-from ackd.dialects.screen import BadProfile, load_profile
 from ackd.runtime.supervisor import Supervisor
-from ackd.runtime.terminals import StartedPane, TerminalEndpoint
-from ackd.runtime.workers import Checkpoints, ProcessEndpoint
 
 if TYPE_CHECKING:
     import random
@@ -32,6 +29,8 @@ if TYPE_CHECKING:
     from ackd.core.message import Message, Place
     from ackd.dialects.screen import Profile
     from ackd.ports import Clock, Living, Post
+    from ackd.runtime.terminals import TerminalEndpoint
+    from ackd.runtime.workers import ProcessEndpoint
     from ackd.site import Site
 
 
@@ -71,6 +70,8 @@ class Quarters:
         return await end_remnants(self._children, self.config.daemon.stop_timeout_s)
 
     def process(self, agent: str, table: Agent) -> ProcessEndpoint:
+        from ackd.runtime.workers import Checkpoints, ProcessEndpoint  # noqa: PLC0415 - a team without need not wait
+
         child = Child(
             agent=agent,
             command=table.command,
@@ -102,6 +103,8 @@ class Quarters:
         return endpoint
 
     def terminal(self, agent: str, table: Agent) -> TerminalEndpoint:
+        from ackd.runtime.terminals import StartedPane, TerminalEndpoint  # noqa: PLC0415 - as above
+
         endpoint = TerminalEndpoint(
             agent=agent,
             tmux=self._tmux,
@@ -138,6 +141,8 @@ class Quarters:
         self.supervisor.keep(agent, living, policy, start=not self.is_stopped(agent))
 
     def _profile(self, agent: str, table: Agent) -> Profile:
+        from ackd.dialects.screen import BadProfile, load_profile  # noqa: PLC0415
+
         try:
             return load_profile(table.profile, self.config.profiles)
         except BadProfile as bad:

@@ -8,7 +8,6 @@ from ackd.config_coordination import Board, Bus
 from ackd.runtime.gateways.board import BoardGateway
 from ackd.runtime.gateways.bus import BusGateway
 from ackd.runtime.gateways.deadlocks import Deadlocks
-from ackd.runtime.gateways.ensemble import EnsembleGateway
 from ackd.runtime.gateways.leases import LeaseGateway
 
 if TYPE_CHECKING:
@@ -29,5 +28,7 @@ def made(config: Config, around: Around) -> list[Gateway]:
         board,
     ]
     if config.ensemble is not None:
+        from ackd.runtime.gateways.ensemble import EnsembleGateway  # noqa: PLC0415 - others need not wait for it
+
         gateways.append(EnsembleGateway(config.ensemble, escalate_to, around, config.max_message_bytes))
     return gateways

@@ -5,5 +5,7 @@ endpoint: how they are told · letters: what is written · boxes: what lies in q
 """
 
 from ackd.runtime.pipeline.making import made
+from ackd.runtime.pipeline.tidying import clear_boxes
+from ackd.runtime.pipeline.workers import StageWorkers
 
-__all__ = ["made"]
+__all__ = ["StageWorkers", "clear_boxes", "made"]
