@@ -321,6 +321,29 @@ async def test_who_asked_for_it_hears_once_of_a_batch_that_failed(
     assert [error.errno for error in heard] == [errno.EIO]
 
 
+async def test_what_nobody_waits_for_goes_one_batch_at_a_time_and_holds_up_nobody_who_waits(tmp_path: Path) -> None:
+    begun, go_on, done = threading.Event(), threading.Event(), []
+
+    def sync(path: str) -> None:
+        if path == str(tmp_path / "later"):
+            done.append(path)
+            begun.set()
+            assert go_on.wait(20)
+
+    (tmp_path / "later").mkdir()
+    first, *others = files(tmp_path / "later", 3)
+    flusher = GroupFlusher(sync=sync, later_s=0)
+    flusher.flush_later(first, _nobody_complains)
+    assert await asyncio.to_thread(begun.wait, 20)
+    for path in others:
+        flusher.flush_later(path, _nobody_complains)
+    await flusher.flush(files(tmp_path, 1))  # long enough for those to be due
+    assert len(done) == 1
+    go_on.set()
+    await flusher.aclose()
+    assert len(done) == 2
+
+
 def _nobody_complains(error: OSError) -> None:
     raise AssertionError(error)
 

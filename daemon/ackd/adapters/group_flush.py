@@ -24,6 +24,9 @@ _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O
 _VANISHED: Final = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO})
 #: Files held open for ``flush_later``. Above that, while a disk is slow, names must do.
 _MAX_OPEN: Final = 256
+#: How long ``flush_later`` gathers. Nobody waits for it, but each flush of ours is one more commit of the file system's
+#: journal that the senders' own flushes wait behind.
+LATER_S: Final = 0.02
 
 
 def sync_path(path: str) -> None:
@@ -71,7 +74,8 @@ class _Batch:
 class GroupFlusher:
     """``ports.Flusher``. A batch starts when it holds ``max_batch`` paths, is ``max_wait_s`` old, or none is running.
 
-    So one message alone waits for nobody, and a crowd gathers while the batch before it is being flushed.
+    So one message alone waits for nobody, and a crowd gathers while the batch before it is being flushed. What nobody
+    waits for goes apart, ``later_s`` after the first of it came, one batch at a time.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class GroupFlusher:
         max_wait_s: float = 0.002,
         threads: int = 16,
         sync: Callable[[str], None] = sync_path,
+        later_s: float = LATER_S,
     ) -> None:
         self._max_batch = max_batch
         self._max_wait_s = max_wait_s
@@ -87,6 +92,9 @@ class GroupFlusher:
         self._sync = sync
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ackd-flush")
         self._open: _Batch | None = None
+        self._later_s = later_s
+        self._later: _Batch | None = None
+        self._flushing_later: asyncio.Task[None] | None = None
         self._held = 0
         self._running: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -110,7 +118,7 @@ class GroupFlusher:
 
     def flush_later(self, path: str, failed: Callable[[OSError], None]) -> None:
         """The file is opened at once, so that it is flushed wherever it is moved meanwhile."""
-        batch = self._batch()
+        batch = self._later_batch()
         try:
             if self._held < _MAX_OPEN:
                 batch.opened.append(os.open(path, _FLAGS))
@@ -122,14 +130,15 @@ class GroupFlusher:
                 failed(error)
         batch.paths[f"{path.rpartition('/')[0]}/"] = None
         batch.complain[failed] = None
-        self._start_if_full(batch)
 
     async def aclose(self) -> None:
         """Finish what was asked for, then end the threads."""
         self._closed = True
         self._start()
+        self._start_later()
         while self._running:
             await asyncio.wait(self._running)
+            self._start_later()  # it may have waited for the one before it
         self._pool.shutdown()
 
     def _batch(self) -> _Batch:
@@ -141,19 +150,43 @@ class GroupFlusher:
             self._open.timer = asyncio.get_running_loop().call_later(wait_s, self._start)
         return self._open
 
+    def _later_batch(self) -> _Batch:
+        if self._later is None:
+            self._later = _Batch()
+            self._later.timer = asyncio.get_running_loop().call_later(self._later_s, self._start_later)
+        return self._later
+
+    def _start_later(self) -> None:
+        """One at a time: the next goes when the one before it has ended."""
+        if self._later is None or self._flushing_later is not None:
+            return
+        batch, self._later = self._later, None
+        self._flushing_later = self._begin(batch)
+        self._flushing_later.add_done_callback(self._later_ended)
+
+    def _later_ended(self, _task: asyncio.Task[None]) -> None:
+        self._flushing_later = None
+        if self._later is not None and self._later.timer is not None:
+            due = self._later.timer.when()
+            if due <= asyncio.get_running_loop().time():
+                self._start_later()
+
     def _start_if_full(self, batch: _Batch) -> None:
         if len(batch.paths) + len(batch.opened) >= self._max_batch:
             self._start()
 
     def _start(self) -> None:
         batch, self._open = self._open, None
-        if batch is None:
-            return
+        if batch is not None:
+            self._begin(batch)
+
+    def _begin(self, batch: _Batch) -> asyncio.Task[None]:
         if batch.timer is not None:
             batch.timer.cancel()
         task = asyncio.get_running_loop().create_task(self._carry_out(batch), name="flush-batch")
         self._running.add(task)
         task.add_done_callback(self._ended)
+        return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
