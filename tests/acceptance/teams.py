@@ -202,8 +202,17 @@ class Team:
         return (self.place / "daemon.out").read_text(errors="replace") if (self.place / "daemon.out").exists() else ""
 
     def status(self) -> dict[str, Any]:
-        """What the daemon's page says now."""
-        found: dict[str, Any] = json.loads((self.root / "run/status.json").read_text())
+        """What the daemon's page says, once it knows what its log said when we asked: it is half a second behind."""
+        path = self.root / "run/status.json"
+        told = json.loads(path.read_text())["daemon"]["log"]
+        reached = (self.root / "logs" / told["file"]).stat().st_size
+
+        def page() -> dict[str, Any] | None:
+            found: dict[str, Any] = json.loads(path.read_text())
+            log = found["daemon"]["log"]
+            return found if log["file"] != told["file"] or log["bytes"] >= reached else None
+
+        found: dict[str, Any] = self.until(page)
         return found
 
     def header(self, path: Path, name: str) -> str | None:

@@ -59,6 +59,26 @@ def test_a_paused_agent_gets_nothing_and_loses_nothing_through_a_crash_of_the_da
         assert told(team) == sorted(sent)
 
 
+def page_now(team: Team) -> Any:
+    """As it lies there: whoever looks without `ackd status` has no chance to wait."""
+    return json.loads((team.root / "run/status.json").read_bytes())["agents"]["scribe"]["state"]
+
+
+def test_who_is_answered_finds_it_on_the_status_page_and_so_does_a_restart(tmp_path: Path) -> None:
+    team = scribe_in(tmp_path)
+    with running(team):
+        for _ in range(5):
+            answers(team, "agent", "pause", "scribe")
+            assert page_now(team) == "paused"
+            answers(team, "agent", "resume", "scribe")
+            assert page_now(team) == "available"
+        answers(team, "agent", "pause", "scribe")
+        for _ in range(3):
+            team.kill()
+            team.start()
+            assert page_now(team) == "paused"  # the first page there is
+
+
 def test_what_was_paused_without_a_daemon_is_paused_when_one_comes(tmp_path: Path) -> None:
     team = scribe_in(tmp_path)
     message_id = team.send("scribe")

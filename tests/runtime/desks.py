@@ -124,6 +124,11 @@ class Desk:
         self.handle(events.Told(key, "told"))
         return moved
 
+    async def shown(self) -> None:
+        """As the status page: it says what was decided, which here is everything that was posted."""
+        await anyio.lowlevel.checkpoint()
+        self.facts.append(("page", {"says": self.posted[-1] if self.posted else None}))
+
     def requests_in(self, tasks: TaskGroup) -> AgentRequests:
         self.pauses = Pauses(self.root / "state")
         self.lives = Lives()
@@ -136,7 +141,7 @@ class Desk:
             "found": "found",
         }.get
         self.requests = AgentRequests(
-            self.spool, book, self.clock, posted, tasks, called, self.record, self.pauses, self.lives
+            self.spool, book, self.clock, posted, tasks, called, self.record, self.pauses, self.lives, self.shown
         )
         return self.requests
 

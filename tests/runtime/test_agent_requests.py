@@ -65,6 +65,15 @@ def stored(root: Path) -> list[str]:
     return list(pauses.all())
 
 
+async def test_who_is_answered_finds_it_on_the_status_page(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        for number, (kind, posted) in enumerate([(K.PAUSE, events.AgentPaused), (K.RESUME, events.AgentResumed)], 1):
+            ask(desk, kind)
+            await answer(desk, number)
+            (_, page), (said, _) = desk.facts[-2:]
+            assert (page["says"], said) == (posted("leader"), "agent_request")
+
+
 async def test_a_resume_forgets_the_pause(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:
         ask(desk, K.PAUSE)

@@ -60,6 +60,18 @@ def test_a_turn_decides_what_came_begins_it_and_commits_last() -> None:
     assert loop.pump.turns == 1
 
 
+async def test_who_waits_to_be_heard_goes_on_when_all_that_was_posted_before_is_decided() -> None:
+    loop = Loop()
+    agents = [f"worker-{number}" for number in range(2 * EVENTS_A_TURN)]
+    for agent in agents:
+        loop.pump.post(AgentJoined(agent, AgentPolicy(), "exec"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(loop.pump.run)
+        await loop.pump.heard()
+        assert set(loop.engine.desk.book.agents) >= set(agents)
+        tasks.cancel_scope.cancel()
+
+
 def test_what_was_gathered_is_done_when_no_event_is_left_and_answered_in_the_same_turn() -> None:
     loop = Loop()
     loop.gathering.append(arrival())

@@ -131,7 +131,8 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
         agents = start.engine.desk.book.agents
         common = (start.spool, start.engine.desk.book, start.clock, start.pump.post, tasks, 0.05, frozenset[str]())
         called = {name: name for name in agents}.get
-        asked = AgentRequests(*common[:5], called, record, Pauses(root / "state"), NoLives())
+        kept_asked = (Pauses(root / "state"), NoLives(), start.pump.heard)
+        asked = AgentRequests(*common[:5], called, record, *kept_asked)
         kept = Checkpoints(root / "state" / "checkpoints")
         said = CheckpointReceipts(start.spool, kept, start.pump.post, tasks, record)
         letterbox = Letterbox(*common, called, record, lambda _receipt: None, asked, said)

@@ -1,10 +1,11 @@
 """What a person asks of an agent through receipts/: pause, resume, start, stop, restart, nudge.
 
 Owns turning each into a call, in order for one agent and side by side for several, and the line that says what came of
-it (``agent_request``), which whoever asked waits for. A receipt is removed when its effect is on disk, or cannot be: a
-crash before that has it heard again. Who is paused is kept by ``Pauses``, and said to the engine as soon as the agent
-joins, so that nothing is offered to it after a restart. Who is stopped is paused, too: its mail waits, and nobody need
-be told that it is gone. Refuses to know how a life is started and ended (``Lives``).
+it (``agent_request``), which whoever asked waits for: when it is there, the status page says the same. A receipt is
+removed when its effect is on disk, or cannot be: a crash before that has it heard again. Who is paused is kept by
+``Pauses``, and said to the engine as soon as the agent joins, so that nothing is offered to it after a restart. Who is
+stopped is paused, too: its mail waits, and nobody need be told that it is gone. Refuses to know how a life is started
+and ended (``Lives``).
 """
 
 from __future__ import annotations
@@ -86,6 +87,8 @@ class AgentRequests:
     record: Callable[[str, dict[str, object]], None]
     pauses: Pauses
     lives: Lives
+    #: Returns when what was posted so far is decided, and on the status page.
+    shown: Callable[[], Awaitable[None]]
     #: Receipts in our hands, and those whose removal the disk refused.
     _under_way: set[str] = field(default_factory=set)
     _answered: set[str] = field(default_factory=set)
@@ -123,10 +126,11 @@ class AgentRequests:
         try:
             async with self._turns.setdefault(name, anyio.Lock()):
                 answer = await self._fulfil(receipt, self.called(name))
+                await self.shown()
+                self._say(receipt, self.called(name) or name, answer)
         except OSError as error:  # the disk: the receipt stays, and the next scan asks again
             self.record("io_error", {"what": f"{receipt.kind.value} {name}", "error": str(error), "agent": name})
         else:
-            self._say(receipt, self.called(name) or name, answer)
             self._answered.add(receipt.name)
             self._remove(receipt.name)
         finally:

@@ -179,7 +179,8 @@ class Daemon:
         common = (self._spool, desk.book, self.clock, self._pump.post, tasks)
         said = CheckpointReceipts(self._spool, self._checkpoints, self._pump.post, tasks, record)
         lives = self._quarters.supervisor
-        self._requests = AgentRequests(*common, self._team.called, record, Pauses(self.site.state), lives)
+        kept = (Pauses(self.site.state), lives, self._shown)
+        self._requests = AgentRequests(*common, self._team.called, record, *kept)
         settle_s, extra_types = config.watch.settle_s, frozenset(config.extra_types)
         asked = (self._operator.operate, self._requests, said)
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, *asked)
@@ -261,7 +262,7 @@ class Daemon:
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
         tasks.start_soon(self._pulses.run, name="pulses")
         self._gateways.start(tasks)
-        self._page.write()
+        await self._shown()
         self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._lookout.mode})")
         if self.service.watchdog_s is not None:
             tasks.start_soon(self._upkeep.watchdog, self.service, self._pump, self._lookout, name="watchdog")
@@ -408,6 +409,11 @@ class Daemon:
             pauses.load()
         return pauses.is_stopped(agent)
 
+    async def _shown(self) -> None:
+        """Whoever is answered finds it on the page, whenever he looks."""
+        await self._pump.heard()
+        self._page.write()
+
     def _body(self, message: Message, place: Place) -> Mapping[str, object]:
         return self._team.body(message, place)
 
@@ -427,8 +433,9 @@ class Daemon:
         return describe(self._engine, self._backlog.by_agent(self._team.join))
 
     def _status_page(self) -> dict[str, object]:
-        session_id, watch = self._chronicle.log.session_id, self._lookout.mode
-        daemon = {"pid": os.getpid(), "session_id": session_id, "version": __version__, "watch": watch}
+        log, watch = self._chronicle.log, self._lookout.mode
+        told = {"file": log.path.name, "bytes": log.size_bytes()}
+        daemon = {"pid": os.getpid(), "session_id": log.session_id, "version": __version__, "watch": watch, "log": told}
         faults = self._chronicle.faults.page()
         return {"daemon": daemon, "faults": faults, **self._describe(), **self._gateways.page()}
 

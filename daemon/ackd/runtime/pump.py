@@ -61,7 +61,8 @@ class Pump:
         self._carry_out = carry_out
         self._gathered = gathered
         self._commit = commit
-        self._inbox: deque[Event] = deque()
+        #: Events, and those who wait until all before them were decided on.
+        self._inbox: deque[Event | asyncio.Event] = deque()
         #: Waiting mail comes after everything that is said of messages in hand: a flood of it holds up no answer. (A
         #: dead letter does not: the receipt that asked for it is behind it.)
         self._arrivals: deque[Arrived] = deque()
@@ -97,6 +98,13 @@ class Pump:
 
     def idle(self) -> bool:
         return not self._inbox and not self._arrivals
+
+    async def heard(self) -> None:
+        """Returns when everything was decided that was posted before, waiting mail apart."""
+        mark = asyncio.Event()
+        self._inbox.append(mark)
+        self.wake()
+        await mark.wait()
 
     async def turned(self) -> None:
         """Returns when there was a turn since it returned last. For one listener."""
@@ -139,7 +147,10 @@ class Pump:
             else:
                 break
 
-    def _handle(self, event: Event) -> None:
+    def _handle(self, event: Event | asyncio.Event) -> None:
+        if isinstance(event, asyncio.Event):
+            event.set()
+            return
         now = self._reading = self._clock.now()
         try:
             self._carry_out(self._engine.handle(event, now))

@@ -1,8 +1,9 @@
 """run/status.json: what the daemon knows right now, for ``ackd status`` and anyone with ``jq``.
 
-Written when it changed, at most twice a second, by write-new-and-rename: a reader never sees half of it. Not flushed:
-after a power cut there is no daemon to tell of. One descriptor is kept for it: a daemon that has run out of them must
-still be able to say so.
+Written when it changed, at most twice a second, and before a person's request is answered; by write-new-and-rename: a
+reader never sees half of it. It says how far the session log reached, so that a reader who knows more can wait for the
+next one. Not flushed: after a power cut there is no daemon to tell of. One descriptor is kept for it: a daemon that has
+run out of them must still be able to say so.
 """
 
 from __future__ import annotations

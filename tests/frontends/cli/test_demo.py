@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 import subprocess
@@ -107,22 +106,6 @@ def test_how_a_message_ended_is_the_last_word_about_it() -> None:
     )
     assert demo._words(ends).startswith("1 message to a completed, ")
     assert demo._words(Counter()) == "none"
-
-
-def test_it_waits_for_a_page_that_has_heard_of_the_end_and_not_for_ever(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = tmp_path / "status.json"
-    ends = Counter({("message", "a", "completed"): 2})
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        page.write_text("{" if len(slept) < 3 else json.dumps({"totals": {"completed": 2}}))
-
-    monkeypatch.setattr("time.sleep", sleep)
-    demo._await_page(page, ends)
-    assert len(slept) == 3
 
 
 def test_the_commands_it_names_work_where_it_sends_one(

@@ -10,6 +10,7 @@ import select
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,12 @@ Team = Any  # conftest.py's: test files do not import each other
 
 
 TOLD = {
-    "daemon": {"pid": 4711, "session_id": "20261116-010203", "started_at": "2026-11-16T01:02:03Z", "watch": "inotify"},
+    "daemon": {
+        "pid": os.getpid(),
+        "session_id": "20261116-010203",
+        "started_at": "2026-11-16T01:02:03Z",
+        "watch": "inotify",
+    },
     "agents": {
         "leader": {
             "endpoint": "inbox",
@@ -90,7 +96,7 @@ def test_a_running_daemon_is_believed_but_the_directories_are_counted(team: Team
     assert (picture["totals"]["completed"], picture["at"]) == (40, "2026-11-16T01:05:00Z")
     shown = team.ackd("status").stdout
     assert "running on" in shown
-    assert "pid 4711" in shown
+    assert f"pid {os.getpid()}," in shown
     assert "limit, until 5pm" in shown
     assert re.search(
         r"^open escalation: dead: worker, told leader \d+ days ago, 2 counted: `ackd explain 17.0.abcd`$",
@@ -106,6 +112,50 @@ def test_what_a_dead_daemon_left_behind_is_not_believed(team: Team) -> None:
     picture = team.json("status")
     assert picture["daemon"]["running"] is False
     assert picture["agents"]["leader"]["state"] == "unknown"
+
+
+@pytest.mark.usefixtures("held")
+def test_the_page_of_another_daemon_than_the_one_that_runs_is_not_believed(team: Team) -> None:
+    """A new one has the root, and has not written its first page yet."""
+    stale = {**TOLD, "daemon": {"pid": os.getpid() + 1}}
+    (team.root / "run" / "status.json").write_text(json.dumps(stale))
+    picture = team.json("status")
+    assert (picture["daemon"]["running"], picture["daemon"]["pid"]) == (True, os.getpid())
+    assert picture["agents"]["leader"]["state"] == "unknown"
+
+
+def page(team: Team, log: SessionLog, state: str) -> None:
+    """As the daemon writes it: whole, and with how far the log reached."""
+    said = {"file": log.path.name, "bytes": log.size_bytes()}
+    content = {"daemon": {"pid": os.getpid(), "log": said}, "agents": {"leader": {"state": state}}}
+    (team.root / "run" / ".status.json.tmp").write_text(json.dumps(content))
+    (team.root / "run" / ".status.json.tmp").rename(team.root / "run" / "status.json")
+
+
+@pytest.mark.usefixtures("held")
+def test_a_page_that_knows_less_than_the_log_is_waited_for(team: Team) -> None:
+    log = SessionLog.open(team.root / "logs", started_at=time.time())
+    page(team, log, "available")
+    log.record("agent_request", {"agent": "leader", "answer": "paused"}, time.time())
+    log.flush()
+    later = threading.Timer(0.2, page, (team, log, "paused"))
+    later.start()
+    assert team.json("status")["agents"]["leader"]["state"] == "paused"
+    later.join()
+    log.record("agent_request", {"agent": "leader", "answer": "resumed"}, time.time())
+    log.flush()  # and no page follows: the disk is full, or the daemon is stopped
+    assert team.json("status")["agents"]["leader"]["state"] == "paused"
+    log.close()
+
+
+@pytest.mark.parametrize(
+    "said", [3, {"file": 3, "bytes": 4}, {"file": "../x", "bytes": 0}, {"file": "a\0", "bytes": -1}]
+)
+@pytest.mark.usefixtures("held")
+def test_a_page_that_says_nonsense_of_the_log_is_not_waited_for(team: Team, said: object) -> None:
+    content = {"daemon": {"log": said}, "agents": {"leader": {"state": "parked"}}}
+    (team.root / "run" / "status.json").write_text(json.dumps(content))
+    assert team.json("status")["agents"]["leader"]["state"] == "parked"
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"agents": 3}', '{"agents": {"leader": 3}}'])

@@ -64,6 +64,10 @@ class SessionLog:
         """Where lines go now. It changes when the file is deleted under us; ``session_id`` does not."""
         return self._file.path
 
+    def size_bytes(self) -> int:
+        """How far ``path`` reaches in the kernel's eyes: what is only recorded is not in it."""
+        return os.fstat(self._file.fd).st_size
+
     def record(self, type: str, data: dict[str, object], at: float) -> None:  # noqa: A002 - the line's own word
         self._seq += 1
         if at != self._stamped_at:  # the lines of one event have one time

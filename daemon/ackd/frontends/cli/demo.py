@@ -124,7 +124,6 @@ def _play(stage: Stage) -> Ends:
     try:
         _ackd(place, environment, "send", "leader", "--type", "user_goal", "--priority", "high", "--body", _GOAL)
         ends = _watch(place / ".ackd" / "logs", daemon, wanted)
-        _await_page(place / ".ackd" / "run" / "status.json", ends)
         _show(place, environment, "Where everybody stands", "agent", "list")
     finally:
         _stop(daemon)
@@ -206,19 +205,6 @@ def _watch(logs: Path, daemon: subprocess.Popen[bytes], wanted: Ends) -> Ends:
         if ends == wanted or time.monotonic() > deadline or daemon.poll() is not None:
             return ends
         time.sleep(0.2)
-
-
-def _await_page(page: Path, ends: Ends) -> None:
-    """The daemon writes its page twice a second: wait for one that has heard of all this, but not for long."""
-    import json
-
-    wanted = sum(count for (_, _, end), count in ends.items() if end == "completed")
-    deadline = time.monotonic() + 2
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError, ValueError, KeyError):
-            if json.loads(page.read_bytes())["totals"]["completed"] >= wanted:
-                return
-        time.sleep(0.05)
 
 
 def _ends(lines: Iterable[Line]) -> Ends:

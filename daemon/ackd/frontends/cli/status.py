@@ -1,8 +1,9 @@
 """`ackd status`: the daemon, the agents and their mail.
 
 Owns the picture: states and reasons are what the daemon says in run/status.json while it runs; with no daemon an
-agent's state is "unknown", unless a person paused it. What waits, is in flight, dead or corrupt is counted in the
-directories, which are the state and never half a second behind. A status file left behind by a daemon that died is not
+agent's state is "unknown", unless a person paused it. The page is half a second behind at most, and waited for where
+the log says more than it knows: who was answered ("completed", "paused") finds it so. What waits, is in flight, dead or
+corrupt is counted in the directories, which are the state. A status file left behind by a daemon that died is not
 believed. On a full or read-only disk no status can be written at all, so faults of the disk are looked for here, too.
 """
 
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 STATUS_NAME: Final = "status.json"
 _MAX_STATUS_BYTES: Final = 4 * 1024 * 1024
 _COUNTS: Final = ("queued", "in_flight")
+#: How long a page is waited for. One takes half a second, and more on a machine that is busy.
+_PATIENCE_S: Final = 2.0
+_POLL_S: Final = 0.02
 _TOTALS: Final = ("queued", "in_flight", "completed", "dead", "corrupt")
 
 
@@ -64,10 +68,10 @@ def take(site: Site) -> dict[str, Any]:
     from ackd.adapters import root_lock
 
     pid = root_lock.holder(site.run)
-    told = _told_by_daemon(site) if pid is not None else {}
+    told = _told_by_daemon(site, pid) if pid is not None else {}
     daemon = told.pop("daemon", {})
     agents = {name: _agent_on_disk(site, name) for name in site.known_agents()}
-    if pid is None:
+    if not told:
         _add_pauses(site, agents)
     for name, words in told.pop("agents", {}).items():
         spelling = next((one for one in agents if identity(one) == identity(name)), name)
@@ -98,8 +102,39 @@ def _faults_of_disk(site: Site) -> list[dict[str, Any]]:
     return [{"error": words, "what": str(path)} for words, path in found.items()]
 
 
-def _told_by_daemon(site: Site) -> dict[str, Any]:
-    """What run/status.json says; nothing, if it is not there yet or is not what it should be."""
+def _told_by_daemon(site: Site, pid: int) -> dict[str, Any]:
+    """What run/status.json says, and not less than the session log says now. A daemon that cannot write one (a full
+    disk) or does not run (SIGSTOP) is not waited for longer than for one page."""
+    told, deadline = _page(site, pid), time.monotonic() + _PATIENCE_S
+    file, known = _told_log(told)
+    reached = _size_bytes(site.logs / file) if file else 0
+    while file and known < reached and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        told = _page(site, pid)
+        now, known = _told_log(told)
+        if now != file:
+            break  # another log: written since we looked
+    return told
+
+
+def _told_log(told: dict[str, Any]) -> tuple[str, int]:
+    """The log's file, and how far it reached when the page was written."""
+    match told:
+        case {"daemon": {"log": {"file": str(file), "bytes": int(known)}}} if "/" not in file:
+            return file, known
+        case _:
+            return "", 0
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def _page(site: Site, pid: int) -> dict[str, Any]:
+    """Nothing, if it is not there yet, is another daemon's or not what it should be."""
     import json
 
     try:
@@ -109,6 +144,8 @@ def _told_by_daemon(site: Site) -> dict[str, Any]:
         return {}
     shapes = {"daemon": dict, "agents": dict, "totals": dict, "escalations": list}
     if not isinstance(told, dict) or not all(isinstance(told.get(key, of()), of) for key, of in shapes.items()):
+        return {}
+    if pid and told.get("daemon", {}).get("pid") not in (pid, None):
         return {}
     told["agents"] = {name: words for name, words in told.get("agents", {}).items() if isinstance(words, dict)}
     return told
