@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -23,12 +23,14 @@ from ackd.dialects.screen import (
     compact,
     input_text,
     load_profile,
+    read,
     transcript,
 )
 from ackd.dialects.screen.rows import foot, rows_of
 
 CAPTURES = Path(__file__).parent / "captures"
 NOON = datetime(2026, 11, 16, 12, 6).astimezone().timestamp()
+NIGHT = datetime(2026, 11, 17, 3, 6, tzinfo=UTC).timestamp()
 LINE = (
     "ackd: message 1763254800.4242.a1b2c3@ignite.local from leader, type task_assignment, waits: read "
     "/home/me/project/.ackd/queue/worker/processed/task_assignment_1763254800123456.mime then run: "
@@ -108,12 +110,80 @@ def test_a_line_that_was_submitted_stands_above_the_input_line() -> None:
     assert compact(LINE) not in compact(transcript(shown("codex-0.166.0/line-typed.txt"), profile))
 
 
+# --- gemini
+GEMINI_READY = "after-clear answered context line-submitted permission-refused ready ready-60".split()
+GEMINI_TYPED = {"typed": "hello there", "one-burst": "one burst", "after-escape": "and more", "line-typed": LINE}
+
+
+def gemini(name: str, now: float = NOON) -> State:
+    return classify(shown(f"gemini-0.61.0/{name}.txt"), load_profile("gemini"), now, "node")
+
+
 def test_gemini_asks_whether_it_is_trusted_and_how_to_sign_in() -> None:
-    gemini = load_profile("gemini")
-    trust = classify(shown("gemini-0.61.0/trust.txt"), gemini, NOON, "node")
-    assert trust == Prompt("Do you trust the files in this folder?")
-    menu = classify(shown("gemini-0.61.0/auth.txt"), gemini, NOON, "node")
-    assert menu == Menu("How would you like to authenticate for this project?")
+    assert gemini("trust") == Prompt("Do you trust the files in this folder?")
+    assert gemini("auth") == Menu("How would you like to authenticate for this project?")
+
+
+@pytest.mark.parametrize("name", [*GEMINI_READY, *GEMINI_TYPED])
+def test_gemini_waits_for_a_line(name: str) -> None:
+    assert gemini(name) == Ready()
+    found = input_text(shown(f"gemini-0.61.0/{name}.txt"), load_profile("gemini"))
+    assert found is not None
+    assert compact(found) == compact(GEMINI_TYPED.get(name, ""))
+
+
+def test_gemini_works() -> None:
+    assert gemini("busy") == Busy("Thinking... (esc to cancel, 4s)")
+    assert gemini("busy-typed") == Busy("Thinking... (esc to cancel, 6s)")
+
+
+def test_gemini_asks_for_a_permission() -> None:
+    assert gemini("permission") == gemini("permission-60") == Prompt("Allow execution of [Shell]?")
+    assert gemini("permission-write") == Prompt("Apply this change?")
+
+
+@pytest.mark.parametrize("name", ["slash-menu", "slash-clear", "escape-escape", "ctrl-c"])
+def test_gemini_shows_a_menu(name: str) -> None:
+    assert isinstance(gemini(name), Menu)
+
+
+def test_gemini_has_hit_its_limit_and_what_it_offers_then_is_never_chosen_from() -> None:
+    limit = gemini("limit-at", NIGHT)
+    assert isinstance(limit, Limit)
+    assert limit.until == datetime(2026, 11, 17, 4, 35, tzinfo=UTC).timestamp()
+    assert gemini("limit") == Limit("Usage limit reached for all Pro models.", None)
+    assert isinstance(gemini("limit-at", limit.until), Unknown)  # its box is still there
+    assert gemini("after-limit") == Limit("You have exhausted your daily quota on this model.", None)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        " > /rewind",
+        "✦ Allow execution of [Shell]?\n  1. Allow once",
+        "✦ it says (Use Enter to select)",
+        "✦ Thinking... (esc to cancel, 4s)",
+        "✦ Usage limit reached for all Pro models.",
+    ],
+)
+def test_what_was_said_above_the_input_line_of_gemini_is_not_taken_for_what_it_shows(said: str) -> None:
+    screen = shown("gemini-0.61.0/answered.txt").replace("✦ All done.", said)
+    assert said in screen
+    assert classify(screen, load_profile("gemini"), NOON, "node") == Ready()
+
+
+def test_gemini_says_how_full_its_context_is() -> None:
+    reading = read(shown("gemini-0.61.0/context.txt"), load_profile("gemini"), NOON, "node")
+    assert reading.context_usage == 0.46
+
+
+def test_a_line_that_was_submitted_to_gemini_stands_above_its_input_line() -> None:
+    profile = load_profile("gemini")
+    assert compact(LINE) in compact(transcript(shown("gemini-0.61.0/line-submitted.txt"), profile))
+    assert compact(LINE) not in compact(transcript(shown("gemini-0.61.0/line-typed.txt"), profile))
+
+
+# --- others
 
 
 def test_claude_without_network_is_not_typed_into_and_gone_once_a_shell_shows() -> None:
@@ -156,6 +226,9 @@ def test_no_capture_takes_long(name: str) -> None:
         "› " * 2000,
         "You’ve hit your usage limit" * 300,
         "a" * 9000,
+        "╭───╮\n● 1. a?\n" * 500,
+        "Usage limit reached\nAllow?\n1. Allow ╰───╯ x" * 300,
+        "(Use Enter to select)\n────────────\n a\n" * 300,
     ]
     began = time.process_time()
     for text in hostile:
