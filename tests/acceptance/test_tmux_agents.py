@@ -79,7 +79,7 @@ def test_nothing_that_a_message_says_reaches_the_pane(panes: Panes) -> None:
             data = mime(to="worker", sender="user", message_id=message_id, body=hostile, extra="X-IGNITE-Note: `id`\n")
             path = team.drop("worker", data, f"message_{1770263544000000 + number}.mime")
             team.until(lambda number=number: len(panes.submitted()) > number, LONG_S)  # type: ignore[misc]
-            (claimed,) = (path.parent / "processed").iterdir()
+            (claimed,) = (path.parent / "processed").glob("[!.]*")
             claimed.unlink()  # the agent's own way to say that it is done
             team.until(lambda message_id=message_id: message_id in ends(team))  # type: ignore[misc]
         given = panes.given()
@@ -307,7 +307,7 @@ def test_an_agent_at_work_does_not_notice_that_the_daemon_was_restarted(panes: P
     with running(team):
         message_id = team.send("worker")
         team.fact("message_seen", message=message_id)
-        (file,) = (team.root / "queue/worker/processed").iterdir()
+        (file,) = (team.root / "queue/worker/processed").glob("[!.]*")  # a header may be just being written
         team.until(lambda: team.header(file, "X-IGNITE-Seen") == "yes")
         there, before = panes.ids(), panes.given()
         getattr(team, how)()

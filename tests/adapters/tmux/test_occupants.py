@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from ackd.adapters.tmux import LIFE_VARIABLE, Occupants, ended
+from ackd.adapters.tmux import LIFE_VARIABLE, Leader, Occupants
 from tests.strays import UNTIL_GO
 from tests.waiting import until
 
@@ -22,16 +22,24 @@ async def lives(tmux: Tmux, tmp_path: Path, script: str) -> tuple[Pane, Occupant
     pane = await tmux.start(
         session="team", window="w", command=script, cwd=tmp_path, env={LIFE_VARIABLE: life}, agent="w", life=life
     )
-    return pane, Occupants(life)
+    return pane, Occupants(life, Leader(pane.pid))
+
+
+async def heard(leader: Leader | None) -> None:
+    assert leader is not None
+    await leader.ended()
 
 
 async def test_the_end_of_a_pane_is_heard(tmux: Tmux, tmp_path: Path) -> None:
     pane, occupants = await lives(tmux, tmp_path, UNTIL_GO)
     async with anyio.create_task_group() as group:
-        group.start_soon(ended, pane.pid)
+        group.start_soon(heard, occupants.leader)
         (tmp_path / "go").touch()
     assert occupants.living() == []
-    await ended(pane.pid)  # of one that is gone: at once
+    await heard(occupants.leader)  # of one that is gone: at once
+    gone = Leader(pane.pid)
+    await gone.ended()
+    assert gone.session() is None
 
 
 @pytest.mark.parametrize(
@@ -41,8 +49,9 @@ async def test_the_end_of_a_pane_is_heard(tmux: Tmux, tmp_path: Path) -> None:
         "trap '' TERM HUP; touch up; while :; do sleep 0.1; done",
         "setsid sleep 100 & touch up; exec sleep 100",
         "touch up; kill -STOP $$; sleep 100",
+        "trap '' HUP; sleep 100 & env -i sleep 100 & touch up; wait",
     ],
-    ids=["plain", "ignores TERM", "fled its session", "stopped"],
+    ids=["plain", "ignores TERM", "fled its session", "stopped", "of which one has no environment"],
 )
 async def test_nothing_of_it_is_left(tmux: Tmux, tmp_path: Path, script: str) -> None:
     _, occupants = await lives(tmux, tmp_path, script)

@@ -70,6 +70,25 @@ async def test_a_closed_pane_is_an_end_even_for_what_ignores_it(stage: Stage) ->
         assert Occupants(life).living() == []
 
 
+@pytest.mark.parametrize("how", ["stopped", "closed"])
+async def test_what_emptied_its_environment_and_ignores_the_hang_up_is_ended_too(stage: Stage, how: str) -> None:
+    """As `env -i gemini` does: it lives on without its pane, and nothing in its environment says whose it is."""
+    program = "trap '' HUP; echo $$ > pid~; mv pid~ pid; echo '> '; echo; echo '? help'; while :; do sleep 0.1; done"
+    async with stage.endpoint(title=None) as endpoint:
+        pane = started(stage, endpoint, f"exec env -i PATH=/usr/bin:/bin sh -c {shlex.quote(program)}")
+        await pane.start()
+        stage.open("cat", title="other")  # or the server would end with it
+        process = Path("/proc") / (stage.place / "pid").read_text().strip()
+        assert process.exists()
+        if how == "stopped":
+            await pane.stop(1)
+        else:
+            await stage.tmux.kill(str(endpoint.eye.pane_id))
+        with anyio.fail_after(20):
+            await pane.exited()
+        assert not process.exists()
+
+
 async def test_a_pane_outlives_the_daemon_and_is_taken_up_again(stage: Stage) -> None:
     async with stage.endpoint(title=None) as endpoint:
         first = await started(stage, endpoint).start()

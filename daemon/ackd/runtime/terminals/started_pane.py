@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.adapters.tmux import LIFE_VARIABLE, NoPane, NoServer, Occupants, TmuxFault, ended
+from ackd.adapters.tmux import LIFE_VARIABLE, Leader, NoPane, NoServer, Occupants, TmuxFault
 from ackd.core.errors import CannotStart
 from ackd.dialects.screen import Shell, Unknown
 from ackd.dialects.screen.rows import foot, for_people, rows_of
@@ -45,6 +45,7 @@ class StartedPane:
     closed_check_s: float = 5.0
     stop_timeout_s: float = 10.0
     _pane: Pane | None = field(default=None, init=False)
+    _leader: Leader | None = field(default=None, init=False)
 
     @property
     def outlives_us(self) -> bool:
@@ -53,6 +54,7 @@ class StartedPane:
     async def start(self) -> str:
         try:
             self._pane = await self._taken_up() or await self._started()
+            self._leader = Leader(self._pane.pid)
             self.eye.pane_id = self._pane.pane_id
             await self._until_it_shows_something(self._pane)
         except (TmuxFault, OSError) as error:
@@ -61,19 +63,21 @@ class StartedPane:
         return f"pane {self._pane.pane_id}"
 
     async def exited(self) -> Exit:
-        pane = self._pane
+        pane, leader = self._pane, self._leader
         assert pane is not None, "not started"
+        assert leader is not None
         async with anyio.create_task_group() as group:
-            for end_of in (self._dead, self._closed):
-                group.start_soon(end_of, pane, group.cancel_scope, name=f"{end_of.__name__} {pane.pane_id}")
+            group.start_soon(self._dead, leader, group.cancel_scope, name=f"end of {pane.pane_id}")
+            group.start_soon(self._closed, pane, group.cancel_scope, name=f"closing of {pane.pane_id}")
         end = await self._how_it_ended(pane)
-        await Occupants(pane.life).end(self.stop_timeout_s)
+        await Occupants(pane.life, leader).end(self.stop_timeout_s)
         await self.tmux.kill(pane.pane_id)
+        leader.close()
         return end
 
     async def stop(self, timeout_s: float) -> None:
         if self._pane is not None:
-            await Occupants(self._pane.life).end(timeout_s)
+            await Occupants(self._pane.life, self._leader).end(timeout_s)
             await self.tmux.kill(self._pane.pane_id)
 
     # --- starting
@@ -110,15 +114,18 @@ class StartedPane:
             raise NoPane(f"{pane.pane_id} any more: {(await self._how_it_ended(pane)).why}") from None
 
     async def _clear_away(self) -> None:
-        pane, self._pane, self.eye.pane_id = self._pane, None, None
+        pane, leader = self._pane, self._leader
+        self._pane = self._leader = self.eye.pane_id = None
         if pane is not None:
             with anyio.CancelScope(shield=True):
-                await Occupants(pane.life).end(self.stop_timeout_s)
+                await Occupants(pane.life, leader).end(self.stop_timeout_s)
                 await self.tmux.kill(pane.pane_id)
+        if leader is not None:
+            leader.close()
 
     # --- ending
-    async def _dead(self, pane: Pane, over: anyio.CancelScope) -> None:
-        await ended(pane.pid)
+    async def _dead(self, leader: Leader, over: anyio.CancelScope) -> None:
+        await leader.ended()
         over.cancel()
 
     async def _closed(self, pane: Pane, over: anyio.CancelScope) -> None:
