@@ -300,6 +300,18 @@ def test_a_closed_pane_is_nobodys_business_when_it_is_told_the_next_moment(panes
         assert team.facts("escalation") == []
 
 
+def test_a_restart_by_hand_costs_the_message_in_hand_no_failure(panes: Panes) -> None:
+    team = team_with(panes, started(panes, "--work-s", "600"))
+    with running(team):
+        message_id = in_hand(team)
+        assert team.ackd("agent", "restart", "worker").returncode == 0
+        again = team.fact("message_retry", message=message_id)
+        assert (again["reason"], again["counted"]) == ("its agent was ended: by hand", False)
+        team.until(lambda: len(team.facts("message_seen", message=message_id)) == 2, LONG_S)
+        assert team.status()["agents"]["worker"]["deaths"] == 0
+        done(team, message_id)
+
+
 # --- the daemon ends, the agent works on ------------------------------------------------------------------------------------
 @pytest.mark.parametrize("how", ["stop", "kill"])
 def test_an_agent_at_work_does_not_notice_that_the_daemon_was_restarted(panes: Panes, how: str) -> None:

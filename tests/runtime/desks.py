@@ -52,7 +52,8 @@ class Lives:
         await self._do(f"stop {agent}")
         return None
 
-    async def restart(self, agent: str, why: str) -> str | None:
+    async def restart(self, agent: str, why: str, *, wanted: bool) -> str | None:
+        assert wanted
         return await self._do(f"restart {agent} {why}")
 
     async def _do(self, what: str) -> str:

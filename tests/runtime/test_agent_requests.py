@@ -254,7 +254,7 @@ async def test_a_team_that_nobody_keeps_alive_says_so(tmp_path: Path) -> None:
         for number, kind in enumerate((K.START, K.STOP, K.RESTART), 1):
             ask(desk, kind, "worker_1")
             assert str((await answer(desk, number))["answer"]).startswith("ackd did not start worker_1")
-        for change in (NoLives().start("x"), NoLives().stop("x"), NoLives().restart("x", "why")):
+        for change in (NoLives().start("x"), NoLives().stop("x"), NoLives().restart("x", "why", wanted=True)):
             with pytest.raises(CannotStart, match="nobody keeps x alive"):
                 await change
 

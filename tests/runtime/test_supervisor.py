@@ -244,6 +244,14 @@ async def test_a_replacement_that_fails_is_nobodys_exception() -> None:
         await on.comes(AgentStarted("a", "life 3"))
 
 
+async def test_a_restart_by_hand_is_a_wanted_end() -> None:
+    async with stage() as on:
+        on.keep(Puppet())
+        await on.stands(Standing.UP)
+        await on.supervisor.restart("a", "by hand", wanted=True)
+        assert AgentDied("a", "by hand", again_in_s=0.0, wanted=True) in on.events
+
+
 async def test_a_restart_of_one_that_just_died_is_one_start() -> None:
     async with stage() as on:
         puppet = on.keep(Puppet())

@@ -235,7 +235,7 @@ class AgentDied:
     """Its process ended, its pane vanished. What it had in hand failed with it, by a RunEnded of its own.
 
     ``again_in_s``: it is started again after so long; None: it died too often, or cannot be started. ``wanted``: a
-    person ended it, and knows.
+    person ended it, and knows: no failure of its work, and no death to be counted.
     """
 
     agent: str

@@ -84,7 +84,8 @@ def _started(desk: Desk, agent: Agent, detail: str) -> None:
 
 
 def _died(desk: Desk, agent: Agent, event: events.AgentDied) -> None:
-    agent.detail, agent.deaths, agent.waits = "", agent.deaths + 1, None  # whatever it was at is over
+    agent.detail, agent.waits = "", None  # whatever it was at is over
+    agent.deaths += 0 if event.wanted else 1
     agent.absence_told = True  # who keeps it goes on trying, or it is told of below: not for each message once more
     calling.beat(desk, agent, Pulse.ENDED)
     if agent.worker is not WorkerState.IDLE:
@@ -105,7 +106,8 @@ def _take_back(desk: Desk, agent: Agent, event: events.AgentDied) -> None:
     for key in sorted(agent.window):
         delivery = desk.book.get(key)
         if delivery is not None and delivery.state in _TOLD:
-            _give_back(desk, delivery, f"its agent died: {event.why}", counted=not event.wanted)
+            how = "was ended" if event.wanted else "died"
+            _give_back(desk, delivery, f"its agent {how}: {event.why}", counted=not event.wanted)
 
 
 def _tell_of_death(desk: Desk, agent: Agent, why: str) -> None:

@@ -51,7 +51,7 @@ class Lives(Protocol):
 
     def stop(self, agent: str) -> Awaitable[str | None]: ...
 
-    def restart(self, agent: str, why: str) -> Awaitable[str | None]: ...
+    def restart(self, agent: str, why: str, *, wanted: bool) -> Awaitable[str | None]: ...
 
 
 class NoLives:
@@ -65,7 +65,7 @@ class NoLives:
 
     stop = start
 
-    async def restart(self, agent: str, why: str) -> str | None:  # noqa: ARG002
+    async def restart(self, agent: str, why: str, *, wanted: bool) -> str | None:  # noqa: ARG002
         return await self.start(agent)
 
 
@@ -191,7 +191,8 @@ class AgentRequests:
                 case K.START:
                     return await self._started("started", agent, await self.lives.start(agent))
                 case _:
-                    return await self._started("restarted", agent, await self.lives.restart(agent, BY_HAND))
+                    detail = await self.lives.restart(agent, BY_HAND, wanted=True)
+                    return await self._started("restarted", agent, detail)
         except CannotStart as error:
             return _Answer(str(error), refused=True)
 

@@ -85,6 +85,7 @@ class _Kept:
 class _Replaced:
     why: str
     quiet: bool
+    wanted: bool
 
 
 @dataclass(kw_only=True, eq=False)
@@ -147,13 +148,13 @@ class Supervisor:
                 self._begin(kept)
             return await self._settled(kept)
 
-    async def restart(self, agent: str, why: str, *, quiet: bool = False) -> str:
+    async def restart(self, agent: str, why: str, *, quiet: bool = False, wanted: bool = False) -> str:
         """Ended, if it lives, and started again. ``quiet``: the same work goes on, and nobody need hear of a death.
-        Raises CannotStart."""
+        ``wanted``: a person wishes it, so that it is nobody's failure. Raises CannotStart."""
         kept = self._kept[agent]
         async with kept.asking:
             if kept.in_life:
-                kept.replaced = _Replaced(why, quiet)
+                kept.replaced = _Replaced(why, quiet, wanted)
                 kept.become(Standing.STARTING, why)
                 await kept.living.stop(self.stop_timeout_s)
             elif kept.standing is not Standing.STARTING:
@@ -232,7 +233,7 @@ class Supervisor:
         elif replaced is not None:
             self.record("child_restart", {"agent": kept.agent, "in_s": 0, "why": replaced.why})
             if not replaced.quiet:
-                self.post(AgentDied(kept.agent, replaced.why, again_in_s=0.0))
+                self.post(AgentDied(kept.agent, replaced.why, again_in_s=0.0, wanted=replaced.wanted))
             kept.become(Standing.STARTING, replaced.why)
         elif exit_.code == 0 and kept.standing is Standing.UP and kept.policy.mode is not RestartMode.ALWAYS:
             rests = kept.policy.mode is RestartMode.ON_FAILURE
