@@ -39,6 +39,7 @@ MAY_IMPORT: Final = {
         "core",
     },  # the public API: the files of leases, and what is said of them on a bus
     "bus": {"bus", "adapters", "dialects", "core", "site"},  # the public API: a bus from Python
+    "stage": {"adapters", "dialects", "core", "site"},  # the public API: a stage worker's own side
     "site": {"core", "site"},
     "config": {"site", "config", "core"},
     "runtime": {
@@ -66,6 +67,7 @@ MAY_IMPORT: Final = {
         "handlers",
         "leases",
         "bus",
+        "stage",
     },
 }
 #: Modules directly below the package, and the room each counts to. A new one has to be given its room here.
@@ -88,6 +90,7 @@ TOP_MODULES: Final = {
     "log": "public",
     "bus": "bus",
     "bus_waiting": "bus",
+    "stage": "stage",
     "__main__": "frontends",
 }
 #: Modules that are one dialect together.

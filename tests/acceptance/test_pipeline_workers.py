@@ -216,7 +216,7 @@ if [ $ACKD_STAGE$nth = 21 ]; then ackd stage checkpoint --done one --remaining t
 
 
 def test_stories_are_paused_resumed_and_cancelled_by_hand(tmp_path: Path) -> None:
-    team = pipeline(tmp_path, f"\n[ -f go ] || sleep 60{PRINT}", keys="max_parallel = 1")
+    team = pipeline(tmp_path, f"\nuntil [ -f go ]; do sleep 0.1; done{PRINT}", keys="max_parallel = 1")
     with running(team):
         start(team, "A-1", "B-1", "C-1")
         start(team, "D-1", "--after", "B-1")

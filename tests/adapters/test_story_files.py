@@ -95,7 +95,10 @@ def test_a_workers_notes_are_kept_and_damage_is_nothing(files: StoryFiles) -> No
     files.note("A-1", 0, 1, lambda it: stayed(it, 6.0, asked=True))
     assert files.notes("A-1", 0, 1) == Notes((), 2, 1, 5.0)
     files.note("A-1", 0, 1, lambda it: reported_again(it, 7.0))
-    assert files.notes("A-1", 0, 1) == Notes((7.0,), 0, 0, 5.0)
+    assert files.notes("A-1", 0, 1) == Notes((7.0,), 0, 0, None)
+    files.note("A-1", 0, 1, lambda it: stayed(it, 8.0, asked=False))
+    files.note("A-1", 0, 1, lambda it: reported_again(it, 9.0))
+    assert files.notes("A-1", 0, 1) == Notes((7.0, 9.0), 0, 0, 8.0)
     files.flag("A-1", 0, 1, "notes").write_text('{"reports": 3}')
     assert files.notes("A-1", 0, 1) == Notes()
 

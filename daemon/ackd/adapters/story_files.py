@@ -179,6 +179,10 @@ class StoryFiles:
             self._put(path, json.dumps(dict(said), ensure_ascii=False, indent=1).encode(errors="replace") + b"\n")
         return path
 
+    def drop_checkpoint(self, story_id: str) -> None:
+        """For whoever holds the lock: the story begins anew, and nothing of it is done."""
+        self.checkpoint_path(story_id).unlink(missing_ok=True)
+
     def _put(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
@@ -198,8 +202,10 @@ class StoryFiles:
 
 
 def reported_again(notes: Notes, at: float) -> Notes:
-    """A report was sent: whatever it was held for begins anew."""
-    return replace(notes, reports=(*notes.reports[-7:], at), stays=0, stays_asked=0)
+    """A report was sent: whatever it was held for begins anew. After the first, it is held for its ACK and no longer
+    for a report, so the lead may ask once more; after another, it was asked already."""
+    since = notes.held_since if notes.reports else None
+    return replace(notes, reports=(*notes.reports[-7:], at), stays=0, stays_asked=0, held_since=since)
 
 
 def stayed(notes: Notes, at: float, *, asked: bool) -> Notes:

@@ -10,6 +10,8 @@
     │   ├── BadBusLine            a line of a message bus that says nothing we know (code, detail, offset)
     │   ├── BadStageText          a text that is no stage report, and where it differs (dialects/stage_text)
     │   ├── BadStory              an id that cannot be a story's (core/stage_words)
+    │   ├── UnknownStory          no story of that id, or no such worker of it (story, stage, generation)
+    │   ├── WrongStage            a worker's report that is none of its own stage (worker, story, stage)
     │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (adapters/checkpoints)
     │   ├── BadSessionId          a name that cannot be a log's (ackd/log)
     │   ├── BadConfig             ackd.toml is wrong (problems)
@@ -25,7 +27,7 @@
     ├── CannotStart               a child or pane that cannot be started (why)
     ├── Busy                      someone else holds it: come again
     │   ├── FileLockTimeout       a file's lock was not to be had in time (ackd/files)
-    │   └── RootHeld              another daemon runs on this root (pid)
+    │   ├── StoriesHeld           another process changes the stories (adapters/story_files)
     │   ├── RootHeld              another daemon runs on this root (pid)
     │   └── LeaseHeld             another has the lease (path, holder, since, until)
     └── OurFault                  a bug: crash loudly, the service manager restarts us, recovery copes
@@ -188,6 +190,33 @@ class UnknownMessage(TheirFault):
 
     def __str__(self) -> str:
         return f"no message {self.message_id!r}"
+
+
+class UnknownStory(TheirFault):
+    """``stage``, ``generation``: of the worker that it never had."""
+
+    def __init__(self, story: str, stage: int | None = None, generation: int | None = None) -> None:
+        super().__init__(story, stage, generation)
+        self.story = story
+        self.stage = stage
+        self.generation = generation
+
+    def __str__(self) -> str:
+        if self.stage is None:
+            return f"there is no story {self.story} here"
+        number = f" {self.generation}" if self.generation is not None else ""
+        return f"stage {self.stage} of {self.story} has no worker{number}"
+
+
+class WrongStage(TheirFault):
+    def __init__(self, worker: str, story: str, stage: int) -> None:
+        super().__init__(worker, story, stage)
+        self.worker = worker
+        self.story = story
+        self.stage = stage
+
+    def __str__(self) -> str:
+        return f"{self.worker} cannot report of stage {self.stage} for {self.story}"
 
 
 class AmbiguousMessage(TheirFault):

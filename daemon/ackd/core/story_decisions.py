@@ -103,7 +103,7 @@ class Source:
 def turn(story: Story, now: float) -> Decision:
     """It may begin, or go on at its stage."""
     begun = _moved(story, TURNS[story.stage], now)
-    return Decision(begun, (Spawn(len(begun.tries)),))
+    return Decision(begun, (Spawn(begun.generation),))
 
 
 def executed(story: Story, generation: int) -> Story:
@@ -118,6 +118,10 @@ def acked(story: Story, generation: int, now: float) -> Story:
 
 def told_of(story: Story) -> Story:
     return replace(story, escalated=story.pauses)
+
+
+def written_down(story: Story) -> Story:
+    return replace(story, logged=story.moves) if story.logged != story.moves else story
 
 
 def settled(story: Story, generation: int) -> Story:
@@ -250,10 +254,17 @@ def orphaned(story: Story, of: str, now: float) -> Decision:
 # --- who speaks -------------------------------------------------------------------------------------------------------
 def spoken_for(story: Story, of: Source) -> Try | None:
     """The try that a message comes from. Without a generation: the newest of the sender's stage."""
+    if of.generation is not None and 0 < of.generation <= story.earlier:
+        return bygone(of.generation, of.stage)
     if of.generation is not None:
         one = story.of(of.generation)
         return one if one is not None and one.stage == of.stage else None
     return next((one for one in reversed(story.tries) if one.stage == of.stage), None)
+
+
+def bygone(generation: int, stage: int) -> Try:
+    """A worker of an earlier life of the story: whatever it has to say is late. Its record is gone."""
+    return Try(generation, stage, 0.0, executed=True, ended_at=0.0, result=Result.LOST, settled=True)
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------
@@ -261,10 +272,11 @@ def _moved(story: Story, happening: StoryHappening, now: float) -> Story:
     """The state after, and for a stage a fresh try."""
     state, _act = step(story.state, happening)
     stage = stage_of(state)
-    moved = replace(story, state=state, since=now, stage=story.stage if stage is None else stage)
+    at = story.stage if stage is None else stage
+    moved = replace(story, state=state, since=now, stage=at, moves=story.moves + 1)
     if stage is None:
         return replace(moved, ended_at=now) if state is S.DONE else moved
-    return replace(moved, tries=(*moved.tries, Try(len(moved.tries) + 1, stage, now)), reason="")
+    return replace(moved, tries=(*moved.tries, Try(moved.generation + 1, stage, now)), reason="")
 
 
 def _closed(story: Story, one: Try, result: Result, now: float, detail: str) -> Story:
@@ -297,7 +309,7 @@ def _after(story: Story, report: Report, now: float, budgets: Budgets) -> tuple[
 
 def _on(story: Story, happening: StoryHappening, now: float) -> tuple[Story, tuple[Order, ...]]:
     moved = _moved(story, happening, now)
-    return moved, (Spawn(len(moved.tries)),) if moved.current is not None else ()
+    return moved, (Spawn(moved.generation),) if moved.current is not None else ()
 
 
 def _again(story: Story, kinds: frozenset[Result], limit: int, why: str, now: float) -> tuple[Story, tuple[Order, ...]]:

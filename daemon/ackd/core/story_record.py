@@ -98,9 +98,11 @@ class Try:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """``stage``: where it stands, or goes on. ``fresh_from``: tries up to this generation count for no budget any more,
+    """``stage``: where it stands, or goes on. ``fresh_from``: so many of its tries count for no budget any more,
     because a person has resumed it since. ``sequence``: in which order stories were started.
-    ``escalated``: the last of its ``pauses`` that someone was told of."""
+    ``escalated``: the last of its ``pauses`` that someone was told of. ``earlier``: the last generation of its life
+    before this one, if it was begun anew: nobody of that life is ever taken for a worker of this one. ``moves``: how
+    often its state was changed, by whichever process; ``logged``: how many of these the session log has."""
 
     story_id: str
     state: StoryState
@@ -114,6 +116,9 @@ class Story:
     fresh_from: int = 0
     pauses: int = 0
     escalated: int = 0
+    earlier: int = 0
+    moves: int = 0
+    logged: int = 0
     ended_at: float | None = None
 
     @property
@@ -123,12 +128,17 @@ class Story:
         return last if last is not None and last.ended_at is None and stage_of(self.state) is not None else None
 
     def of(self, generation: int) -> Try | None:
-        index = generation - 1
+        index = generation - self.earlier - 1
         return self.tries[index] if 0 <= index < len(self.tries) else None
 
     def with_try(self, one: Try) -> Story:
-        index = one.generation - 1
+        index = one.generation - self.earlier - 1
         return replace(self, tries=(*self.tries[:index], one, *self.tries[index + 1 :]))
+
+    @property
+    def generation(self) -> int:
+        """Of its newest worker."""
+        return self.earlier + len(self.tries)
 
     @property
     def worker(self) -> str:
@@ -188,8 +198,9 @@ def _try(raw: dict[str, Any]) -> Try:
 def _checked(story: Story) -> Story:
     if story.stage not in STAGES or stage_of(story.state) not in (None, story.stage):
         raise ValueError(f"stage {story.stage!r} does not go with state {story.state.value}")
-    if [one.generation for one in story.tries] != list(range(1, len(story.tries) + 1)):
-        raise ValueError("its tries are not numbered 1, 2, 3 …")
+    numbers = [one.generation for one in story.tries]
+    if story.earlier < 0 or numbers != list(range(story.earlier + 1, story.generation + 1)):
+        raise ValueError(f"its tries are not numbered {story.earlier + 1}, {story.earlier + 2}, …")
     if stage_of(story.state) is not None and story.current is None:
         raise ValueError("it is in a stage that nobody works on")
     times = [story.created_at, story.since, *(one.started_at for one in story.tries)]

@@ -51,6 +51,7 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (errors.BadName, NO_AGENT),
     (errors.UnknownAgent, NO_AGENT),
     (errors.UnknownMessage, NOT_FOUND),
+    (errors.UnknownStory, NOT_FOUND),
     (errors.AmbiguousMessage, USAGE),
     (errors.NotOnBoard, NO_AGENT),
     (errors.NoMeeting, NOT_FOUND),

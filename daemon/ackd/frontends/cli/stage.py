@@ -1,24 +1,23 @@
 """`ackd stage`: what a stage worker says to its lead. `ackd hook`: what its hooks ask.
 
-Owns the command lines. Who the worker is and what becomes of its words is stage_side's. A report is checked before it
+Owns the command lines. Who the worker is and what becomes of its words is ackd/stage's. A report is checked before it
 is sent: whatever the lead would not understand is refused here, with the form that it nearly has.
 """
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
 
-from ackd.frontends.cli.errors import BAD_DATA, TRY_AGAIN, USAGE, Ended, Failure, WrongUsage
+from ackd.frontends.cli.errors import BAD_DATA, TRY_AGAIN, USAGE, Ended, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.options import site_options
 from ackd.frontends.cli.output import echo, print_json, printable, read_stdin, say
 
 if TYPE_CHECKING:
     from ackd.core.stage_words import Report
-    from ackd.frontends.stage_side import Here
     from ackd.site import Site
+    from ackd.stage import Stage
 
 
 @click.group()
@@ -43,30 +42,29 @@ def report(site: Site, as_json: bool, text: tuple[str, ...], wait_s: float) -> N
     Stage 3 COMPLETE for ID. Verdict: FAIL. Quality Score: N/100. Issues: TEXT
     Stage N ERROR for ID: TEXT
     """
-    from ackd.frontends import stage_side
+    from ackd.stage import Stage
 
     said = _read(site, text)
-    me = stage_side.here(site) or stage_side.Here(said.story, said.stage, None)
+    me = Stage.of(site) or Stage(site, said.story, said.stage)
     if (me.story, me.stage) != (said.story, said.stage):
         raise Failure(BAD_DATA, f"this is the worker of stage {me.stage} for {me.story}: it cannot speak for another")
-    files, _story, one = stage_side.located(site, me)
-    stage_side.note_report(files, me, one.generation)
-    message_id = stage_side.send(site, me, said, one.generation)
-    acked = wait_s > 0 and stage_side.acknowledged(site, me, one.generation, wait_s)
-    if as_json:
-        print_json({"message_id": message_id, "generation": one.generation, "acknowledged": acked})
-    elif acked:
-        say(f"ACK Stage {me.stage} for {me.story}")
-    else:
-        say(f"reported as {message_id}: not acknowledged yet")
-    if wait_s > 0 and not acked:
+    with creating(site.queue, me.files.directory):
+        sent = me.send_report(said, wait_s)
+    with accepted(f"{sent.message_id} is reported"):
+        if as_json:
+            print_json(sent._asdict())
+        elif sent.acknowledged:
+            say(f"ACK Stage {me.stage} for {me.story}")
+        else:
+            say(f"reported as {sent.message_id}: not acknowledged yet")
+    if wait_s > 0 and not sent.acknowledged:
         raise Ended(TRY_AGAIN)
 
 
 def _read(site: Site, words: tuple[str, ...]) -> Report:
     from ackd.core.stage_words import MAX_TEXT_CHARS, StandsAt
     from ackd.dialects import stage_text
-    from ackd.frontends.stage_side import id_pattern
+    from ackd.stage import id_pattern
 
     text = read_stdin(4 * MAX_TEXT_CHARS).decode(errors="replace") if words == ("-",) else " ".join(words)
     try:
@@ -84,16 +82,12 @@ def _read(site: Site, words: tuple[str, ...]) -> Report:
 @site_options
 def status(site: Site, as_json: bool, step: tuple[str, ...], doing: str) -> None:
     """Answer a status check: what this worker is doing, in words."""
-    from ackd.core.stage_words import Doing, StandsAt
-    from ackd.frontends import stage_side
-
     me = _worker(site)
-    _files, _story, one = stage_side.located(site, me)
-    words = " ".join(step).strip().removesuffix(".")
-    if not words:
+    words = " ".join(step)
+    if not words.strip().removesuffix("."):
         raise WrongUsage("what is it doing? STEP is empty")
-    said = StandsAt(me.story, me.stage, Doing(doing), words)
-    message_id = stage_side.send(site, me, said, one.generation)
+    with creating(site.queue):
+        message_id = me.status(words, doing)
     if as_json:
         print_json({"message_id": message_id})
     else:
@@ -109,21 +103,9 @@ def checkpoint(
     site: Site, as_json: bool, action: tuple[str, ...], done: tuple[str, ...], remaining: tuple[str, ...]
 ) -> None:
     """Say where the stage stands: a worker that has to be replaced is followed by one that is told so."""
-    from ackd.frontends import stage_side
-
     me = _worker(site)
-    files, _story, one = stage_side.located(site, me)
-    said: dict[str, object] = {
-        "story": me.story,
-        "stage": me.stage,
-        "worker": me.agent,
-        "generation": one.generation,
-        "tasks_done": list(done),
-        "tasks_remaining": list(remaining),
-        "last_action": " ".join(action),
-        "at": time.time(),
-    }
-    path = files.keep_checkpoint(me.story, said)
+    with creating(me.files.directory):
+        path = me.checkpoint(" ".join(action), done, remaining)
     if as_json:
         print_json({"file": str(path)})
     else:
@@ -146,12 +128,13 @@ def keepalive(site: Site, as_json: bool, wait_s: float) -> None:
     still not acknowledged.
     """
     from ackd.core.keepalive import Stay
-    from ackd.frontends import stage_side
+    from ackd.stage import Stage
 
-    me = stage_side.here(site)
+    me = Stage.of(site)
     if me is None:
         return
-    decision = stage_side.may_stop(site, me, wait_s)
+    with creating(me.files.directory):
+        decision = me.may_stop(wait_s)
     stays = isinstance(decision, Stay)
     if as_json:
         print_json({"stay": stays, "reason": decision.reason})
@@ -161,10 +144,10 @@ def keepalive(site: Site, as_json: bool, wait_s: float) -> None:
         raise Ended(USAGE)  # 2 is what a stop hook says to go on
 
 
-def _worker(site: Site) -> Here:
-    from ackd.frontends import stage_side
+def _worker(site: Site) -> Stage:
+    from ackd.stage import Stage
 
-    me = stage_side.here(site)
+    me = Stage.of(site)
     if me is None:
         raise WrongUsage("whose stage? ACKD_STORY and ACKD_STAGE (or ACKD_AGENT) name it, and are not set")
     return me

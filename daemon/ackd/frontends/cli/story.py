@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from ackd.frontends.cli.errors import BAD_CONFIG, BAD_DATA, NO, NOT_FOUND, Ended, Failure, creating
+from ackd.frontends.cli.errors import BAD_CONFIG, BAD_DATA, NO, NOT_FOUND, TRY_AGAIN, Ended, Failure, creating
 from ackd.frontends.cli.options import site_options
 from ackd.frontends.cli.output import echo, print_json, printable, say
 
@@ -40,9 +40,9 @@ def story() -> None:
 @site_options
 def start(site: Site, as_json: bool, ids: tuple[str, ...], after: tuple[str, ...], again: bool) -> None:
     """Start stories: each goes through stages 0 to 3, in turn, so many at a time as max_parallel says."""
-    from ackd.core.story import ENDS, StoryState
+    from ackd.core.story import StoryState
     from ackd.core.story_record import Story as Record
-    from ackd.frontends.stage_side import checked_id
+    from ackd.stage import checked_id
 
     files = _files(site)
     wanted, before = [checked_id(site, one) for one in ids], tuple(checked_id(site, one) for one in after)
@@ -50,15 +50,28 @@ def start(site: Site, as_json: bool, ids: tuple[str, ...], after: tuple[str, ...
         known = {one.story_id: one for one in files.all()[0]}
         _check_order(wanted, before, known)
         for one in wanted:
-            old = known.get(one)
-            if old is not None and not (old.state in ENDS and (again or old.state is StoryState.CANCELLED)):
-                raise Failure(NO, f"{one} is {old.state.value} already{': --again' if old.state in ENDS else ''}")
+            _check_old(known.get(one), again=again)
         number = max((one.sequence for one in known.values()), default=0)
         for one in dict.fromkeys(wanted):
             number += 1
             now = time.time()
-            files.write(Record(one, StoryState.WAITING, now, number, after=before, since=now))
+            earlier = known[one].generation if one in known else 0
+            files.drop_checkpoint(one)
+            anew = Record(one, StoryState.WAITING, now, number, after=before, since=now, earlier=earlier, moves=1)
+            files.write(anew)
     _say_done(site, wanted, "started", as_json=as_json)
+
+
+def _check_old(old: Story | None, *, again: bool) -> None:
+    """Begun anew only when it has ended, and when nobody is left who could speak for it."""
+    from ackd.core.story import ENDS, StoryState
+
+    if old is None:
+        return
+    if not (old.state in ENDS and (again or old.state is StoryState.CANCELLED)):
+        raise Failure(NO, f"{old.story_id} is {old.state.value} already{': --again' if old.state in ENDS else ''}")
+    if any(not one.settled for one in old.tries):
+        raise Failure(TRY_AGAIN, f"the last worker of {old.story_id} has not left yet: a running daemon sees to that")
 
 
 def _check_order(wanted: list[str], before: tuple[str, ...], known: dict[str, Story]) -> None:
@@ -69,10 +82,29 @@ def _check_order(wanted: list[str], before: tuple[str, ...], known: dict[str, St
             raise Failure(BAD_DATA, f"{one} cannot come after itself")
         if one not in known:
             raise Failure(NOT_FOUND, f"there is no story {one} to come after: start it first")
+    for one in wanted:
+        if (circle := _waits_for(one, before, known)) is not None:
+            raise Failure(BAD_DATA, f"{one} and {circle} would wait for each other")
     names = {identity(one): one for one in (*known, *wanted)}
     for one in wanted:
         if names[identity(one)] != one:
             raise Failure(BAD_DATA, f"{one} and {names[identity(one)]} would be one: `-` and `_` are the same in names")
+
+
+def _waits_for(one: str, before: tuple[str, ...], known: dict[str, Story]) -> str | None:
+    """Which of these waits, itself or through others, for this one; None if none does."""
+    from ackd.core.story import ENDS
+
+    for first in before:
+        seen, ahead = {first}, [first]
+        while ahead:
+            story = known.get(ahead.pop())
+            follows = story.after if story is not None and story.state not in ENDS else ()
+            if one in follows:
+                return first
+            ahead += [name for name in follows if name not in seen]
+            seen.update(follows)
+    return None
 
 
 @story.command("list")
@@ -98,8 +130,8 @@ def list_(site: Site, as_json: bool, watch: bool) -> None:
 @site_options
 def show(site: Site, as_json: bool, wanted: str) -> None:
     """One story in full: each try of each stage, with its time, score and reason."""
-    from ackd.frontends.stage_side import checked_id
     from ackd.frontends.story_board import page, plain
+    from ackd.stage import checked_id
 
     files = _files(site)
     found = files.read(checked_id(site, wanted))
@@ -115,7 +147,7 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
 
 def _by_hand(name: str, done: str, help_: str, decide: Callable[[Story], Decision]) -> click.Command:
     def run(site: Site, as_json: bool, ids: tuple[str, ...]) -> None:
-        from ackd.frontends.stage_side import checked_id
+        from ackd.stage import checked_id
 
         files = _files(site)
         for one in [checked_id(site, one) for one in ids]:
@@ -161,7 +193,7 @@ story.add_command(_by_hand("cancel", "cancelled", "Give stories up for good.", _
 
 # --- what they share --------------------------------------------------------------------------------------------------
 def _files(site: Site) -> StoryFiles:
-    from ackd.frontends.stage_side import files_of
+    from ackd.stage import files_of
 
     if site.pipeline is None:
         raise Failure(BAD_CONFIG, "this team has no pipeline: a table [pipeline] with [pipeline.worker] makes one")

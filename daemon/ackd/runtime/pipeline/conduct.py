@@ -15,12 +15,12 @@ import anyio.to_thread
 
 from ackd.core import story_decisions as deciding
 from ackd.core.errors import CannotStart, UnknownAgent
-from ackd.core.stage_words import worker_name
+from ackd.core.stage_words import whose_worker, worker_name
 from ackd.core.story import StoryState
 from ackd.core.story_decisions import Ack, Ask, Decision, Dismiss, Escalate, Spawn
 from ackd.runtime.pipeline import letters
 from ackd.runtime.pipeline.farewells import Farewells
-from ackd.runtime.pipeline.story_facts import changes, summary
+from ackd.runtime.pipeline.story_facts import by_hand, changes, summary
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -72,13 +72,14 @@ class Conduct:
             if story is None:
                 return None
             made.append(by(story))
-            return made[0].story
+            return deciding.written_down(made[0].story)
 
         with anyio.CancelScope(shield=True):
             before, after = await anyio.to_thread.run_sync(self.files.change, story_id, new)
         if before is None or after is None or not made:
             return None
-        for type_, data in changes(before, after):
+        unwritten = by_hand(before) if before.logged != before.moves else ()
+        for type_, data in (*unwritten, *changes(before, after)):
             self.around.record(type_, data)
         if after.state is StoryState.DONE and before.state is not StoryState.DONE:
             self.around.record("story_done", summary(after))
@@ -163,7 +164,8 @@ class Conduct:
         self.around.record("stage_check", {**about, "message_id": draft.message_id, "why": doubt})
 
     async def ack(self, story: Story, order: Ack) -> None:
-        one = story.of(order.generation)
+        whose = whose_worker(order.to, self.pipeline.id_pattern)
+        one = story.of(order.generation) or (deciding.bygone(order.generation, whose[1]) if whose is not None else None)
         if one is None:
             return
         draft = letters.ack(story, one, order.to, order.message_id)

@@ -123,7 +123,8 @@ class Lead:
 
     def _wants_attention(self, story: Story) -> bool:
         open_ones = any(not one.settled for one in story.tries)
-        return story.current is not None or open_ones or story.escalated != story.pauses
+        untold = story.escalated != story.pauses or story.logged != story.moves
+        return story.current is not None or open_ones or untold
 
     # --- one story ----------------------------------------------------------------------------------------------------
     async def _tend(self, story_id: str) -> None:
@@ -143,6 +144,8 @@ class Lead:
         story = self.files.read(story_id)
         if story is None or self.workers.stopping:
             return
+        if story.logged != story.moves:
+            await self.conduct.decide(story_id, Decision)
         if story.escalated != story.pauses:
             await self.conduct.tell_person(story)
         for one in story.tries:

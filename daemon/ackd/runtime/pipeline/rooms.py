@@ -19,6 +19,8 @@ from ackd.processes import NoProgramError, find_program
 from ackd.runtime.workers.pulse import SIGN_CPU_S
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackd.adapters.exec_runs import ExecEndpoint, FoundRun
     from ackd.adapters.process_tree import ProcessTable
     from ackd.core.effects import TellAgent
@@ -85,6 +87,9 @@ class Life(Protocol):
     async def stop(self, drain_s: float) -> None:
         """The daemon ends: what outlives it is left alone."""
 
+    def printed(self, key: int) -> str:
+        """Of all that it printed, what may hold its report."""
+
     def forget(self) -> None:
         """What it left behind was heard, and is kept elsewhere."""
 
@@ -138,12 +143,28 @@ class RunLife:
 
 
 class ChildLife:
-    """A child that is told by lines. It ends with the daemon."""
+    """A child that is told by lines. It ends with the daemon. A line of its own that ``is_report`` is kept, and is its
+    report when it is through, as the last of what a command prints is."""
 
     reads_mail = False
 
-    def __init__(self, agent: str, endpoint: ProcessEndpoint, quarters: Quarters) -> None:
+    def __init__(
+        self, agent: str, endpoint: ProcessEndpoint, quarters: Quarters, is_report: Callable[[str], bool]
+    ) -> None:
         self.agent, self.endpoint, self.quarters = agent, endpoint, quarters
+        self._is_report = is_report
+        self._report = ""
+        endpoint.aside = self._hear
+
+    def _hear(self, line: bytes) -> bool:
+        text = line.decode(errors="replace").strip()
+        if not self._is_report(text):
+            return False
+        self._report = text
+        return True
+
+    def printed(self, key: int) -> str:  # noqa: ARG002 - it has one task in its life
+        return self._report
 
     async def start(self) -> None:
         await self.quarters.supervisor.ready(self.agent)
@@ -184,6 +205,9 @@ class PaneLife:
 
     async def ask(self, text: str) -> None:
         """It is typed, with its mail."""
+
+    def printed(self, key: int) -> str:  # noqa: ARG002 - a screen is no report
+        return ""
 
     def pulse(self) -> str | None:
         return self.endpoint.pulse()

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackd.core.stage_words import worker_name
+from ackd.core.story_record import Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +25,15 @@ def changes(before: Story, after: Story) -> Iterator[tuple[str, dict[str, object
         if after.reason:
             data["reason"] = after.reason
         yield "story_state", data
+
+
+def by_hand(story: Story) -> Iterator[tuple[str, dict[str, object]]]:
+    """What a person did to it: a command changed the record, and a daemon writes it down."""
+    last = story.tries[-1] if story.tries else None
+    if last is not None and last.result is Result.STOPPED and last.ended_at == story.since:
+        yield "stage_ended", ended(story, last)
+    data: dict[str, object] = {"story": story.story_id, "state": story.state.value}
+    yield "story_state", data | ({"reason": story.reason} if story.reason else {})
 
 
 def ended(story: Story, one: Try) -> dict[str, object]:

@@ -197,7 +197,7 @@ class StageWorkers:
             mark=f".g{generation}",
         )
         if table.endpoint.value == "process":
-            return ChildLife(agent, quarters.process(agent, table), quarters)
+            return ChildLife(agent, quarters.process(agent, table), quarters, self._is_report)
         return PaneLife(agent, quarters.terminal(agent, table), quarters)
 
     def _exec(self, agent: str, table: Agent, variables: dict[str, str], heard: Post) -> ExecEndpoint:
@@ -226,17 +226,22 @@ class StageWorkers:
             case events.RunEnded(run, outcome, detail):
                 self._run_over(room, outcome, detail, run)
             case events.AgentDied(why=why, wanted=wanted):
-                self._end(room, Over(Result.LOST if wanted else Result.CRASHED, why))
+                self._end(room, Over(Result.LOST if wanted else Result.CRASHED, why, self._report(room, RUN)))
             case events.AgentStuck() | events.AgentReady() | events.Seen() | events.SignOfLife():
                 self.post(event)
             case _:
                 pass  # the engine keeps no watch over it
 
     def _run_over(self, room: Room, outcome: events.Outcome, detail: str, run: int) -> None:
-        report = None
-        if isinstance(room.life, RunLife) and self.config.pipeline is not None:
-            report = stage_text.last_report(room.life.printed(run), self.config.pipeline.id_pattern)
-        self._end(room, Over(*how_it_ended(outcome, detail), report))
+        self._end(room, Over(*how_it_ended(outcome, detail), self._report(room, run)))
+
+    def _report(self, room: Room, run: int) -> str | None:
+        assert self.config.pipeline is not None
+        return stage_text.last_report(room.life.printed(run), self.config.pipeline.id_pattern)
+
+    def _is_report(self, line: str) -> bool:
+        assert self.config.pipeline is not None
+        return stage_text.last_report(line, self.config.pipeline.id_pattern) is not None
 
     def _end(self, room: Room, over: Over) -> None:
         if room.over is None and not self.stopping:

@@ -76,6 +76,8 @@ class ProcessEndpoint:
     context_threshold: float = 0.70
     stop_timeout_s: float = 10
     ready_after_s: float = READY_AFTER_S
+    #: Whether a line that is no word of the protocol says something to someone else, who has taken it then.
+    aside: Callable[[bytes], bool] = field(default=lambda _: False)
     worker: Worker = field(init=False)
     _hand: Hand = field(default_factory=Hand, init=False)
     _bad_lines: Few = field(default_factory=Few, init=False)
@@ -265,7 +267,8 @@ class ProcessEndpoint:
                 raise worker_json.too_long()
             said = worker_json.decode(line.data)
         except BadLine as bad:
-            self._answer_bad(line.data, bad, now.mono)
+            if not self.aside(line.data):
+                self._answer_bad(line.data, bad, now.mono)
             return
         if said.naive_time and not self._naive_time_told:
             self._naive_time_told = True
