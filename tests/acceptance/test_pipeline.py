@@ -78,7 +78,7 @@ def test_a_story_goes_through_four_stages_by_what_its_workers_print(tmp_path: Pa
         "score": "8",
     }
     assert "stage 3, try 4: PASS, score 91" in shown
-    assert "1 stories: 1 done" in watched.stdout
+    assert "1 story: 1 done" in watched.stdout
     assert team.facts("story_done")[0]["story"] == "PROJ-1"
     # Nothing of its mail was left open, dead, warned of or escalated.
     assert not team.facts("message_dead", "message_warning", "escalation", "message_retry", "io_error")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ackd.core.story import StoryState
 from ackd.core.story_record import Doubt, Result, Story, Try
-from ackd.frontends.story_board import closing, is_over, page, plain, rows, why
+from ackd.frontends.story_board import closing, moving, page, plain, rows, step_of, why
 
 PLANNED = Try(1, 0, 10.0, ended_at=12.0, result=Result.COMPLETE, score="4", acked_at=12.0)
 CRASHED = Try(2, 1, 12.0, ended_at=13.0, result=Result.CRASHED, detail="exit 1")
@@ -26,7 +26,27 @@ def test_the_board_has_a_row_for_each_story_and_a_column_for_each_stage() -> Non
 
 def test_who_waits_for_nobody_waits_for_its_turn() -> None:
     assert why(replace(WAITS, after=()), []) == "for its turn"
-    assert [is_over(one) for one in (STORY, WAITS, PAUSED)] == [False, False, True]
+
+
+def test_who_waits_for_a_paused_one_does_not_go_on_by_itself() -> None:
+    """Or a board that is watched to the end would be watched for ever."""
+    assert moving([STORY, WAITS, PAUSED]) == {"A-1", "B-1"}
+    behind = replace(WAITS, story_id="D-1", after=("C-1",))
+    further = replace(WAITS, story_id="E-1", after=("D-1", "A-1"))
+    assert moving([PAUSED, behind, further]) == set()
+    done = replace(PAUSED, state=StoryState.DONE)
+    assert moving([done, behind, further, replace(STORY, state=StoryState.CANCELLED)]) == {"D-1", "E-1"}
+    assert moving([]) == set()
+
+
+def test_what_a_worker_is_doing_is_on_the_board_and_on_the_page() -> None:
+    kept = {"last_action": "tests pass", "tasks_done": ["a"], "tasks_remaining": ["b", "c"]}
+    assert step_of(kept) == "tests pass (1 of 3 tasks done)"
+    assert step_of({"last_action": "begun", "tasks_done": "x"}) == "begun"
+    assert step_of(None) == ""
+    assert rows([STORY, WAITS], 25.0, {"A-1": "begun"})[0][-1] == "begun"
+    assert page(STORY, [STORY], 25.0, "begun")[-1] == "      begun"
+    assert plain(STORY, [STORY], kept)["checkpoint"] == kept
 
 
 def test_one_story_in_full_has_every_try() -> None:
@@ -50,5 +70,5 @@ def test_the_summary_at_the_end_has_times_and_scores_per_stage() -> None:
     assert closing([STORY, WAITS, PAUSED]) == [
         "3 stories: 1 waiting, 1 stage_1, 1 paused",
         "  stage 0: 2 tries, 4 s in all, mean score 4.0",
-        "  stage 1: 1 tries, 1 s in all",
+        "  stage 1: 1 try, 1 s in all",
     ]

@@ -9,26 +9,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.stage_words import STAGES, worker_name
-from ackd.core.story import StoryState, stage_of
+from ackd.core.story import ENDS, StoryState, stage_of
 from ackd.frontends.facts.harmless import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ackd.core.story_record import Story, Try
 
-COLUMNS: Final = ("STORY", "STATE", "STAGE 0", "STAGE 1", "STAGE 2", "STAGE 3", "TIME", "WHY")
+COLUMNS: Final = ("STORY", "STATE", "STAGE 0", "STAGE 1", "STAGE 2", "STAGE 3", "TIME", "NOTE")
 STYLES: Final = {"done": "green", "paused": "yellow", "cancelled": "dim"}
 
 
-def rows(stories: Sequence[Story], now: float) -> list[list[str]]:
-    return [_row(story, stories, now) for story in stories]
+def rows(stories: Sequence[Story], now: float, steps: Mapping[str, str] | None = None) -> list[list[str]]:
+    """``steps``: what the workers of stories say that they are doing."""
+    return [_row(story, stories, now, (steps or {}).get(story.story_id, "")) for story in stories]
 
 
-def _row(story: Story, stories: Sequence[Story], now: float) -> list[str]:
+def _row(story: Story, stories: Sequence[Story], now: float, step: str) -> list[str]:
     cells = [_cell(story, stage, now) for stage in STAGES]
     took = duration(max(0.0, (story.ended_at or now) - story.created_at))
-    return [story.story_id, story.state.value, *cells, took, why(story, stories)]
+    return [story.story_id, story.state.value, *cells, took, step or why(story, stories)]
 
 
 def _cell(story: Story, stage: int, now: float) -> str:
@@ -52,12 +53,31 @@ def why(story: Story, stories: Sequence[Story]) -> str:
     return f"after {', '.join(missing)}" if missing else "for its turn"
 
 
-def is_over(story: Story) -> bool:
-    """Nothing happens to it unless a person wants it."""
-    return story.state in (StoryState.DONE, StoryState.PAUSED, StoryState.CANCELLED)
+def step_of(checkpoint: Mapping[str, object] | None) -> str:
+    """Where a stage stands, in one line."""
+    if checkpoint is None:
+        return ""
+    done, left = (_count(checkpoint.get(key)) for key in ("tasks_done", "tasks_remaining"))
+    tasks = f" ({done} of {done + left} tasks done)" if done + left else ""
+    return f"{checkpoint.get('last_action', '')}{tasks}"
 
 
-def plain(story: Story, stories: Sequence[Story]) -> dict[str, object]:
+def _count(tasks: object) -> int:
+    return len(tasks) if isinstance(tasks, list) else 0
+
+
+def moving(stories: Sequence[Story]) -> set[str]:
+    """The ids of those that go on by themselves: the others are over, or wait for one that a person must resume."""
+    at_work = {one.story_id for one in stories if stage_of(one.state) is not None}
+    ahead = at_work | {one.story_id for one in stories if one.state in ENDS}
+    waiting = [one for one in stories if one.state is StoryState.WAITING]
+    while found := {one.story_id for one in waiting if ahead.issuperset(one.after)} - ahead:
+        ahead |= found
+        at_work |= found
+    return at_work
+
+
+def plain(story: Story, stories: Sequence[Story], checkpoint: Mapping[str, object] | None = None) -> dict[str, object]:
     """For programs."""
     stage = stage_of(story.state)
     return {
@@ -70,6 +90,7 @@ def plain(story: Story, stories: Sequence[Story]) -> dict[str, object]:
         "seconds": round((story.ended_at or story.since) - story.created_at, 3),
         "stages": [_plain_stage(story, number) for number in STAGES],
         "tries": [_plain_try(story, one) for one in story.tries],
+        "checkpoint": dict(checkpoint) if checkpoint is not None else None,
     }
 
 
@@ -104,8 +125,8 @@ def _seconds(one: Try) -> float:
     return max(0.0, one.ended_at - one.started_at) if one.ended_at is not None else 0.0
 
 
-def page(story: Story, stories: Sequence[Story], now: float) -> list[str]:
-    """One story in full."""
+def page(story: Story, stories: Sequence[Story], now: float, step: str = "") -> list[str]:
+    """One story in full. ``step``: what its worker is doing."""
     reason = why(story, stories)
     lines = [f"{story.story_id}: {story.state.value}" + (f": {reason}" if reason else "")]
     if story.after:
@@ -116,7 +137,8 @@ def page(story: Story, stories: Sequence[Story], now: float) -> list[str]:
         score = f", score {one.score}" if one.score else ""
         acked = "" if one.acked_at is None else ", acknowledged"
         lines.append(f"  stage {one.stage}, try {one.generation}: {result}{score}, {took}{acked}")
-        lines += [f"      {line}" for line in one.detail.splitlines()]
+        said = step if one is story.current else one.detail
+        lines += [f"      {line}" for line in said.splitlines()]
     return lines
 
 
@@ -124,12 +146,13 @@ def closing(stories: Sequence[Story]) -> list[str]:
     """The summary at the end: how many ended how, and the time that each stage took in all."""
     counts = [(state.value, sum(one.state is state for one in stories)) for state in StoryState]
     total = ", ".join(f"{count} {name}" for name, count in counts if count)
-    lines = [f"{len(stories)} stories: {total}"]
+    lines = [f"{len(stories)} {'story' if len(stories) == 1 else 'stories'}: {total}"]
     for stage in STAGES:
         tries = [one for story in stories for one in story.tries if one.stage == stage and one.ended_at is not None]
         if tries:
             took = sum(map(_seconds, tries))
             scores = [float(one.score) for one in tries if one.score]
             mean = f", mean score {sum(scores) / len(scores):.1f}" if scores else ""
-            lines.append(f"  stage {stage}: {len(tries)} tries, {duration(took)} in all{mean}")
+            count = f"{len(tries)} {'try' if len(tries) == 1 else 'tries'}"
+            lines.append(f"  stage {stage}: {count}, {duration(took)} in all{mean}")
     return lines

@@ -18,7 +18,7 @@ from ackd.frontends.cli.options import site_options
 from ackd.frontends.cli.output import echo, print_json, printable, say
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from ackd.adapters.story_files import StoryFiles
     from ackd.core.story_decisions import Decision
@@ -113,16 +113,15 @@ def _waits_for(one: str, before: tuple[str, ...], known: dict[str, Story]) -> st
 def list_(site: Site, as_json: bool, watch: bool) -> None:
     """The stage board: every story, and how each of its stages went."""
     files = _files(site)
-    if watch and not as_json:
-        _follow(files)
-        return
-    stories = _all(files)
+    stories = _follow(site, files, quiet=as_json) if watch else _all(files)
     if as_json:
         from ackd.frontends.story_board import plain
 
-        print_json([plain(one, stories) for one in stories])
-    else:
-        _board(stories)
+        print_json([plain(one, stories, _checkpoint(files, one)) for one in stories])
+    elif not watch or not sys.stdout.isatty():
+        _board(files, stories)
+    if watch:
+        _close(stories, quiet=as_json)
 
 
 @story.command()
@@ -130,7 +129,7 @@ def list_(site: Site, as_json: bool, watch: bool) -> None:
 @site_options
 def show(site: Site, as_json: bool, wanted: str) -> None:
     """One story in full: each try of each stage, with its time, score and reason."""
-    from ackd.frontends.story_board import page, plain
+    from ackd.frontends.story_board import page, plain, step_of
     from ackd.stage import checked_id
 
     files = _files(site)
@@ -139,9 +138,9 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
         raise Failure(NOT_FOUND, f"there is no story {wanted} here")
     stories = _all(files)
     if as_json:
-        print_json(plain(found, stories))
+        print_json(plain(found, stories, _checkpoint(files, found)))
         return
-    for line in page(found, stories, time.time()):
+    for line in page(found, stories, time.time(), step_of(_checkpoint(files, found))):
         say(line)
 
 
@@ -221,32 +220,49 @@ def _say_done(site: Site, ids: list[str], done: str, *, as_json: bool) -> None:
     say(f"{done}: {', '.join(ids)}" + ("" if running else " (waits: no daemon is running)"))
 
 
-def _board(stories: list[Story]) -> None:
+def _checkpoint(files: StoryFiles, story: Story) -> Mapping[str, object] | None:
+    """Of the worker that is at it."""
+    return files.checkpoint(story.story_id, story.stage) if story.current is not None else None
+
+
+def _board(files: StoryFiles, stories: list[Story]) -> None:
     from ackd.frontends.cli.table import print_table
-    from ackd.frontends.story_board import COLUMNS, STYLES, rows
+    from ackd.frontends.story_board import COLUMNS, STYLES, rows, step_of
 
     if not stories:
         say("no stories: `ackd story start ID` starts one")
         return
-    print_table(COLUMNS, rows(stories, time.time()), STYLES)
+    steps = {one.story_id: step_of(_checkpoint(files, one)) for one in stories}
+    print_table(COLUMNS, rows(stories, time.time(), steps), STYLES)
 
 
-def _follow(files: StoryFiles) -> None:
-    """On a terminal the board is drawn anew; into a pipe goes a line for each change."""
-    from ackd.frontends.story_board import closing, is_over
+def _follow(site: Site, files: StoryFiles, *, quiet: bool) -> list[Story]:
+    """Until none goes on by itself. On a terminal the board is drawn anew; into a pipe goes a line for each change."""
+    from ackd.adapters import root_lock
+    from ackd.frontends.story_board import moving
 
     shown: dict[str, str] | None = None
+    warned = False
     while True:
         stories = _all(files)
-        if sys.stdout.isatty():
+        if not quiet and sys.stdout.isatty():
             click.clear()
-            _board(stories)
-        else:
+            _board(files, stories)
+        elif not quiet:
             shown = _lines(stories, shown)
-        if all(map(is_over, stories)):
-            break
+        if not moving(stories):
+            return stories
+        if not warned and root_lock.holder(site.run) is None:
+            warned = True
+            echo("ackd: no daemon is running: nothing goes on until `ackd run` does", err=True)
         time.sleep(_WATCH_S)
-    for line in closing(stories):
+
+
+def _close(stories: list[Story], *, quiet: bool) -> None:
+    """The summary; exit 1 if a person is wanted."""
+    from ackd.frontends.story_board import closing
+
+    for line in closing(stories) if not quiet else ():
         say(line)
     if any(one.state.value == "paused" for one in stories):
         raise Ended(NO)
