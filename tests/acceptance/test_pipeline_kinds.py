@@ -65,6 +65,51 @@ def test_children_are_told_once_and_report_by_the_command_line(tmp_path: Path) -
     assert len(team.facts("child_started")) == 4
 
 
+#: In any language: it reads its assign, prints its report as it is, and says that it is through.
+PRINTS = r"""
+import json, os, sys
+task = json.loads(sys.stdin.readline())
+stage, story = os.environ["ACKD_STAGE"], os.environ["ACKD_STORY"]
+print(f"Stage {stage} ERROR for {story}: not the last word", flush=True)
+print("nothing that means anything", flush=True)
+print(sys.argv[1:][int(stage)], flush=True)
+if stage == "2":
+    sys.exit(3)  # what it said before it died was its report
+print(json.dumps({"type": "complete", "task_id": task["task_id"], "verification_passed": True}), flush=True)
+sys.stdin.readline()
+"""
+#: With the Python that ackd has for stage workers.
+IN_PYTHON = """
+import os, sys
+from ackd.stage import Stage
+from ackd.worker import Task, run
+
+def work(task: Task) -> None:
+    os.chdir("/")
+    stage = Stage.here()
+    stage.checkpoint("begun", done=["a"], remaining=["b"])
+    assert not stage.may_stop(0).__class__.__name__ == "Leave"
+    assert stage.report(sys.argv[1:][stage.stage]).acknowledged
+    assert stage.may_stop(0).done
+
+run(work)
+"""
+
+
+@pytest.mark.parametrize("program", [PRINTS, IN_PYTHON], ids=["by its stdout", "by ackd.stage"])
+def test_children_report(tmp_path: Path, program: str) -> None:
+    command = json.dumps(["python3", "worker.py", *TEXTS])
+    team = Team(tmp_path, f'[pipeline]\nleave_s = 60\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n')
+    (tmp_path / "worker.py").write_text(program)
+    with running(team):
+        start(team, "A-1")
+        ends(team, "A-1", "done", 90)
+        flags = 4 if program is IN_PYTHON else 0  # its own side writes them, and nobody else
+        team.until(lambda: sum(name.endswith(".done") for name in team.files("state/stories/flags")) == flags, 60)
+    assert results(team, "A-1") == ALL_PASSED
+    assert len(team.facts("child_started")) == 4
+
+
 def test_a_child_that_dies_is_a_crash_and_one_that_dies_with_the_daemon_is_not(tmp_path: Path) -> None:
     team = children(tmp_path, '\n[ $ACKD_STAGE != 0 ] || [ -f go ] || sleep 60\nackd stage report "$text"')
     with running(team):

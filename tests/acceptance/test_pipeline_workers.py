@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.acceptance.teams import running
+from tests.acceptance.teams import Team, running
 from tests.acceptance.test_pipeline import ALL_PASSED, ends, pipeline, results, start, story
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.acceptance.teams import Team
 
 PRINT = '\necho "$text"'
 #: How often this stage of this story was begun before.
@@ -54,6 +52,65 @@ def test_a_worker_reports_by_the_command_line_and_waits_for_its_ack(tmp_path: Pa
     assert not list((tmp_path / "elsewhere").rglob("*.flag"))
     acks = [fact["message_id"] for fact in team.facts("stage_ack")]
     assert len(acks) == len(set(acks)) == 4
+
+
+def test_flags_do_not_depend_on_the_working_directory(tmp_path: Path) -> None:
+    """A worker that has gone far away, to another team even, reports to its own lead and has its flag there."""
+    other = tmp_path / "elsewhere"
+    team = pipeline(
+        tmp_path / "team",
+        f'\ncd {other}; ackd stage report "$text"; ackd hook keepalive; echo $? >>hook.txt',
+        leave_s=60,
+    )
+    Team(other, '[pipeline.worker]\ncommand = ["false"]\n')
+    with running(team):
+        start(team, "A-1")
+        ends(team, "A-1", "done")
+        team.until(lambda: (other / "hook.txt").exists() and (other / "hook.txt").read_text() == "0\n" * 4, 60)
+        assert team.files("state/stories/flags").count("story-A-1-s3.g4.done") == 1
+    assert not (other / ".ackd").exists()
+    assert sorted(path.name for path in other.iterdir()) == ["ackd.toml", "hook.txt"]
+
+
+def test_no_two_workers_are_spawned_for_one_stage(tmp_path: Path) -> None:
+    """Not by a report that comes five times at once, not by a kill in the middle of it, not by a hand that resumes."""
+    script = """
+[ $ACKD_STAGE = 0 ] || { [ $ACKD_STAGE != 1 ] || until [ -f go ]; do sleep 0.1; done; echo "$text"; exit; }
+for n in 1 2 3 4 5; do ackd stage report --wait 0 "$text" & done; wait; echo "$text"
+"""
+    team = pipeline(tmp_path, script)
+    with running(team):
+        start(team, "A-1")
+        team.until(lambda: results(team, "A-1")[1:] == [(1, None)])
+        team.kill()
+        assert team.ackd("story", "resume", "A-1").returncode == 1
+        team.start()
+        team.until(lambda: len(team.facts("stage_report", agent="story-A-1-s0")) >= 6)
+        (tmp_path / "go").touch()
+        ends(team, "A-1", "done")
+    assert results(team, "A-1") == ALL_PASSED
+    assert (tmp_path / "runs.txt").read_text() == "".join(f"A-1 {stage} {stage + 1}\n" for stage in range(4))
+
+
+def test_a_story_that_is_started_again_begins_anew(tmp_path: Path) -> None:
+    team = pipeline(tmp_path, f"\n[ $ACKD_TRY != 5 ] || env >env.txt{PRINT}")
+    with running(team):
+        start(team, "A-1")
+        ends(team, "A-1", "done")
+        team.until(lambda: all(one["settled"] for one in story(team, "A-1")["tries"]))
+        assert team.ackd("story", "start", "A-1").returncode == 1
+        start(team, "A-1", "--again")
+        late = {"ACKD_STORY": "A-1", "ACKD_STAGE": "0", "ACKD_TRY": "1"}
+        ends(team, "A-1", "done")
+        assert team.ackd("stage", "status", "still here", env=late).returncode == 66
+        old = ("send", "pipeline-lead", "--from", "story-A-1-s0", "--body")
+        content = "Stage 0 COMPLETE for A-1. 9 tasks created. Plan score: 1/4."
+        assert team.ackd(*old, f"content: {json.dumps(content)}\ngeneration: 1\n").returncode == 0
+        team.until(lambda: "late" in [fact["heard"] for fact in team.facts("stage_report")])
+    assert results(team, "A-1") == ALL_PASSED
+    assert [one["generation"] for one in story(team, "A-1")["tries"]] == [5, 6, 7, 8]
+    assert "ACKD_CHECKPOINT" not in (tmp_path / "env.txt").read_text()
+    assert not team.facts("message_dead")
 
 
 def test_error_texts_are_parsed_and_the_details_kept(tmp_path: Path) -> None:
@@ -236,3 +293,9 @@ def test_stories_are_paused_resumed_and_cancelled_by_hand(tmp_path: Path) -> Non
         assert team.ackd("story", "start", "../x").returncode == 65
     assert results(team, "A-1") == [(0, "stopped"), *ALL_PASSED]
     assert story(team, "D-1")["reason"] == "B-1, which it comes after, was cancelled"
+    # What a person did is in the log as what the lead did is.
+    states = [(fact["story"], fact["state"], fact.get("reason")) for fact in team.facts("story_state")]
+    assert states.count(("A-1", "paused", "paused by user")) == 1
+    assert states.count(("B-1", "cancelled", "cancelled by user")) == 1
+    assert states.count(("A-1", "waiting", None)) == 2
+    assert team.facts("stage_ended", agent="story-A-1-s0")[0]["result"] == "stopped"
