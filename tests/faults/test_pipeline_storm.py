@@ -11,7 +11,10 @@ import random
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.acceptance.teams import Team, running
+from tests.faults import counts
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,6 +38,7 @@ silly) echo "all is well"; exit 0 ;;
 no-go) echo "Stage 1 COMPLETE for $ACKD_STORY. Verdict: NO-GO. Readiness: 2. Reason: told to" ;;
 fail) echo "Stage 3 COMPLETE for $ACKD_STORY. Verdict: FAIL. Quality Score: 5/100. Issues: told to" ;;
 garbage) ackd send pipeline-lead --body "I am done!" >/dev/null; ackd send pipeline-lead --body "Truly." >/dev/null; sleep 120 ;;
+unsure) ackd send pipeline-lead --body "Hm." >/dev/null; ackd stage status for a thought >/dev/null; echo "$text" ;;
 twice) ackd stage report --wait 0 "$text" >/dev/null; echo "$text" ;;
 lost-ack) ackd stage report --wait 0 "$text" >/dev/null ;;
 acked) ackd stage report --wait 60 "$text" >/dev/null ;;
@@ -56,9 +60,9 @@ leave_s = 2
 command = ["./work"]
 """
 BREAKS = ("error", "die", "quit", "silly", "late")
-PASSES = ("", "twice", "lost-ack", "acked")
-#: The seed of what workers do and when the daemon dies.
-SEED = 20_261_116
+PASSES = ("", "unsure", "twice", "lost-ack", "acked")
+#: The seeds of what workers do and when the daemon dies.
+SEEDS = (20_261_116, 1, 2, 3, 4) if counts.full() else (20_261_116,)
 
 
 def plan(rng: random.Random, number: int) -> dict[int, list[str]]:
@@ -79,8 +83,8 @@ def plan(rng: random.Random, number: int) -> dict[int, list[str]]:
     return moves
 
 
-def expected(moves: dict[int, list[str]]) -> tuple[str, list[tuple[int, str]]]:
-    """How a story must end, and by which tries, if none is lost."""
+def expected(moves: dict[int, list[str]]) -> tuple[str, list[tuple[int, str]], str]:
+    """How a story must end, by which tries, if none is lost, and with which reason."""
     passed = {0: "COMPLETE", 1: "GO", 2: "COMPLETE", 3: "CONCERNS"}
     tries: list[tuple[int, str]] = []
     counts: Counter[tuple[int, str]] = Counter()
@@ -95,14 +99,20 @@ def expected(moves: dict[int, list[str]]) -> tuple[str, list[tuple[int, str]]]:
         result = {"error": "ERROR", "no-go": "NO-GO", "fail": "FAIL", "garbage": "not understood"}
         tries.append((stage, result.get(move, "crashed" if kind == "broken" else passed[stage])))
         limit = {"broken": 1, "no-go": 1, "fail": 2, "garbage": 0}
+        reasons = {
+            "broken": f"stage {stage} failed in 2 of 2 tries, the last with ",
+            "no-go": "stage 1 failed in 2 of 2 tries, the last with NO-GO: told to",
+            "fail": "stage 3 said FAIL 3 of 3 times, the last with told to",
+            "garbage": f"-s{stage} was not understood twice: ",
+        }
         if kind in limit and counts[stage, kind] > limit[kind]:
-            return "paused", tries
+            return "paused", tries, reasons[kind]
         if kind == "fail":
             stage = 2
         elif kind == "passed":
             stage += 1
         if stage == 4:
-            return "done", tries
+            return "done", tries, ""
 
 
 def record(team: Team, story_id: str) -> dict[str, Any]:
@@ -121,8 +131,9 @@ def open_mail(team: Team) -> list[str]:
     return [name for name, said in agents.items() if name != "user" and said["queued"] + said["in_flight"]]
 
 
-def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tmp_path: Path) -> None:
-    rng = random.Random(SEED)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
     team = Team(tmp_path, CONFIG, delivery='durability = "process"\n')
     team.script("work", WORK)
     team.script("late", LATE)
@@ -143,9 +154,10 @@ def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tm
         team.until(lambda: not open_mail(team), 30)
     for story_id, moves in plans.items():
         story = record(team, story_id)
-        state, tries = expected(moves)
+        state, tries, reason = expected(moves)
         had = [(one["stage"], one["result"]) for one in story["tries"] if one["result"] != "lost"]
         assert (story_id, story["state"], had) == (story_id, state, tries), story["reason"]
+        assert reason in story["reason"]
         assert bool(story["reason"]) == (state == "paused")
         # Each try was executed once at most, and each that was not lost exactly once.
         runs = [line.split() for line in (tmp_path / "runs" / story_id).read_text().splitlines()]

@@ -1,0 +1,85 @@
+"""What the lead writes, to the letter: the seed's texts and summaries, under ids that derive from their cause."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ackd.core.message import Draft, Priority
+from ackd.core.stage_words import DEFAULT_ID_PATTERN
+from ackd.core.story_decisions import turn
+from ackd.runtime.pipeline import letters
+from tests.runtime.pipeline.lectern import NEW
+
+STORY = turn(NEW, 2.0).story
+ONE = STORY.tries[0]
+WORKER = "story-A-1-s0"
+
+
+def said(draft: Draft) -> tuple[str, str, str, object, object]:
+    return draft.sender, draft.recipient, draft.type, draft.body["content"], draft.body["summary"]
+
+
+def test_every_text_and_its_summary_is_the_seeds() -> None:
+    ack = letters.ack(STORY, ONE, WORKER, "m")
+    lead = "pipeline-lead"
+    assert said(letters.execute(STORY, ONE, None)) == (
+        lead,
+        WORKER,
+        "message",
+        "Execute Stage 0 for A-1",
+        "A-1 -> Stage 0",
+    )
+    assert said(letters.status_check(STORY, ONE)) == (
+        lead,
+        WORKER,
+        "message",
+        "Status check: are you still working on Stage 0 for A-1?",
+        "A-1 -> Stage 0",
+    )
+    assert said(ack) == (lead, WORKER, "message", "ACK Stage 0 for A-1", "A-1 Stage 0 ACK")
+    assert (ack.in_reply_to, ack.priority) == ("m", Priority.HIGH)
+    shutdown = letters.shutdown(STORY, ONE)
+    assert (shutdown.type, shutdown.recipient, shutdown.body["summary"]) == (
+        "shutdown_request",
+        WORKER,
+        "A-1 -> Stage 0",
+    )
+    for draft in (ack, shutdown, letters.execute(STORY, ONE, None)):
+        assert len(str(draft.body["summary"]).split()) <= 10
+        assert draft.body["generation"] == 1
+
+
+def test_the_next_worker_is_given_the_checkpoint() -> None:
+    assert letters.execute(STORY, ONE, {"stage": 0}).body["checkpoint"] == {"stage": 0}
+    assert "checkpoint" not in letters.execute(STORY, ONE, None).body
+
+
+def test_what_a_command_printed_is_mail_as_it_would_have_sent_it() -> None:
+    printed = letters.printed_report(STORY, ONE, "Stage 0 ERROR for A-1: no", DEFAULT_ID_PATTERN)
+    assert said(printed) == (WORKER, "pipeline-lead", "message", "Stage 0 ERROR for A-1: no", "A-1 Stage 0 ERROR")
+
+
+def test_an_id_is_the_same_for_the_same_cause_and_another_for_another() -> None:
+    second = replace(ONE, generation=2)
+    ids = [
+        letters.execute(STORY, ONE, None).message_id,
+        letters.execute(STORY, second, None).message_id,
+        letters.status_check(STORY, ONE).message_id,
+        letters.status_check(STORY, replace(ONE, asks=1)).message_id,
+        letters.ack(STORY, ONE, WORKER, "m").message_id,
+        letters.ack(STORY, ONE, WORKER, "n").message_id,
+        letters.shutdown(STORY, ONE).message_id,
+        letters.execute(replace(STORY, created_at=STORY.created_at + 0.5), ONE, None).message_id,
+        letters.escalation(STORY, 3.0).message_id,
+        letters.escalation(replace(STORY, pauses=2), 3.0).message_id,
+    ]
+    assert len(set(ids)) == len(ids)
+    assert letters.execute(STORY, ONE, {"x": 1}).message_id == ids[0]
+
+
+def test_a_person_is_told_why_and_what_can_be_done() -> None:
+    draft = letters.escalation(replace(STORY, reason="enough"), 3.0)
+    assert draft.recipient == "user"
+    text = str(draft.body)
+    assert "story A-1 is paused at stage 0, after 1 tries of it: enough" in text
+    assert "ackd story resume A-1" in text

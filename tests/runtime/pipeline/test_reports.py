@@ -1,0 +1,117 @@
+"""What workers write to their lead: whose word it is, and what the log says of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ackd.core import story_decisions as deciding
+from ackd.core.story import StoryState
+from ackd.handlers import Defer, Refuse
+from tests.runtime.pipeline.lectern import NEW, lectern
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BEGUN = deciding.written_down(deciding.turn(NEW, 2.0).story)
+PLANNED = "Stage 0 COMPLETE for A-1. 3 tasks created. Plan score: 4/4."
+
+
+@pytest.mark.parametrize(
+    ("sender", "type_", "generation", "why"),
+    [
+        ("user", "message", None, "user is no worker of a story"),
+        ("story-A-1-s0", "task_complete", 1, "reads reports of type message"),
+        ("story-Z-9-s0", "message", 1, "there is no story Z-9"),
+        ("story-A-1-s3", "message", None, "is no worker that A-1 ever had"),
+        ("story-A-1-s0", "message", 7, "is no worker that A-1 ever had"),
+    ],
+)
+async def test_who_is_no_worker_is_refused_with_the_reason(
+    tmp_path: Path, sender: str, type_: str, generation: int | None, why: str
+) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        with pytest.raises(Refuse, match=why):
+            await lead.hear(PLANNED, sender=sender, type_=type_, generation=generation)
+        assert lead.story == BEGUN
+
+
+async def test_garbage_is_in_the_log_as_it_was_said_with_the_closest_form(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        await lead.hear("Stage 0 COMPLETE for A-1. 3 tasks created. Plan score: 4/4")
+    (unparsed,) = [data for type_, data in lead.facts if type_ == "stage_unparsed"]
+    assert unparsed["text"] == "Stage 0 COMPLETE for A-1. 3 tasks created. Plan score: 4/4"
+    assert unparsed["why"] == "closest is 'Stage 0 COMPLETE': at character 59 it has the end instead of '.'"
+    assert lead.done == ["Status check: are you still working on Stage 0 for A-1? [stage_0]"]
+
+
+async def test_a_clear_status_continues_and_is_kept_as_where_the_stage_stands(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        await lead.hear("what?")
+        await lead.hear("Status for A-1: Stage 0 EXECUTING. Current step: reading.")
+    one = lead.story.current
+    assert one is not None
+    assert (lead.story.state, one.doubt) == (StoryState.STAGE_0, None)
+    kept = lead.files.checkpoint("A-1", 0)
+    assert kept is not None
+    assert kept["last_action"] == "reading"
+
+
+async def test_what_is_not_understood_twice_pauses_the_story_and_a_person_is_told(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        await lead.hear("what?")
+        await lead.hear("who?")
+    assert lead.story.state is StoryState.PAUSED
+    assert "escalation [paused]" in lead.done
+
+
+async def test_the_log_says_what_was_made_of_each_report(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        await lead.hear(PLANNED, message_id="m1")
+        await lead.hear(PLANNED, message_id="m1")
+        await lead.hear(PLANNED, message_id="m2", generation=None)
+    heard = [data["heard"] for type_, data in lead.facts if type_ == "stage_report"]
+    assert heard == ["processed", "duplicate", "duplicate"]
+    assert lead.done.count("ACK Stage 0 for A-1 [stage_1]") == 3
+    assert [one.stage for one in lead.story.tries] == [0, 1]
+
+
+async def test_a_worker_of_an_earlier_life_is_late_and_acknowledged(tmp_path: Path) -> None:
+    """A stale sender is not taken for the current one, also when the story was begun anew."""
+    again = deciding.written_down(deciding.turn(replace(NEW, earlier=4), 2.0).story)
+    async with lectern(tmp_path, again) as lead:
+        await lead.hear(PLANNED, generation=1)
+        assert lead.story == again
+    assert [data["heard"] for type_, data in lead.facts if type_ == "stage_report"] == ["late"]
+    assert lead.done == ["ACK Stage 0 for A-1 [stage_0]"]
+
+
+async def test_a_record_that_cannot_be_read_puts_the_report_off(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        lead.files.path("A-1").write_text("{")
+        with pytest.raises(Defer):
+            await lead.hear(PLANNED)
+
+
+async def test_a_body_without_a_text_is_not_understood(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        await lead.hear("")
+    assert "stage_unparsed" in lead.types()
+
+
+async def test_its_mail_to_the_dead_is_nothing_to_the_lead(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        await lead.hear("x", sender="queue_monitor", type_="dead_letter")
+        assert not lead.facts
+
+
+async def test_a_turn_taken_by_the_conduct_is_what_reports_are_heard_against(tmp_path: Path) -> None:
+    async with lectern(tmp_path) as lead:
+        with pytest.raises(Refuse):
+            await lead.hear(PLANNED)
+        await lead.conduct.decide("A-1", partial(deciding.turn, now=2.0), carry_out=True)
+        await lead.hear(PLANNED)
+        assert lead.story.state is StoryState.STAGE_1
