@@ -150,6 +150,34 @@ def test_panes_get_their_execute_once_and_are_closed_when_their_stage_is_over(pa
     assert [told.count(one) for one in executes] == [1, 1, 1, 1]
 
 
+def test_what_is_typed_in_a_workers_pane_knows_whose_it_is_and_a_pane_that_dies_is_a_crash(
+    panes: Panes, tmp_path: Path
+) -> None:
+    worker = 'endpoint = "tmux"\nprofile = "shell"\nstart = "sh"\n'
+    team = Team(tmp_path, f"{panes.config()}\n[pipeline]\nleave_s = 5\n[pipeline.worker]\n{worker}")
+
+    def pane_of(nth: int) -> str:
+        execute = team.until(lambda: team.facts("stage_execute")[nth : nth + 1], 60)[0]
+        team.until(lambda: team.facts("message_told", message=execute["message_id"]), 60)
+        mark = f"{execute['agent']}.g{execute['generation']}"
+        found = panes.run("list-panes", "-a", "-F", "#{pane_id} #{@ackd_agent}").splitlines()
+        return next(line.split()[0] for line in found if line.endswith(mark))
+
+    with running(team):
+        start(team, "A-1")
+        panes.kill(pane_of(0))
+        for stage, text in enumerate(TEXTS):
+            pane = pane_of(stage + 1)
+            panes.run("send-keys", "-t", pane, "-l", f"ackd stage report --wait 30 '{text}'; ackd hook keepalive")
+            panes.run("send-keys", "-t", pane, "Enter")
+        ends(team, "A-1", "done", 60)
+        team.until(lambda: all(one["settled"] for one in story(team, "A-1")["tries"]), 60)
+        team.until(lambda: not panes.ids(), 60)
+        flags = [name for name in team.files("state/stories/flags") if name.endswith(".done")]
+    assert results(team, "A-1") == [(0, "crashed"), *ALL_PASSED]
+    assert flags == [f"story-A-1-s{stage}.g{stage + 2}.done" for stage in range(4)]
+
+
 def test_the_done_flag_is_not_written_before_the_report_was_received(tmp_path: Path) -> None:
     """With the daemon away a report waits; the hook keeps its worker, and the flag comes after the ACK."""
     team = pipeline(tmp_path, '\n[ -f go ] || sleep 60; echo "$text"', keys="max_parallel = 1")

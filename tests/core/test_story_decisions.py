@@ -39,6 +39,7 @@ from ackd.core.story_decisions import (
     status_heard,
     turn,
     unanswered,
+    written_down,
 )
 from ackd.core.story_record import BROKEN, REPORTED, Doubt, Result, Story, decode, encode
 
@@ -181,6 +182,19 @@ def test_a_stale_sender_is_not_taken_for_the_current_one() -> None:
     assert decision.orders == (Ack(2, "story-A-1-s1", "m2"),)
 
 
+def test_a_worker_of_an_earlier_life_is_late_and_never_the_current_one() -> None:
+    """Begun anew, its generations go on: what the first life says is acknowledged, and about nobody of the second."""
+    story = turn(replace(NEW, earlier=4), 1.0).story
+    assert [one.generation for one in story.tries] == [5]
+    old = Source("story-A-1-s0", 0, "m", 1)
+    decision = reported(story, PASS[0], old, 4.0, B)
+    assert (decision.story, decision.heard) == (story, Hearing.LATE)
+    assert decision.orders == (Ack(1, "story-A-1-s0", "m"),)
+    assert garbled(story, old, "x", 4.0) == Decision(story, heard=Hearing.LATE)
+    assert say(story).orders == (Spawn(6), Ack(5, "story-A-1-s0", "m5"), Dismiss(5))
+    assert reported(story, PASS[0], replace(old, generation=0), 4.0, B).heard is Hearing.STRANGER
+
+
 def test_who_never_was_a_worker_of_the_story_is_a_stranger() -> None:
     story = at_stage(1)
     for of in (Source("story-A-1-s3", 3, "m"), Source("story-A-1-s1", 1, "m", 9), Source("story-A-1-s0", 0, "m", 2)):
@@ -312,6 +326,9 @@ def test_what_was_done_is_noted() -> None:
     story = settled(acked(executed(at_stage(0), 1), 1, 5.0), 1)
     assert (story.tries[0].executed, story.tries[0].acked_at, story.tries[0].settled) == (True, 5.0, True)
     assert acked(story, 1, 9.0) == story
+    assert written_down(replace(story, moves=3)).logged == 3
+    told = written_down(story)
+    assert written_down(told) is told
     assert executed(story, 9) == acked(story, 9, 1.0) == settled(story, 9) == story
 
 
@@ -336,7 +353,7 @@ HANDS = ("hold", "resume", "drop", "turn", "stuck")
 
 def move(story: Story, what: str, now: float) -> Decision:
     """One thing that may happen to a story, whatever state it is in."""
-    one, last = story.current, len(story.tries)
+    one, last = story.current, story.generation
     stage = one.stage if one is not None else 0
     of = Source(worker_name(ID, stage), stage, f"{what}{now}", one.generation if one is not None else None)
     reports: dict[str, Report] = {"pass": PASS[stage], "error": Erred(ID, stage, "x"), "no-go": NO_GO, "fail": FAIL}
@@ -347,7 +364,7 @@ def move(story: Story, what: str, now: float) -> Decision:
         if tried is None:
             return Decision(story)
         name = tried.report_id if what == "again" and tried.report_id else f"late{now}"
-        return reported(story, PASS[tried.stage], Source("w", tried.stage, name, 1), now, B)
+        return reported(story, PASS[tried.stage], Source("w", tried.stage, name, tried.generation), now, B)
     match what:
         case "garble":
             return garbled(story, of, "x", now)
@@ -376,9 +393,9 @@ def move(story: Story, what: str, now: float) -> Decision:
 
 
 @settings(max_examples=300, deadline=None)  # a busy machine is no finding
-@given(st.lists(st.sampled_from(MOVES + HANDS), max_size=40))
-def test_whatever_happens_a_story_keeps_its_promises(happenings: list[str]) -> None:
-    story = NEW
+@given(st.lists(st.sampled_from(MOVES + HANDS), max_size=40), st.sampled_from([0, 7]))
+def test_whatever_happens_a_story_keeps_its_promises(happenings: list[str], earlier: int) -> None:
+    story = replace(NEW, earlier=earlier)
     for number, what in enumerate(["turn", *happenings]):
         before, decision = story, move(story, what, float(number + 1))
         story = decision.story
@@ -386,12 +403,14 @@ def test_whatever_happens_a_story_keeps_its_promises(happenings: list[str]) -> N
         assert decode(encode(story), ID) == story
         # One try at a time, and one worker for each: a fresh one when, and only when, a try was added.
         assert sum(one.ended_at is None for one in story.tries) == (stage_of(story.state) is not None)
-        assert [order.generation for order in spawned] == list(range(len(before.tries) + 1, len(story.tries) + 1))
+        assert [order.generation for order in spawned] == list(range(before.generation + 1, story.generation + 1))
         assert len(spawned) <= 1
         # Nobody is paused without a reason, and none but a person's pause without someone being told.
         told = any(isinstance(order, Escalate) for order in decision.orders)
         assert (story.state is S.PAUSED) <= bool(story.reason)
         assert told == (before.state is not S.PAUSED and story.state is S.PAUSED and what != "hold")
+        # Whoever reads the log hears of every change of state.
+        assert (story.moves - before.moves) == (before.since != story.since)
         # An end stays one, and what a worker said is not unsaid.
         assert before.state not in ENDS or story.state is before.state
         assert all(one == story.tries[n] for n, one in enumerate(before.tries) if one.ended_at is not None)

@@ -55,6 +55,9 @@ def test_a_key_of_a_later_version_is_passed_over() -> None:
         {"created_at": "noon"},
         {"created_at": float("nan")},
         {"reason": 3},
+        {"earlier": 4},
+        {"earlier": -1},
+        {"earlier": "x"},
     ],
 )
 def test_a_record_that_makes_no_sense_is_named(change: dict[str, Any]) -> None:
@@ -73,6 +76,14 @@ def test_tries_are_found_by_their_generation() -> None:
     assert STORY.of(1) is TRIED
     assert STORY.of(0) is STORY.of(3) is None
     assert STORY.with_try(replace(RUNNING, asks=2)).tries[1].asks == 2
+
+
+def test_generations_go_on_after_an_earlier_life() -> None:
+    tries = tuple(replace(one, generation=one.generation + 6) for one in STORY.tries)
+    again = replace(STORY, tries=tries, earlier=6)
+    assert decode(encode(again), "A-1") == again
+    assert (again.generation, again.of(7), again.of(1)) == (8, tries[0], None)
+    assert again.with_try(replace(tries[1], asks=2)).tries[1].asks == 2
 
 
 def test_long_details_are_cut() -> None:

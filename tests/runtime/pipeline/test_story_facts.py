@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ackd.core.story import StoryState
 from ackd.core.story_record import Result, Story, Try
-from ackd.runtime.pipeline.story_facts import changes, summary
+from ackd.runtime.pipeline.story_facts import by_hand, changes, summary
 
 BEGUN = Try(1, 0, 10.0)
 STORY = Story("A-1", StoryState.STAGE_0, 9.0, tries=(BEGUN,))
@@ -43,3 +43,11 @@ def test_the_summary_has_times_and_scores_for_each_stage() -> None:
         "tries": 2,
         "stages": [{"stage": 0, "tries": 2, "seconds": 3.5, "result": "COMPLETE", "score": "3.5"}],
     }
+
+
+def test_what_a_person_did_is_told_from_the_record_alone() -> None:
+    stopped = replace(BEGUN, ended_at=20.0, result=Result.STOPPED, detail="paused by user")
+    paused = replace(STORY, state=StoryState.PAUSED, tries=(stopped,), reason="paused by user", since=20.0)
+    assert [type_ for type_, _ in by_hand(paused)] == ["stage_ended", "story_state"]
+    resumed = replace(paused, state=StoryState.WAITING, reason="", since=30.0)
+    assert list(by_hand(resumed)) == [("story_state", {"story": "A-1", "state": "waiting"})]
