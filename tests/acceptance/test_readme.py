@@ -75,6 +75,12 @@ def test_the_terminals_of_the_readme_are_a_config_that_runs(tmp_path: Path) -> N
     assert load_profile("mine", config.profiles).reset.type == "/new"
 
 
+def test_the_pipeline_of_the_readme_is_a_config_that_runs(tmp_path: Path) -> None:
+    pipeline = config_of("Stories through four stages", tmp_path).pipeline
+    assert pipeline is not None
+    assert (pipeline.max_parallel, pipeline.worker.endpoint) == (3, "exec")
+
+
 async def test_the_handler_of_the_readme_runs() -> None:
     from ackd.core.message import Draft, Priority
     from ackd.handlers import Context, Mail, Refuse

@@ -106,6 +106,22 @@ def test_a_profile_that_cannot_be_read(team: Team) -> None:
     assert "busi" in findings(team, 1)["agent a"]["words"]
 
 
+@pytest.mark.parametrize(
+    ("worker", "words", "level"),
+    [
+        ('command = ["sh", "stage.sh"]', "runs ", "ok"),
+        ('command = ["no-such-program"]', "no-such-program is not in PATH", "fail"),
+        ('endpoint = "process"\ncommand = ["./w"]', "is not there", "fail"),
+        ('endpoint = "process"\ncommand = ["sh"]\ncwd = "gone"', "is not a directory", "fail"),
+        ('endpoint = "tmux"\nstart = "claude"\nprofile = "nobody"', "nobody", "fail"),
+    ],
+)
+def test_the_workers_of_a_pipeline(team: Team, worker: str, words: str, level: str) -> None:
+    rewrite(team, f"[pipeline.worker]\n{worker}\n")
+    found = findings(team, 1 if level == "fail" else 0)["agent of the pipeline"]
+    assert (found["level"], words in found["words"]) == (level, True), found
+
+
 def test_terminals_without_tmux(team: Team, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     rewrite(team, "[agents.a]\nendpoint = 'tmux'\npane = 'x:0.0'\n")

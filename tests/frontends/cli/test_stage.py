@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 import yaml
@@ -13,10 +12,8 @@ from ackd.adapters.story_files import StoryFiles
 from ackd.core.keepalive import RETRY_WAIT_S, Notes
 from ackd.core.story import StoryState
 from ackd.core.story_record import Story, Try
-from tests.frontends.cli.conftest import Team
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Team = Any  # conftest.py's: test files do not import each other
 
 ONE = Try(1, 2, 10.0, executed=True)
 STORY = Story("A-1", StoryState.STAGE_2, 9.0, 1, 2, tries=(ONE,))
@@ -26,19 +23,18 @@ KEEPALIVE = ("hook", "keepalive", "--wait", "0")
 
 
 @pytest.fixture
-def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoryFiles:
-    for name in [name for name in os.environ if name.startswith("ACKD_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "ackd.toml").write_text('[pipeline.worker]\ncommand = ["true"]\n')
-    files = StoryFiles(tmp_path / ".ackd/state/stories", durable=False)
+def files(team: Team, monkeypatch: pytest.MonkeyPatch) -> StoryFiles:
+    for name in ME:
+        monkeypatch.delenv(name, raising=False)
+    (team.home / "ackd.toml").write_text('[pipeline.worker]\ncommand = ["true"]\n')
+    files = StoryFiles(team.root / "state/stories", durable=False)
     files.change("A-1", lambda _: STORY)
     return files
 
 
 @pytest.fixture
-def worker(tmp_path: Path, files: StoryFiles) -> Team:
-    return Team(tmp_path)
+def worker(team: Team, files: StoryFiles) -> Team:
+    return team
 
 
 def mail(team: Team) -> list[str]:

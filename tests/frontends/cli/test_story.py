@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from ackd.adapters.story_files import StoryFiles
 from ackd.core.story import StoryState
 from ackd.core.story_record import Result, Story, Try
-from tests.frontends.cli.conftest import Team
 
-if TYPE_CHECKING:
-    from pathlib import Path
+Team = Any  # conftest.py's: test files do not import each other
 
 DONE = Try(1, 0, 10.0, ended_at=12.0, result=Result.COMPLETE, score="4", report_id="m", acked_at=12.0, settled=True)
 
 
 @pytest.fixture
-def lead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Team:
-    for name in [name for name in os.environ if name.startswith("ACKD_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "ackd.toml").write_text('[pipeline.worker]\ncommand = ["true"]\n')
-    return Team(tmp_path)
+def lead(team: Team) -> Team:
+    (team.home / "ackd.toml").write_text('[pipeline.worker]\ncommand = ["true"]\n')
+    return team
 
 
 def files(team: Team) -> StoryFiles:
