@@ -103,6 +103,19 @@ def test_a_workers_notes_are_kept_and_damage_is_nothing(files: StoryFiles) -> No
     assert files.notes("A-1", 0, 1) == Notes()
 
 
+def test_what_a_killed_writer_left_is_swept(files: StoryFiles) -> None:
+    files.change("A-1", lambda _: STORY)
+    files.raise_flag("A-1", 0, 1, "done")
+    files.keep_checkpoint("A-1", {"story": "A-1"})
+    for path in (files.path("B-1"), files.flag("A-1", 0, 1, "active"), files.checkpoint_path("B-1")):
+        path.with_name(f".{path.name}.tmp").write_text("{")
+    files.sweep()
+    assert not list(files.directory.rglob(".*.tmp"))
+    assert files.ids() == ["A-1"]
+    assert files.is_flagged("A-1", 0, 1, "done")
+    assert (files.directory / ".lock").exists()
+
+
 def test_a_checkpoint_is_of_its_stage(files: StoryFiles) -> None:
     path = files.keep_checkpoint("A-1", {"story": "A-1", "stage": 2, "last_action": "x"})
     assert path.name == "checkpoint-A-1.json"

@@ -110,6 +110,8 @@ def judged(team: Team) -> list[str]:
         found.append(f"executed {runs}, tries {story['tries']}")
     if unacked:
         found.append(f"not acknowledged: {unacked}")
+    if left := [path.name for path in (team.root / "state/stories").rglob(".*.tmp")]:
+        found.append(f"left half-written: {left}")
     if dead := team.facts("message_dead"):
         found.append(f"dead: {dead}")
     return found

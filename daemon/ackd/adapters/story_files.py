@@ -136,7 +136,8 @@ class StoryFiles:
 
     def raise_flag(self, story_id: str, stage: int, generation: int, kind: str, **said: object) -> None:
         about = {"story": story_id, "stage": stage, "generation": generation, **said}
-        self._put(self.flag(story_id, stage, generation, kind), json.dumps(about).encode() + b"\n")
+        with self.locked():
+            self._put(self.flag(story_id, stage, generation, kind), json.dumps(about).encode() + b"\n")
 
     def lower_flag(self, story_id: str, stage: int, generation: int, kind: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -183,9 +184,17 @@ class StoryFiles:
         """For whoever holds the lock: the story begins anew, and nothing of it is done."""
         self.checkpoint_path(story_id).unlink(missing_ok=True)
 
+    def sweep(self) -> None:
+        """What writers that were killed left half-written. Who writes holds the lock: with it in hand, nobody does."""
+        with self.locked():
+            for directory in (self.directory, self.flags, self.checkpoint_path("").parent):
+                for left in directory.glob(".*.tmp"):
+                    left.unlink(missing_ok=True)
+
     def _put(self, path: Path, data: bytes) -> None:
+        """For whoever holds the lock."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temp = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        temp = path.with_name(f".{path.name}.tmp")
         try:
             with os.fdopen(os.open(temp, _CREATE, 0o600), "wb") as file:
                 file.write(data)

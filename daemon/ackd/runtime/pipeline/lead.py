@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
+import anyio.to_thread
 
 from ackd.core import story_decisions as deciding
 from ackd.core.errors import Busy, CannotStart
@@ -166,6 +167,8 @@ class Lead:
 
     async def _take_up(self, stories: list[Story]) -> None:
         """After a start: workers that outlived the daemon before us, and what became of the others."""
+        if stories:
+            await anyio.to_thread.run_sync(self.files.sweep)
         async with anyio.create_task_group() as side_by_side:
             for story in stories:
                 if story.current is not None:
