@@ -19,6 +19,7 @@ from ackd.core.lease_words import (
     Broken,
     Change,
     Denied,
+    Earlier,
     Granted,
     Lease,
     LeftLine,
@@ -210,8 +211,16 @@ def test_only_what_is_ones_own_is_released() -> None:
     assert leases.release(table, "b", T0, P).table is table
     assert leases.release(table, "a", T0, "other").table is table
     assert leases.release(table, "a", T0, P, token=2).table is table
-    assert leases.release(table, "a", T0, P, before=T0 - 1).table is table
+    assert leases.release(table, "a", T0, P, had=Earlier(T0 - 1)).table is table
     assert leases.release(table, "a", T0, P, token=1).table.held == {}
+
+
+def test_what_somebody_had_is_known_by_the_clock_or_for_certain() -> None:
+    table = after(ask("a"), ask("b", wait=50))
+    assert leases.release(table, "a", T0, had=Earlier(T0 - 1, tokens=frozenset({7}))).table is table
+    assert leases.release(table, "b", T0, had=Earlier(T0 - 1, places=frozenset({("other", "b")}))).table is table
+    assert leases.release(table, "b", T0, had=Earlier(T0 - 1, places=frozenset({(P, "b")}))).table.waiting == {}
+    assert holders(leases.release(table, "a", T0, had=Earlier(T0 - 1, tokens=frozenset({1}))).table) == ["b"]
 
 
 def test_all_of_an_agent_is_released_at_once_with_its_places_in_line() -> None:

@@ -60,6 +60,19 @@ class Ask(NamedTuple):
     bound: bool = False
 
 
+class Earlier(NamedTuple):
+    """What somebody had when it said something: by the clock; or for certain, because a bus said so before: leases by
+    their tokens, places in line by path and agent. What a line is about must not depend on when it is read, and clocks
+    of agents are made up at times."""
+
+    at: float = float("inf")
+    tokens: frozenset[int] = frozenset()
+    places: frozenset[tuple[str, str]] = frozenset()
+
+
+EVER: Final = Earlier()
+
+
 class Why(enum.Enum):
     RELEASED = "released"
     EXPIRED = "expired"

@@ -14,6 +14,7 @@ A waiter with a ticket is a process that waits: it is ``Woken`` when it may have
 again; until then nobody else gets it. One without is somebody who said so on a bus: ``Granted`` in its absence.
 """
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -21,10 +22,12 @@ from ackd.core.lease_words import (
     BY_HAND,
     BY_LINE,
     EMPTY,
+    EVER,
     Ask,
     Broken,
     Change,
     Denied,
+    Earlier,
     Granted,
     Happening,
     Lease,
@@ -164,21 +167,28 @@ def release(
     token: int | None = None,
     dead: frozenset[str] = frozenset(),
     *,
-    before: float = float("inf"),
+    had: Earlier = EVER,
     why: Why = Why.RELEASED,
 ) -> Change:
     """What it holds of ``path``, or of all; and its place in line, unless a process of it stands there. ``token``: that
-    lease, and no later one; ``before``: only what it had or stood for by then."""
+    lease, and no later one; ``had``: only what it had or stood for by then."""
     desk = _Desk(table, now, dead)
     for one in _paths(table) if path is None else (path,):
         desk.clear(one)
         for lease in desk.table.held.get(one, ()):
-            if lease.agent == agent and token in (None, lease.token) and lease.acquired_at <= before:
+            meant = lease.acquired_at <= had.at or lease.token in had.tokens
+            if lease.agent == agent and token in (None, lease.token) and meant:
                 desk.drop(one, lease, why)
         if token is None:
-            desk.leave(one, lambda waiter: waiter.agent == agent and not waiter.ticket and waiter.since <= before)
+            until = float("inf") if (one, agent) in had.places else had.at
+            desk.leave(one, functools.partial(_stood, agent, until))
         desk.advance(one)
     return desk.change()
+
+
+def _stood(agent: str, until: float, waiter: Waiter) -> bool:
+    """Without a process: that leaves by itself."""
+    return waiter.agent == agent and not waiter.ticket and waiter.since <= until
 
 
 def leave(table: Table, path: str, ticket: str, now: float, dead: frozenset[str] = frozenset()) -> Change:

@@ -331,6 +331,57 @@ async def test_history_is_not_lived_again(house: House) -> None:
     assert house.doors.look().held["other"][0].expires_at == pytest.approx(time.time() + 1740, abs=5)
 
 
+@pytest.mark.parametrize(("type_", "payload"), [(BusType.TASK_COMPLETE, {}), (BusType.FILE_UNLOCK, {"filepath": P})])
+async def test_a_line_that_is_read_late_takes_nothing_that_was_leased_after_it(
+    house: House, type_: BusType, payload: dict[str, object]
+) -> None:
+    """The daemon was away, or slow: w1 was through, and has leased the file anew since."""
+    said_at = time.time()
+    house.doors.acquire(P, "w1")
+    await house.say(type_, "w1", at=said_at - 0.5, **payload)
+    assert house.holders() == ["w1"]
+    edit(house, **{P: entry("w1")})  # by hand, as well
+    await house.say(type_, "w1", at=said_at - 0.5, **payload)
+    await house.gateway.look(None)
+    assert house.holders() == ["w1"]
+
+
+@pytest.mark.parametrize(("type_", "payload"), [(BusType.TASK_FAILED, {}), (BusType.FILE_UNLOCK, {"filepath": P})])
+async def test_what_the_bus_said_was_leased_before_is_let_go_whatever_time_a_line_gives_itself(
+    house: House, type_: BusType, payload: dict[str, object]
+) -> None:
+    """Models copy a time out of an example; and a line may be answered long after it was written."""
+    long_ago = time.time() - 86_400.5
+    lease = house.doors.acquire(P, "w1")
+    await house.say(BusType.FILE_LOCK, "w1", filepath=P, token=lease.token)
+    house.restart()
+    await house.say(type_, "w1", at=long_ago, **payload)
+    assert house.holders() == []
+    await house.say(BusType.FILE_LOCK, "w2", at=long_ago, filepath=P)
+    await house.say(BusType.FILE_LOCK, "w1", at=long_ago, filepath=P)
+    await house.say(type_, "w1", at=long_ago, **payload)
+    assert not house.doors.look().waiting
+    edit(house, **{P: entry("w1")})
+    await house.say(BusType.FILE_LOCK, "w1", at=long_ago, filepath=P)
+    await house.say(type_, "w1", at=long_ago, **payload)
+    assert house.holders() == []
+
+
+async def test_who_stood_in_line_after_it_was_through_still_stands_there(house: House) -> None:
+    said_at = time.time() - 0.5
+    house.doors.acquire(P, "w1")
+    house.doors.ask(P, Ask("w2", until=time.time() + 100))
+    await house.say(BusType.TASK_COMPLETE, "w2", at=said_at)
+    assert [waiter.agent for waiter in house.doors.look().waiting[P]] == ["w2"]
+
+
+async def test_a_time_in_whole_seconds_lets_go_of_what_was_leased_in_that_second(house: House) -> None:
+    lease = house.doors.acquire(P, "w1")
+    house.clock.ahead = 2
+    await house.say(BusType.TASK_COMPLETE, "w1", at=float(int(lease.acquired_at)))
+    assert house.holders() == []
+
+
 async def test_a_path_that_leads_out_is_refused_and_said(house: House) -> None:
     for bad in ("../x", "/etc/passwd", "", None, "a\nb"):
         await house.say(BusType.FILE_LOCK, "w1", filepath=bad)

@@ -20,7 +20,7 @@ from ackd.core import leases
 from ackd.core.bus_words import BusType
 from ackd.core.deadlock import Wait
 from ackd.core.escalations import stamp
-from ackd.core.lease_words import EMPTY, Change, Why
+from ackd.core.lease_words import EMPTY, Change, Earlier, Why
 from ackd.leases import Leases
 from ackd.runtime.gateways.leases import endings, lines
 from ackd.runtime.gateways.leases.heartbeats import Beat, read_beats
@@ -111,17 +111,22 @@ class LeaseGateway:
         desk = self._desk(track)
         if line.type not in lines.MEANT or (line.again and (line.offset, line.message_id) == desk.known.last):
             return
-        decide = lines.decision(line, desk.doors, self._config.lease_s, self._now(), self._is_history(desk, line))
+        known = desk.known
+        met = Earlier(lines.said_at(line, self._now()), frozenset(known.tokens), frozenset(known.places))
+        decide = lines.decision(line, desk.doors, self._config.lease_s, self._now(), self._is_history(desk, line), met)
         if isinstance(decide, str):
             said = {"track": track.name, "agent": line.source, "path": str(line.payload.get("filepath"))}
             self._around.record("lease_refused", {**said, "reason": decide})
         elif decide is not None and not self._is_idle(desk, line):
             change = await anyio.to_thread.run_sync(desk.doors.files.change, decide)
+            known.met(lines.tokens(change), lines.places(change))
+            known.drop_all_but(change.table)
             await self._recorder.queued(track, change, line.offset)
             desk.due = self._now()  # what it changed is written down by the look that follows
         if line.type is not BusType.PROGRESS:
-            desk.known.last = (line.offset, line.message_id)
-            desk.known.save()
+            known.met(lines.token_said(line), ())
+            known.last = (line.offset, line.message_id)
+            known.save()
 
     def _is_history(self, desk: Desk, line: BusLine) -> bool:
         return line.offset < (desk.known.history or 0)
@@ -234,13 +239,13 @@ def _chained(steps: Iterable[Step]) -> Step:
 def _beat_step(beat: Beat) -> Step:
     if beat.through:
         return lambda table, now, dead: leases.release(
-            table, beat.worker, now, dead=dead, before=beat.at, why=Why.ENDED
+            table, beat.worker, now, dead=dead, had=Earlier(beat.at), why=Why.ENDED
         )
     return lambda table, now, dead: leases.renew(table, beat.worker, now, since=beat.at, dead=dead)
 
 
 def _end_step(worker: str, at: float) -> Step:
-    return lambda table, now, dead: leases.release(table, worker, now, dead=dead, before=at, why=Why.ENDED)
+    return lambda table, now, dead: leases.release(table, worker, now, dead=dead, had=Earlier(at), why=Why.ENDED)
 
 
 def _with_tokens(table: Table) -> Table:

@@ -16,6 +16,7 @@ from ackd.adapters import atomic_file
 from ackd.core.lease_words import Lease
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from ackd.core.lease_words import Table
@@ -27,7 +28,7 @@ Place = tuple[str, str]
 class Known:
     """``last``: offset and id of the last line of the bus that was acted on. ``history``: where the bus's file ended
     when it was met first: what lies before may be long over. ``unsaid``: tokens that were seen, and perhaps not told
-    of."""
+    of. ``tokens`` and ``places``: leases and places in line that came by lines which were read, as far as they last."""
 
     path: Path
     held: dict[str, tuple[Lease, ...]] = field(default_factory=dict)
@@ -35,6 +36,8 @@ class Known:
     last: tuple[int, str] = (-1, "")
     history: int | None = None
     unsaid: set[int] = field(default_factory=set)
+    tokens: set[int] = field(default_factory=set)
+    places: set[Place] = field(default_factory=set)
     is_new: bool = False  # not saved yet
 
     @classmethod
@@ -53,9 +56,20 @@ class Known:
             "last": self.last,
             "history": self.history,
             "unsaid": sorted(self.unsaid),
+            "tokens": sorted(self.tokens),
+            "places": sorted(self.places),
         }
         atomic_file.put(self.path, self.path.with_name(f".{self.path.name}.tmp"), orjson.dumps(page))
         self.is_new = False
+
+    def met(self, tokens: Iterable[int], places: Iterable[Place]) -> None:
+        self.tokens.update(tokens)
+        self.places.update(places)
+
+    def drop_all_but(self, table: Table) -> None:
+        """Of what came by lines, only what is still there can be let go by one."""
+        self.tokens &= {lease.token for held in table.held.values() for lease in held}
+        self.places &= {(path, waiter.agent) for path, line in table.waiting.items() for waiter in line}
 
     def forget(self, path: str, token: int) -> None:
         self.is_new = True
@@ -82,6 +96,8 @@ def _read(path: Path, page: dict[str, Any]) -> Known:
         (int(page["last"][0]), str(page["last"][1])),
         page["history"],
         set(map(int, page["unsaid"])),
+        set(map(int, page.get("tokens", ()))),
+        {(str(key), str(agent)) for key, agent in page.get("places", ())},
     )
 
 
