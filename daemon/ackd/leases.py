@@ -22,9 +22,21 @@ from typing import Final
 
 from ackd.adapters import bus_files, lease_files
 from ackd.core import leases, utc_times
-from ackd.core.bus_layout import Track, event_name
+from ackd.core.bus_layout import SAID_BY_ACKD, Track, event_name
 from ackd.core.errors import BadPath, LeaseHeld
-from ackd.core.lease_words import DEFAULT_TTL_S, Ask, Change, Denied, Granted, Happening, Lease, Queued, Released, Table
+from ackd.core.lease_words import (
+    DEFAULT_TTL_S,
+    Ask,
+    Change,
+    Denied,
+    Granted,
+    Happening,
+    Lease,
+    Queued,
+    Released,
+    Table,
+    Why,
+)
 from ackd.dialects import bus
 
 __all__ = ["BadPath", "Lease", "LeaseHeld", "Leases", "announce"]
@@ -35,11 +47,12 @@ UNLOCK_EVENT: Final = "FILE_UNLOCK_all.event"
 
 
 class Leases:
-    """``bus``: the bus's directory, which exists. ``base``: the project; paths are relative to it, or absolute."""
+    """``bus``: the bus's directory, which exists. ``base``: the project; paths are relative to it, or absolute.
+    ``for_others``: whoever uses this is none of those whom the leases are for, as the daemon."""
 
-    def __init__(self, bus: str | os.PathLike[str], base: str | os.PathLike[str]) -> None:
+    def __init__(self, bus: str | os.PathLike[str], base: str | os.PathLike[str], *, for_others: bool = False) -> None:
         self.track = Track(os.fspath(bus), "")
-        self._voice = _Voice(self.track)
+        self._voice = _Voice(self.track, for_others)
         self.files = lease_files.LeaseFiles(self.track.bus, os.fspath(base), self._voice.say)
 
     @property
@@ -108,13 +121,14 @@ class Leases:
 class _Voice:
     """Apart from ``Leases``, which would hold itself by it, and its descriptor until the collector comes."""
 
-    def __init__(self, track: Track) -> None:
+    def __init__(self, track: Track, for_others: bool) -> None:
         self.unsaid: OSError | None = None
         self._track = track
+        self._for_others = for_others
 
     def say(self, change: Change) -> None:
         try:
-            announce(self._track, change.happened)
+            announce(self._track, change.happened, for_others=self._for_others)
         except OSError as error:  # the lease is had, or gone, all the same
             self.unsaid = error
 
@@ -134,16 +148,21 @@ def _given(change: Change, key: str, agent: str, wait_s: float) -> Lease:
 
 
 # --- said on the bus --------------------------------------------------------------------------------------------------
-def announce(track: Track, happened: Iterable[Happening], wall: float | None = None) -> None:
-    """Lines for agents that read the bus, and events for those that look for files."""
+def announce(
+    track: Track, happened: Iterable[Happening], wall: float | None = None, *, for_others: bool = False
+) -> None:
+    """Lines for agents that read the bus, and events for those that look for files. What became of a lease without its
+    holder's doing is said in ackd's own name: it is no word of the holder, and no sign that it lives."""
     at = time.time() if wall is None else wall
     lines, events = [], set()
     for one in happened:
         if isinstance(one, Granted) and not one.again:
-            lines.append(_line("FILE_LOCK", one.lease.agent, lock_payload(one.path, one.lease), at))
+            payload = lock_payload(one.path, one.lease)
+            lines.append(_line("FILE_LOCK", one.lease.agent, payload | _by(for_others or one.lease.by), at))
         elif isinstance(one, Released):
             payload = {"filepath": one.path, "token": one.lease.token, "reason": one.why.value}
-            lines.append(_line(UNLOCK, one.lease.agent, payload, at))
+            absent = for_others or one.why is not Why.RELEASED
+            lines.append(_line(UNLOCK, one.lease.agent, payload | _by(absent), at))
             events |= {event_name(UNLOCK, one.path), UNLOCK_EVENT}
     if lines:
         bus_files.append(track.queue, b"".join(lines))
@@ -153,6 +172,10 @@ def announce(track: Track, happened: Iterable[Happening], wall: float | None = N
 def lock_payload(path: str, lease: Lease) -> dict[str, object]:
     kind = "shared" if lease.shared else "exclusive"
     return {"filepath": path, "lock_type": kind, "expires_at": utc_times.write(lease.expires_at), "token": lease.token}
+
+
+def _by(absent: object) -> dict[str, object]:
+    return {"said_by": SAID_BY_ACKD} if absent else {}
 
 
 def raise_events(track: Track, names: Iterable[str]) -> None:

@@ -174,6 +174,30 @@ def test_a_released_file_ends_the_wait_for_it(track: Track) -> None:
     assert track.says("c", "FILE_UNLOCK", filepath="src/b.py") == (Woken("a", "src/b.py", None),)
 
 
+def test_what_ackd_says_of_a_lease_is_no_word_of_its_holder(track: Track) -> None:
+    """A lease that is over, or given in its holder's absence, is said in the holder's name: it may be dead."""
+    track.says("a", "TASK_COMPLETE", task_id="1")
+    before = track.view.workers["a"]
+    track.says("a", "FILE_LOCK", filepath="f", token=1, said_by="ackd")
+    track.says("a", "FILE_UNLOCK", filepath="f", token=1, said_by="ackd")
+    track.says("nobody", "FILE_UNLOCK", filepath="f", token=2, said_by="ackd")
+    assert track.view.workers == {"a": before}
+    track.says("a", "FILE_LOCK", filepath="f", token=3)
+    assert track.doing("a") == "RUNNING"
+    track.says("a", "BLOCKED", task_id="1", waiting_for="b", said_by="ackd")  # not about a lease: its own
+    assert track.doing("a") == "BLOCKED"
+
+
+def test_who_is_given_the_file_that_it_waited_for_waits_no_longer(track: Track) -> None:
+    track.says("b", "PROGRESS", task_id="1")
+    track.says("a", "BLOCKED", waiting_for="1", resource="f")
+    track.says("a", "FILE_LOCK", filepath="other", token=1, said_by="ackd")
+    assert [wait.waiter for wait in track.view.blocked()] == ["a"]
+    track.says("a", "FILE_LOCK", filepath="f", token=2, said_by="ackd")
+    assert track.view.blocked() == []
+    assert track.view.workers["a"].doing is Doing.RUNNING
+
+
 def test_who_waits_for_itself_is_no_circle(track: Track) -> None:
     track.says("a", "PROGRESS", task_id="1.1")
     track.says("a", "BLOCKED", task_id="1.1", waiting_for=["1.1", "a"])

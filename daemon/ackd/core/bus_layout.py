@@ -7,6 +7,8 @@ Names of tasks and paths come from hostile text and become files' names: ``event
 import re
 from typing import Final, NamedTuple
 
+#: ``said_by`` in the payload of a line that ackd wrote about somebody who had no part in it.
+SAID_BY_ACKD: Final = "ackd"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 _MOST_CHARS: Final = 80
 

@@ -150,7 +150,8 @@ class TrackView:
     def take(self, line: BusLine) -> Taken:
         self.last_word = max(self.last_word, line.at)
         task = _text(line.payload.get("task_id"))
-        self._hear(line.source, word_of(line.type), line.at, task, line.payload)
+        if line.is_its_own:
+            self._hear(line.source, word_of(line.type), line.at, task, line.payload)
         match line.type:
             case BusType.TASK_COMPLETE | BusType.TASK_FAILED:
                 ended = Doing.COMPLETE if line.type is BusType.TASK_COMPLETE else Doing.FAILED
@@ -159,6 +160,9 @@ class TrackView:
                 return Taken(_each_once([*self._freed({task or "", line.source}, ended), *self._named(named, ended)]))
             case BusType.FILE_UNLOCK:
                 return Taken(tuple(self._unlocked(line.source, str(line.payload.get("filepath")))))
+            case BusType.FILE_LOCK if not line.is_its_own:
+                self._given(line.source, str(line.payload.get("filepath")))
+                return Taken()
             case BusType.BLOCKED:
                 self._open_task(task, line)
                 return Taken(_each_once(self._freed_already(line.source)))
@@ -212,6 +216,12 @@ class TrackView:
             if over and worker.name != by:
                 self._waits_no_more(worker, over)
                 yield Woken(worker.name, path, None)
+
+    def _given(self, name: str, path: str) -> None:
+        """It was given the file that it waited for; whoever gave it says so to it."""
+        worker = self.workers.get(name)
+        if worker is not None and worker.doing is Doing.BLOCKED and path in (worker.resource, *worker.waits):
+            self._waits_no_more(worker, worker.waits)
 
     def _freed_already(self, name: str) -> Iterator[Woken]:
         """It waits for what had ended before it said so: nobody will say it again."""

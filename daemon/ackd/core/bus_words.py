@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping  # noqa: TC003 - dataclasses read their annotations
 
+from ackd.core.bus_layout import SAID_BY_ACKD
 from ackd.core.values import value
 
 
@@ -37,6 +38,12 @@ class BusLine:
     at: float
     payload: Mapping[str, object]
     again: bool = False
+
+    @property
+    def is_its_own(self) -> bool:
+        """Whether ``source`` speaks. What became of a lease is also said of who is dead."""
+        is_about_a_lease = self.type in (BusType.FILE_LOCK, BusType.FILE_UNLOCK)
+        return not (is_about_a_lease and self.payload.get("said_by") == SAID_BY_ACKD)
 
 
 class Doing(enum.Enum):

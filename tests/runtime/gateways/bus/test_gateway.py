@@ -289,6 +289,17 @@ async def test_a_heartbeat_is_a_sign_of_life_and_so_is_a_line(house: House) -> N
     assert house.posted[2:] == [SignOfLife("builder", "worker-status.json: RUNNING")]
 
 
+async def test_what_ackd_says_of_a_workers_lease_is_no_sign_of_life(house: House) -> None:
+    """Else the end of a dead worker's lease would hide its death."""
+    for type_ in ("FILE_LOCK", "FILE_UNLOCK"):
+        house.say_at(type_, "builder", filepath="src/a.py", token=1, said_by="ackd")
+    await house.gateway.look(None)
+    assert house.posted == []
+    house.say_at("FILE_LOCK", "builder", filepath="src/a.py", token=2)
+    await house.gateway.look(None)
+    assert house.posted == [SignOfLife("builder", "FILE_LOCK on the bus")]
+
+
 async def test_who_falls_silent_is_stale_once_and_over_when_it_speaks_again(house: House) -> None:
     house.status(w={"task_id": "1.1", "status": "RUNNING", "last_heartbeat": stamp(house.clock.wall)})
     wish = await house.gateway.look(None)

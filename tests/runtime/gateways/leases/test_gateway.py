@@ -333,7 +333,7 @@ async def test_history_is_not_lived_again(house: House) -> None:
 
 @pytest.mark.parametrize(("type_", "payload"), [(BusType.TASK_COMPLETE, {}), (BusType.FILE_UNLOCK, {"filepath": P})])
 async def test_a_line_that_is_read_late_takes_nothing_that_was_leased_after_it(
-    house: House, type_: BusType, payload: dict[str, object]
+    house: House, type_: BusType, payload: dict[str, Any]
 ) -> None:
     """The daemon was away, or slow: w1 was through, and has leased the file anew since."""
     said_at = time.time()
@@ -348,7 +348,7 @@ async def test_a_line_that_is_read_late_takes_nothing_that_was_leased_after_it(
 
 @pytest.mark.parametrize(("type_", "payload"), [(BusType.TASK_FAILED, {}), (BusType.FILE_UNLOCK, {"filepath": P})])
 async def test_what_the_bus_said_was_leased_before_is_let_go_whatever_time_a_line_gives_itself(
-    house: House, type_: BusType, payload: dict[str, object]
+    house: House, type_: BusType, payload: dict[str, Any]
 ) -> None:
     """Models copy a time out of an example; and a line may be answered long after it was written."""
     long_ago = time.time() - 86_400.5

@@ -229,7 +229,7 @@ class FollowedTrack:
             await subscriber.line(self.track, line)
         self._raise(event_names(line.type.value, line.message_id, line.payload))
         speaker = self.agent_of(line.source)
-        if speaker is not None and line.at >= self.around.clock.now().wall - _FRESH_S:
+        if speaker is not None and line.is_its_own and line.at >= self.around.clock.now().wall - _FRESH_S:
             self.around.post(SignOfLife(speaker, f"{line.type.value} on the bus"))
         if line.at < self._history_before:
             return

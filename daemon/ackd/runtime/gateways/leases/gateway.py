@@ -157,7 +157,7 @@ class LeaseGateway:
             if known.history is None:
                 known.history = _size(track.queue)
                 known.save()
-            desk = self._desks[track.bus] = Desk(track, Leases(track.bus, self._around.base), known)
+            desk = self._desks[track.bus] = Desk(track, Leases(track.bus, self._around.base, for_others=True), known)
             desk.due = self._now()
         return desk
 

@@ -124,7 +124,8 @@ class Recorder:
             if (left_s := since + self._around.settle_s - self._now()) > 0:
                 return left_s
             why = one.why if isinstance(one, Released) else Why.RELEASED
-            await anyio.to_thread.run_sync(announce, track, [Released(one.path, one.lease, why)])
+            released = Released(one.path, one.lease, why)
+            await anyio.to_thread.run_sync(functools.partial(announce, track, [released], for_others=True))
         self._gone_since.pop(key, None)
         self._write_end(self._about(track, one.path, one.lease), one, reason)
         known.forget(one.path, one.lease.token)
