@@ -56,6 +56,7 @@ def test_a_message_as_the_seed_writes_it_is_read_whole() -> None:
         (line("BOARD_VOTE", "CSO", final_verdict="APPROVE", confidence=0.9), {"director": "CSO", "conditions": []}),
         (line("BOARD_VOTE", "CSO", verdict="reject"), {"final_verdict": "REJECT"}),
         (line("BOARD_ASSESS", "CA", verdict="CONCERNS", score=7), {"director": "CA", "concerns": []}),
+        (line("BOARD_ASSESS", "CA", verdict="CONCERNS", score=85), {"score": 85}),
         (line("BOARD_DISCUSS", "CA", message="why?", type="QUESTION"), {"from": "CA", "to": "ALL"}),
         (line("TASK_COMPLETE", task_id="1.1"), {"unblocks": [], "files_modified": []}),
         (line("TASK_COMPLETE", task_id=1.1, unblocks="1.2"), {"task_id": "1.1", "unblocks": ["1.2"]}),

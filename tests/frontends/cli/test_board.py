@@ -102,7 +102,7 @@ REFUSED: list[tuple[tuple[str, ...], int, str]] = [
     (("resolve",), 1, "nothing to count"),
     (("assess", "--director", "CFO", "--verdict", "APPROVE"), 67, "no director of this meeting; it has CA, CPO, CSO"),
     (("assess", "--director", "CA", "--verdict", "MAYBE"), 65, "one of APPROVE, CONCERNS, REJECT"),
-    (("assess", "--director", "CA", "--verdict", "APPROVE", "--score", "1000"), 65, "from 0 to 100"),
+    (("assess", "--director", "CA", "--verdict", "APPROVE", "--score", "11"), 65, "from 0 to 10"),
     (("assess", "board-20200101000000", "--director", "CA", "--verdict", "APPROVE"), 66, "no meeting"),
     (("assess", "../../x", "--director", "CA", "--verdict", "APPROVE"), 66, "no meeting's id"),
     (("assess", "--verdict", "APPROVE"), 2, "say --director"),
@@ -164,6 +164,7 @@ def test_a_meeting_of_a_few_with_papers_from_files(board: Team) -> None:
     assert shown["proposal"] == {"proposal": "# The plan\n", "context": {"users": 3}}
     opened(board, "--context", "notes")
     assert board.json("board", "show")["proposal"]["context"] == "just text"
+    assert "\ncontext:\njust text\n" in board.ackd("board", "show").output
 
 
 def test_a_meeting_can_be_cancelled_once(board: Team) -> None:

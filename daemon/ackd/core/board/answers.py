@@ -24,6 +24,8 @@ ALL: Final = "ALL"
 MAX_TEXT_CHARS: Final = 16_000
 MAX_LIST_CHARS: Final = 8_000
 MAX_ITEMS: Final = 50
+#: Scores are from 0 to 10. Who writes files by hand may mean percents: no director is counted out for that.
+SCALE: Final = 10
 MAX_SCORE: Final = 100
 
 
@@ -103,11 +105,11 @@ Answer: TypeAlias = Assessment | Remark | Vote
 _Choice = TypeVar("_Choice", bound=enum.Enum)
 
 
-def assessment(director: str, said: Mapping[str, object]) -> Assessment:
+def assessment(director: str, said: Mapping[str, object], most: float = MAX_SCORE) -> Assessment:
     return Assessment(
         director,
         _choice(Verdict, said.get("verdict"), "verdict"),
-        _number(said.get("score"), "score", MAX_SCORE),
+        _number(said.get("score"), "score", most),
         _items(said.get("concerns"), "concerns"),
         _items(said.get("recommendations"), "recommendations"),
     )

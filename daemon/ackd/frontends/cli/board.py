@@ -50,7 +50,9 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
 
 # --- opening and ending -----------------------------------------------------------------------------------------------
 @board.command("open")
-@click.option("--checkpoint", type=click.Choice(_CHECKPOINTS, case_sensitive=False), required=True)
+@click.option(
+    "--checkpoint", type=click.Choice(_CHECKPOINTS, case_sensitive=False), metavar="|".join(_CHECKPOINTS), required=True
+)
 @click.option("--proposal", required=True, metavar="TEXT|@FILE", help="What is proposed; @- reads stdin.")
 @click.option("--context", metavar="FILE", help="What the directors should know besides: JSON, or any text.")
 @click.option("--directors", metavar="CA,CPO,...", help="Who sits in it (default: all of the config).")
@@ -162,7 +164,8 @@ def assess(
     said = {"verdict": verdict, "score": score, "concerns": concerns, "recommendations": recommendations}
 
     def act(meeting: Meeting, now: float) -> Meeting:
-        return _recorded(meeting, answers.assessment(_seat_of(site, meeting, director), said), now)
+        answer = answers.assessment(_seat_of(site, meeting, director), said, most=answers.SCALE)
+        return _recorded(meeting, answer, now)
 
     _act(site, track, meeting_id, act, "assessment recorded", as_json=as_json)
 

@@ -76,6 +76,8 @@ def _lines(meeting: Meeting, seat: Seat | None, track: str) -> Iterator[str]:
     if seat is not None:
         yield f"you are {seat.director}: {printable(seat.focus)}"
     yield f"\n{meeting.proposal}"
+    if meeting.context is not None:
+        yield f"\ncontext:\n{_context(meeting.context)}"
     if seat is None or meeting.phase is not Phase.ASSESSING:
         yield from _assessments(meeting)
     yield from _discussion(meeting, seat)
@@ -83,6 +85,14 @@ def _lines(meeting: Meeting, seat: Seat | None, track: str) -> Iterator[str]:
     if seat is not None and seat.director in missing(meeting):
         yield "\nanswer with:"
         yield from (f"  {command}" for command in requests.commands(meeting, seat, track))
+
+
+def _context(said: object) -> str:
+    if isinstance(said, str):
+        return said
+    import json
+
+    return json.dumps(said, ensure_ascii=False, indent=2)
 
 
 def _assessments(meeting: Meeting) -> Iterator[str]:
