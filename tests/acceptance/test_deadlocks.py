@@ -105,6 +105,22 @@ def test_workers_who_say_that_they_wait_for_each_other_are_found_and_history_is_
     team.fact("deadlock_broken")
 
 
+def test_workers_who_lock_by_hand_and_say_which_file_they_wait_for_are_found(team: Team) -> None:
+    """The seed's way: locks.json is edited, who is refused posts BLOCKED with the file, and nobody stands in line."""
+    assert team.ackd("bus", "init").returncode == 0
+    locks = team.root / "bus/locks.json"
+    until = "2099-01-01T00:00:00Z"
+    held = {path: {"worker_id": agent, "expires_at": until} for path, agent in (("x", "anna"), ("y", "bert"))}
+    locks.write_text(json.dumps(held))
+    say(team, "anna", "BLOCKED", task_id="1.1", resource="y")
+    say(team, "bert", "BLOCKED", task_id="1.2", waiting_for="./x", resource="./x")
+    found = team.fact("deadlock_detected")
+    assert set(found["members"]) == {"anna", "bert"}
+    team.until(lambda: all(mail_of(team, agent) for agent in ("anna", "bert", "leader")))
+    locks.write_text(json.dumps({"y": held["y"]}))
+    team.fact("deadlock_broken")
+
+
 def test_a_wait_for_a_lease_and_a_wait_for_a_task_make_one_circle(team: Team) -> None:
     lock(team, "acquire", "x", "--agent", "anna")
     say(team, "bert", "PROGRESS", task_id="1.2", progress_pct=10)

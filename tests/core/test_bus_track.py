@@ -198,6 +198,18 @@ def test_who_is_given_the_file_that_it_waited_for_waits_no_longer(track: Track) 
     assert track.view.workers["a"].doing is Doing.RUNNING
 
 
+def test_who_waits_for_no_task_and_no_worker_may_wait_for_a_file(track: Track) -> None:
+    track.says("b", "PROGRESS", task_id="1.2")
+    track.says("a", "BLOCKED", resource="f")
+    track.says("c", "BLOCKED", waiting_for="1.2", resource="f")
+    track.says("d", "BLOCKED", waiting_for="gone", resource="f")
+    assert [(wait.waiter, wait.name) for wait in track.view.blocked_by_files()] == [
+        ("a", "f"),
+        ("d", "gone"),
+        ("d", "f"),
+    ]
+
+
 def test_who_waits_for_itself_is_no_circle(track: Track) -> None:
     track.says("a", "PROGRESS", task_id="1.1")
     track.says("a", "BLOCKED", task_id="1.1", waiting_for=["1.1", "a"])

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 from ackd.core.bus_words import BusLine, BusType, Doing
-from ackd.core.deadlock import Wait
+from ackd.core.deadlock import FileWait, Wait
 from ackd.core.values import value
 
 if TYPE_CHECKING:
@@ -297,6 +297,16 @@ class TrackView:
             for name in worker.waits
             if (holder := self.holder_of(name)) is not None and holder != worker.name
         ]
+
+    def blocked_by_files(self) -> list[FileWait]:
+        """Who waits for what bears no name that is known here; or for one who is not there, because of a file."""
+        found = []
+        for worker in self._blocked():
+            unknown = [name for name in worker.waits if self.holder_of(name) is None]
+            if worker.resource is not None and len(unknown) == len(worker.waits):
+                unknown.append(worker.resource)
+            found += [FileWait(worker.name, name, worker.since) for name in dict.fromkeys(unknown)]
+        return found
 
     def holder_of(self, name: str) -> str | None:
         """The worker behind a name, if it is still at it."""

@@ -30,6 +30,16 @@ class Wait:
 
 
 @value
+class FileWait:
+    """``waiter`` says that it waits for ``name``, which is no task and no worker: a file perhaps, and then whoever
+    leases that is waited for."""
+
+    waiter: str
+    name: str
+    since: float
+
+
+@value
 class Cycle:
     """``waits``: one for each member, in their order: each waits for the next, and the last for the first.
 

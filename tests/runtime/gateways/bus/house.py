@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from ackd.core.bus_layout import Track
     from ackd.core.bus_words import BusLine
-    from ackd.core.deadlock import Wait
+    from ackd.core.deadlock import FileWait, Wait
     from ackd.core.message import Draft
     from ackd.runtime.gateways.subscriber import Subscriber
 
 AGENTS = ("orchestrator", "builder", "tester", "user", "system", "queue_monitor")
 
 
-async def _nobody_waits(_track: Track) -> list[Wait]:
+async def _nobody_waits(_track: Track, _blocked: Sequence[FileWait]) -> list[Wait]:
     return []
 
 

@@ -13,6 +13,7 @@ from ackd.config_coordination import Bus
 from ackd.core import utc_times
 from ackd.core.bus_layout import Track, event_name
 from ackd.core.bus_words import BusLine, BusType
+from ackd.core.deadlock import FileWait
 from ackd.core.events import Now
 from ackd.core.lease_words import Ask
 from ackd.core.message import identity
@@ -507,5 +508,8 @@ async def test_who_waits_for_whom_is_known(house: House) -> None:
     edges = [(wait.waiter, wait.holder) for wait in await house.gateway.waits(house.bus)]
     assert edges == [("c", "a"), ("c", "b"), ("d", "c")]
     assert await house.gateway.waits(Track("/nowhere", "x")) == []
+    said = [("e", f"./{P}"), ("e", "1.2"), ("e", "../out"), ("a", P), ("c", P)]
+    found = await house.gateway.waits(house.bus, [FileWait(waiter, name, 1.0) for waiter, name in said])
+    assert [(wait.waiter, wait.holder) for wait in found[3:]] == [("e", "a"), ("e", "b"), ("a", "b")]
     page: Any = house.gateway.page()["house"]
     assert (page["leases"], page["waiters"]) == (2, 2)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ackd.config_coordination import Bus
     from ackd.core.bus_layout import Track
-    from ackd.core.deadlock import Wait
+    from ackd.core.deadlock import FileWait, Wait
     from ackd.runtime.gateways.gateway import Around
     from ackd.runtime.gateways.subscriber import Subscriber
 
@@ -32,7 +32,7 @@ class DeadlockSearch(Protocol):
 
 
 class LeaseWaits(Protocol):
-    async def __call__(self, track: Track, /) -> Sequence[Wait]: ...
+    async def __call__(self, track: Track, blocked: Sequence[FileWait], /) -> Sequence[Wait]: ...
 
 
 class BusGateway:
@@ -117,5 +117,6 @@ class BusGateway:
 
     async def _search(self, followed: FollowedTrack) -> None:
         if self._deadlocks is not None:
-            leases = await self._lease_waits(followed.track) if self._lease_waits is not None else ()
-            await self._deadlocks.look(followed.track, [*followed.view.blocked(), *leases], self.agent_of)
+            track, view = followed.track, followed.view
+            leases = await self._lease_waits(track, view.blocked_by_files()) if self._lease_waits is not None else ()
+            await self._deadlocks.look(track, [*view.blocked(), *leases], self.agent_of)

@@ -19,6 +19,7 @@ from ackd import tracks
 from ackd.core import leases
 from ackd.core.bus_words import BusType
 from ackd.core.deadlock import Wait
+from ackd.core.errors import BadPath
 from ackd.core.escalations import stamp
 from ackd.core.lease_words import EMPTY, Change, Earlier, Why
 from ackd.leases import Leases
@@ -28,12 +29,14 @@ from ackd.runtime.gateways.leases.known import Known
 from ackd.runtime.gateways.leases.record import Recorder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ackd.adapters.lease_files import Decide as Step
+    from ackd.adapters.lease_files import LeaseFiles
     from ackd.config_coordination import Bus
     from ackd.core.bus_layout import Track
     from ackd.core.bus_words import BusLine
+    from ackd.core.deadlock import FileWait
     from ackd.core.lease_words import Happening, Table
     from ackd.runtime.gateways.gateway import Around
 
@@ -92,14 +95,17 @@ class LeaseGateway:
     def page(self) -> dict[str, object]:
         return {desk.track.name: _shown(desk.table) for desk in self._desks.values() if desk.table.held}
 
-    async def waits(self, track: Track) -> list[Wait]:
-        """Who waits for a lease on this bus, and for whom: an edge for each who hinders it, in line or holding.
+    async def waits(self, track: Track, blocked: Sequence[FileWait] = ()) -> list[Wait]:
+        """Who waits for a lease on this bus, and for whom: an edge for each who hinders it, in line or holding; and of
+        those who only said that they are ``blocked`` by a file, as agents do that were refused it by their own code.
 
         As the files say it, not as the last look saw them: who asks was rung by the same change, and may be earlier.
         """
-        if not _somebody_waits(track):
+        if not blocked and not _somebody_waits(track):
             return []
-        return list(_waits(await anyio.to_thread.run_sync(self._desk(track).doors.files.look)))
+        files = self._desk(track).doors.files
+        table = await anyio.to_thread.run_sync(files.look)
+        return [*_waits(table), *_waits_said(table, blocked, files)]
 
     def agent_of(self, worker: str) -> str | None:
         """The agent behind a worker's id, as far as there is one."""
@@ -266,6 +272,18 @@ def _waits(table: Table) -> Iterator[Wait]:
             ahead = leases.hindering_waiters(table, path, waiter)
             for name in dict.fromkeys([*(one.agent for one in before), *(one.agent for one in ahead)]):
                 yield Wait(waiter.agent, name, f"the lease on {path}", waiter.since)
+
+
+def _waits_said(table: Table, blocked: Iterable[FileWait], files: LeaseFiles) -> Iterator[Wait]:
+    for wait in blocked if table.held else ():
+        try:
+            path = files.key(wait.name)
+        except BadPath:
+            continue
+        if any(waiter.agent == wait.waiter for waiter in table.waiting.get(path, ())):
+            continue  # in line: that is the better word
+        for lease in leases.hindering_holders(table, path, wait.waiter, shared=False):
+            yield Wait(wait.waiter, lease.agent, f"the lease on {path}", wait.since)
 
 
 def _shown(table: Table) -> dict[str, object]:
