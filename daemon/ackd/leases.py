@@ -70,8 +70,9 @@ class Leases:
         wait_s: float = 0.0,
     ) -> Lease:
         """The agent's own from now on, or still. ``LeaseHeld`` if it is another's, for ``wait_s``."""
-        change = self.ask(path, Ask(agent, shared, ttl_s), wait_s)[0]
-        return _given(change, self.files.key(path), agent, wait_s)
+        key = self.files.key(path)
+        change, _ = lease_files.acquire(self.files, key, Ask(agent, shared, ttl_s), wait_s)
+        return _given(change, key, agent, wait_s)
 
     @contextlib.contextmanager
     def hold(
@@ -84,8 +85,8 @@ class Leases:
         wait_s: float = 0.0,
     ) -> Iterator[Lease]:
         """For the block. If this process dies in it, the lease is free at once; two threads of one agent share it."""
-        change, ticket = self.ask(path, Ask(agent, shared, ttl_s, bound=True), wait_s)
         key = self.files.key(path)
+        change, ticket = lease_files.acquire(self.files, key, Ask(agent, shared, ttl_s, bound=True), wait_s)
         lease = _given(change, key, agent, wait_s)
         try:
             yield lease

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
+from ackd.core import leases as rules
 from ackd.core import utc_times
-from ackd.core.lease_words import Ask
+from ackd.core.lease_words import Ask, Change, Table
 from ackd.leases import LeaseHeld, Leases
 
 P = "src/a.py"
@@ -165,6 +166,45 @@ def test_a_file_that_somebody_is_writing_in_place_is_waited_for(leases: Leases, 
         leases.acquire(P, "w2")
     timer.join()
     assert leases.files.set_aside == []
+
+
+@pytest.mark.parametrize("how", ["in place", "replaced", "removed", "made"])
+def test_a_hand_that_writes_while_a_change_is_decided_is_not_overwritten(
+    leases: Leases, tmp_path: Path, how: str
+) -> None:
+    locks = tmp_path / "bus/locks.json"
+    if how != "made":
+        leases.acquire("other", "a")
+    hands = [{"by-hand": {"worker_id": "h"}}]
+
+    def decide(table: Table, now: float, dead: frozenset[str]) -> Change:
+        if hands:
+            entry = hands.pop()
+            if how in ("replaced", "removed"):
+                locks.unlink()
+            if how != "removed":
+                locks.write_text(json.dumps(entry))
+        return rules.acquire(table, P, Ask("b"), now, dead)
+
+    change = leases.files.change(decide)
+    assert set(change.table.held) == {P} | (set() if how == "removed" else {"by-hand"})
+    assert set(json.loads(locks.read_bytes())) == set(change.table.held)
+    assert sorted(path.name for path in locks.parent.iterdir() if "new" in path.name) in ([], ["locks.json.new"])
+
+
+def test_a_hand_that_never_stops_writing_is_given_up_on_in_words(leases: Leases, tmp_path: Path) -> None:
+    locks = tmp_path / "bus/locks.json"
+    leases.acquire("other", "a")
+    edits = iter(range(1000))
+
+    def decide(table: Table, now: float, dead: frozenset[str]) -> Change:
+        locks.write_text(json.dumps({"by-hand": {"worker_id": f"h{next(edits):4}"}}))
+        return rules.acquire(table, P, Ask("b"), now, dead)
+
+    with pytest.raises(OSError, match="again and again"):
+        leases.files.change(decide)
+    assert list(json.loads(locks.read_bytes())) == ["by-hand"]
+    assert leases.acquire(P, "b")
 
 
 def test_its_mode_stays_what_the_team_made_it(leases: Leases, tmp_path: Path) -> None:

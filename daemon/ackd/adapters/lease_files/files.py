@@ -1,8 +1,9 @@
 """One bus's leases on disk, changed by any process, one at a time.
 
 ``locks.json.lock`` is flocked around every change, is never unlinked, and holds the last token that was given.
-``locks.json`` is the truth about who holds what: replaced by rename, so that it is whole at every instant; what others
-write into it by hand counts from the next look on. ``leases.json`` has those who wait, and exists only while some do.
+``locks.json`` is the truth about who holds what: exchanged as a whole, so that it is whole at every instant, and only
+while it is the file that was read; what others write into it by hand counts from the next look on, and what they wrote
+while a change was decided has it decided anew. ``leases.json`` has those who wait, and exists only while some do.
 Nothing is flushed to the disk: a power cut ends every holder, too.
 
 Order of a change: the token, then locks.json, then leases.json, then the bells. A crash in between leaves a token that
@@ -12,6 +13,7 @@ at it, then kept under another name (``set_aside``) and taken for empty.
 """
 
 import contextlib
+import errno
 import fcntl
 import os
 import stat
@@ -20,6 +22,7 @@ from _thread import allocate_lock  # `threading` takes as long to import as a le
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from ackd import syscalls
 from ackd.adapters.lease_files import shape, tickets
 from ackd.adapters.lease_files.paths import normalised
 from ackd.core import leases
@@ -32,6 +35,8 @@ _STEP_S: Final = 0.01
 _YOUNG_S: Final = 60.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _TOKEN_DIGITS: Final = 20
+#: A hand that writes as often as we do would keep us here for ever.
+_TRIES: Final = 10
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -58,6 +63,7 @@ class LeaseFiles:
         self._known: tuple[bytes | None, shape.Page] = (None, shape.EMPTY_PAGE)
         self._aside: bytes | None = None
         self._mode = 0o600
+        self._seen: syscalls.Identity | None = None  # locks.json as it was read last; None: there was none
 
     @property
     def is_bad(self) -> bool:
@@ -76,18 +82,27 @@ class LeaseFiles:
     def change(self, decide: Decide) -> Change:
         """What ``decide`` makes of the table as it is, on disk when this returns. Waits for whoever is changing it."""
         with self._threads, self._flocked() as fd:
-            page, waiting = self._read_page(), self._read_waiting()
-            table = Table(page.held, waiting, max(_read_token(fd), _last_token(page.held)))
-            now = time.time()
-            adopted = leases.adopt(table, now)
-            dead = self.dead(table)
-            decided = decide(adopted.table, now, dead)
-            self._save(fd, table, decided.table, page)
-            change = Change(decided.table, (*adopted.happened, *decided.happened))
+            change = self._changed(fd, decide)
             self._clear_away(change)
             self._told(change)
         self._ring(change)
         return change
+
+    def _changed(self, fd: int, decide: Decide) -> Change:
+        for left in reversed(range(_TRIES)):
+            page, waiting = self._read_page(), self._read_waiting()
+            table = Table(page.held, waiting, max(_read_token(fd), _last_token(page.held)))
+            now = time.time()
+            adopted = leases.adopt(table, now)
+            decided = decide(adopted.table, now, self.dead(table))
+            try:
+                self._save(fd, table, decided.table, page)
+            except _Overtaken:
+                if left:
+                    continue
+                raise
+            return Change(decided.table, (*adopted.happened, *decided.happened))
+        raise AssertionError("the last try returns or raises")
 
     # --- the lock ---------------------------------------------------------------------------------------------------
     @contextlib.contextmanager
@@ -171,6 +186,8 @@ class LeaseFiles:
         try:
             fd = os.open(path, _READ)
         except FileNotFoundError:
+            if path is self._locks:
+                self._seen = None
             return None
         try:
             found = os.fstat(fd)
@@ -178,6 +195,7 @@ class LeaseFiles:
                 raise OSError(22, "not a regular file", path)
             if path is self._locks:
                 self._mode = stat.S_IMODE(found.st_mode)
+                self._seen = (found.st_ino, found.st_mtime_ns, found.st_size)
             data = os.read(fd, min(found.st_size + 1, _MOST_BYTES))
             while len(data) < found.st_size and (more := os.read(fd, _MOST_BYTES)):
                 data += more
@@ -202,7 +220,7 @@ class LeaseFiles:
         if committed:
             written = shape.next_page(page, new.held)
             data = shape.write_locks(written)
-            self._put(self._locks, data, self._mode)
+            self._exchange(data)
             self._known, self._aside = (data, written), None
         if new.waiting != old.waiting:
             try:
@@ -216,24 +234,31 @@ class LeaseFiles:
 
     def _save_waiting(self, table: Table) -> None:
         if table.waiting:
-            self._put(self._waiting, shape.write_waiting(table.waiting), 0o600)
+            _write(f"{self._waiting}.new", shape.write_waiting(table.waiting), 0o600)
+            os.rename(f"{self._waiting}.new", self._waiting)  # noqa: PTH104 - ours alone
         else:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(self._waiting)  # noqa: PTH108
 
-    def _put(self, path: str, data: bytes, mode: int) -> None:
-        """By way of one name: only who has the lock uses it, and takes over what a crash left there."""
-        temp = f"{path}.new"
-        fd = os.open(temp, _WRITE, 0o600)
+    def _exchange(self, data: bytes) -> None:
+        """By way of one name: only who has the lock uses it, and takes over what a crash left there.
+
+        Not by rename: a hand's edit since we read would be gone. Besides, ext4 sends a file to the disk that is renamed
+        over another, and that takes longer than everything else here.
+        """
+        temp = f"{self._locks}.new"
+        inode = _write(temp, data, self._mode)
         try:
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(fd, rest) :]
-            if mode != 0o600:
-                os.fchmod(fd, mode)
-        finally:
-            os.close(fd)
-        os.rename(temp, path)  # noqa: PTH104
+            if self._seen is None:
+                syscalls.rename_noreplace(temp, self._locks)
+            else:
+                syscalls.put_in_place_of(temp, self._locks, self._seen)
+        except OSError as error:
+            if _bears(self._locks, inode):  # it is only the old one that could not be removed
+                return
+            if error.errno in (errno.ESTALE, errno.ENOENT, errno.EEXIST):
+                raise _Overtaken(self._locks) from error
+            raise
 
     # --- tickets ----------------------------------------------------------------------------------------------------
     def dead(self, table: Table) -> frozenset[str]:
@@ -257,6 +282,34 @@ class LeaseFiles:
             if isinstance(one, Woken):
                 with contextlib.suppress(OSError):  # it looks by itself, a moment later
                     tickets.ring(self.tickets, one.waiter.ticket)
+
+
+class _Overtaken(OSError):  # noqa: N818 - the condition
+    """A hand wrote the file while a change of it was decided."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(errno.ESTALE, "changed by hand again and again meanwhile", path)
+
+
+def _write(path: str, data: bytes, mode: int) -> int:
+    """Its inode."""
+    fd = os.open(path, _WRITE, 0o600)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        if mode != 0o600:
+            os.fchmod(fd, mode)
+        return os.fstat(fd).st_ino
+    finally:
+        os.close(fd)
+
+
+def _bears(path: str, inode: int) -> bool:
+    try:
+        return os.lstat(path).st_ino == inode
+    except OSError:
+        return False
 
 
 def _tickets(table: Table) -> Iterator[str]:

@@ -5,6 +5,7 @@ workspace with every link resolved. The file need not exist. Refuses to know who
 """
 
 import os
+import stat
 from typing import Final
 
 from ackd.core.errors import BadPath
@@ -15,6 +16,8 @@ _MOST_BYTES: Final = 4096
 def normalised(base: str | os.PathLike[str], path: str) -> str:
     """The key of what ``path`` names, seen from ``base``."""
     _refuse_unprintable(path)
+    if _is_plain(os.fspath(base), path):
+        return path
     top = os.path.realpath(base)
     whole = os.path.realpath(os.path.join(top, path))  # noqa: PTH118 - pathlib is slow to import
     if whole == top:
@@ -22,6 +25,24 @@ def normalised(base: str | os.PathLike[str], path: str) -> str:
     if not whole.startswith(top if top.endswith("/") else f"{top}/"):
         raise BadPath(path, f"lies outside the workspace {top}")
     return whole[len(top) :].lstrip("/")
+
+
+def _is_plain(base: str, path: str) -> bool:
+    """Whether it is its own key: nothing in it to resolve. Asked first, as most are, and resolving takes longer."""
+    parts = path.split("/")
+    if not {"", ".", ".."}.isdisjoint(parts):
+        return False
+    at = base
+    try:
+        for part in parts:
+            at = f"{at}/{part}"
+            if stat.S_ISLNK(os.lstat(at).st_mode):
+                return False
+    except FileNotFoundError:  # nor is there anything below it
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def _refuse_unprintable(path: str) -> None:
