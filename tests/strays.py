@@ -18,7 +18,7 @@ MARK = "TEAM_PLACE"
 #: For a script that waits for the test's sign; not for ever, should the test be killed before it can give it.
 UNTIL_GO = "for _ in $(seq 6000); do [ -e go ] && break; sleep 0.01; done"
 _MARKS = (f"{MARK}=".encode(), b"ACKD_BODY=")
-_PATIENCE_S = 10.0
+_PATIENCE_S = 30.0
 
 
 def end_strays(place: Path) -> list[int]:

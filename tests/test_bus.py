@@ -145,5 +145,5 @@ def test_it_is_woken_when_it_happens(bus: Bus, how: str, new: bool) -> None:
 
     timer = threading.Timer(0.1, happen)
     timer.start()
-    assert bus.wait("TASK_COMPLETE_1.1", timeout=20, new=new)
+    assert bus.wait("TASK_COMPLETE_1.1", timeout=60, new=new)
     timer.join()

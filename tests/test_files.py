@@ -39,7 +39,7 @@ def holder(path: Path) -> subprocess.Popen[str]:
 
 
 def end(process: subprocess.Popen[str]) -> None:
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
 
 
 def names(directory: Path) -> list[str]:
@@ -180,7 +180,7 @@ def test_threads_exclude_each_other(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(20)
+        thread.join(60)
     assert most == [1]
 
 
@@ -223,7 +223,7 @@ async def test_the_loop_runs_on_while_an_async_function_waits(tmp_path: Path) ->
     assert other.stdin is not None
     other.stdin.close()
     assert await task == "held"
-    await asyncio.to_thread(other.wait, 20)
+    await asyncio.to_thread(other.wait, 60)
     assert other.stdout is not None
     other.stdout.close()
 

@@ -49,7 +49,7 @@ def test_a_line_says_who_when_and_in_which_session(tmp_path: Path, monkeypatch: 
 def test_sessions_that_begin_within_one_second_are_told_apart(tmp_path: Path) -> None:
     code = "import sys; from ackd.log import NDJSONLogger; print(NDJSONLogger(sys.argv[1]).session_id)"
     begun = [subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=-1, text=True) for _ in range(4)]
-    ids = [process.communicate(timeout=30)[0].strip() for process in begun]
+    ids = [process.communicate(timeout=60)[0].strip() for process in begun]
     ids += [NDJSONLogger(tmp_path).session_id for _ in range(20)]
     assert len(set(ids)) == len(ids) == len(list(tmp_path.iterdir()))
 

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.strays import MARK, end_strays
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-PATIENCE_S = 20.0
 
 #: Waits short enough for tests; everything else is the default.
 QUICK = """

@@ -25,6 +25,7 @@ from click.testing import CliRunner
 
 from ackd.frontends.cli.group import cli
 from tests.acceptance.teams import Team, mime, running
+from tests.waiting import Stopwatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -71,7 +72,7 @@ def fresh_id() -> str:
     return f"1770263544.{os.getpid()}.{next(_serial):06x}@ignite.local"
 
 
-def good_message_completed(team: Team, patience_s: float = 20) -> None:
+def good_message_completed(team: Team, patience_s: float = 60) -> None:
     message = fresh_id()
     team.drop("worker", mime(to="worker", message_id=message), f"good_{next(_serial)}.mime")
     team.until(lambda: team.facts("message_completed", message=message), patience_s)
@@ -176,10 +177,10 @@ def test_a_sparse_file_of_2_gb_is_refused_before_a_byte_is_read(team: Team, box:
     with (team.place / "sparse").open("wb") as file:
         file.write(mime())
         file.truncate(2 << 30)
-    began = time.monotonic()
+    watch = Stopwatch()
     (team.place / "sparse").rename(box / "sparse.mime")
     kept = put_away(team, "queue/target/sparse.mime", "too_large")
-    assert time.monotonic() - began < 10
+    assert watch.unhindered_s() < 10
     assert peak_memory_kib(team) - before < 64 * 1024
     assert kept.stat().st_size == 2 << 30
     assert kept.stat().st_blocks < 64
@@ -204,10 +205,10 @@ def test_a_10_mb_header_where_such_files_are_allowed(tmp_path: Path, name: str, 
     team = Team(tmp_path, AGENTS, top="max_message_bytes = 33_554_432", quick=IMPATIENT)
     with running(team):
         data = mime(extra=extra)
-        began = time.monotonic()
+        watch = Stopwatch()
         team.drop("target", data, name)
         assert put_away(team, f"queue/target/{name}", "header_too_large").read_bytes() == data
-        assert time.monotonic() - began < 10
+        assert watch.unhindered_s() < 10
 
 
 # --- form -------------------------------------------------------------------------------------------------------------
@@ -324,7 +325,7 @@ def test_the_commands_survive_a_bad_body(team: Team, body: str) -> None:
     name = f"b_{next(_serial)}.mime"
     team.drop("target", mime(to="target", kind="task_assignment", message_id=message, body=BODIES[body]), name)
     team.fact("message_told", message=message)
-    began = time.monotonic()
+    watch = Stopwatch()
     assert message in team.ackd("inbox", "target", "--json").stdout
     assert team.ackd("inbox", "target").returncode == 0
     assert BODIES[body] in team.ackd("read", message).stdout
@@ -333,7 +334,7 @@ def test_the_commands_survive_a_bad_body(team: Team, body: str) -> None:
     assert team.ackd("message", "validate", str(path)).returncode == 1
     assert team.ackd("message", "extract-body", str(path)).returncode == 0
     assert team.ackd("explain", message).returncode == 0
-    assert time.monotonic() - began < 15
+    assert watch.unhindered_s() < 15
     assert team.ackd("done", message, "--agent", "target").returncode == 0
     team.fact("message_completed", message=message)
 
@@ -395,7 +396,7 @@ def test_10_000_files_dropped_at_once(tmp_path: Path) -> None:
             path.rename(queue / path.name)
         good_message_completed(team, patience_s=60)
         good_after_s = time.monotonic() - began
-        team.until(lambda: team.status()["totals"]["completed"] > 10_000, patience_s=90)
+        team.until(lambda: team.status()["totals"]["completed"] > 10_000, patience_s=240)
         took_s = time.monotonic() - began
         team.until(lambda: len(team.facts("message_completed", agent="queue_monitor")) >= 10_000)
         done = [fact["message_id"] for fact in team.facts("message_completed", agent="queue_monitor")]
@@ -520,7 +521,7 @@ def test_an_agent_deleting_its_file_while_we_rewrite_it_never_gets_it_back(tmp_p
         deleted: dict[str, float] = {}
         due: dict[Path, float] = {}
         waiting = list(enumerate(ids))
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 120
         while len(deleted) < count and time.monotonic() < deadline:
             for number, message in waiting[:10]:
                 team.drop("target", mime(to="target", message_id=message), f"m{number}.mime")

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.acceptance.teams import PATIENCE_S, Team, running
+from tests.acceptance.teams import Team, running
 from tests.strays import UNTIL_GO
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -80,7 +80,7 @@ def test_two_who_hold_what_the_other_waits_for_are_told_once_and_a_release_break
         team.kill()
         team.start()
         lock(team, "release", "x", "--agent", "anna")
-        assert bert.wait(30) == 0
+        assert bert.wait(60) == 0
         team.fact("deadlock_broken")
     assert len([fact for fact in team.facts("deadlock_detected") if not fact.get("recovered")]) == 1
     told = [text for text in mail_of(team, "bert") if "yield" in text]

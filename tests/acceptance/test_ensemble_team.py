@@ -61,7 +61,7 @@ class EnsembleTeam(Team):
         return path.read_text().splitlines() if path.exists() else []
 
     def shell(self, commands: str) -> None:
-        subprocess.run(["sh", "-euc", commands], cwd=self.place, check=True, timeout=30)
+        subprocess.run(["sh", "-euc", commands], cwd=self.place, check=True, timeout=60)
 
 
 def test_the_example_runs_a_team_that_only_writes_files(tmp_path: Path) -> None:

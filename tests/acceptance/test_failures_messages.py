@@ -147,6 +147,7 @@ def test_claimed_files_in_processing_never_reclaimed_after_a_crash(tmp_path: Pat
     with running(team):
         message = team.send("worker")
         child = team.fact("child_started", message=message)["pid"]
+        team.until(lambda: runs(team) == [message])
         team.kill()
         os.killpg(child, 9)
         assert team.files("queue/worker/processed")
@@ -205,6 +206,7 @@ def test_the_file_is_removed_before_the_escalation_that_quotes_it_is_written(tmp
         leader.write_text("in the way")  # not a directory: no mail can be put there
         message = team.send("worker")
         team.fact("io_error")
+        team.fact("child_ended", message=message)
         assert not team.facts("message_dead", message=message)
         assert not team.files("queue/dead_letter")
         assert len(team.files("queue/worker/processed")) == 1

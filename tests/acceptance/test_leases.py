@@ -73,7 +73,7 @@ def test_a_waiting_command_is_woken_by_the_release_and_by_no_daemon(team: Team) 
     waiting = subprocess.Popen(command, cwd=team.place, env=team.environment, stdout=subprocess.PIPE, text=True)
     team.until(lambda: lock(team, "list")["waiting"])
     lock(team, "release", P, "--agent", "w1")
-    out, _ = waiting.communicate(timeout=20)
+    out, _ = waiting.communicate(timeout=60)
     assert json.loads(out)["granted"]
     lines = [json.loads(line) for line in (team.root / "bus/queue.jsonl").read_text().splitlines()]
     assert [(line["type"], line["source"]) for line in lines] == [

@@ -430,6 +430,6 @@ def test_a_bare_root_of_ignite_is_served_as_it_is(tmp_path: Path) -> None:
         assert seen[0] == "session_start"
     finally:
         daemon.terminate()
-        daemon.communicate(timeout=20)
+        daemon.communicate(timeout=60)
     assert daemon.returncode == 0
     assert (tmp_path / ".ignite/queue/leader/processed" / message(1)[2]).exists()

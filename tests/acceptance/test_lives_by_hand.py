@@ -137,4 +137,4 @@ def test_looking_in_shows_what_it_prints_and_what_becomes_of_its_mail(tmp_path: 
         team.until(lambda: f"stderr  working on {message_id}" in (team.place / "seen").read_text())
         team.until(lambda: "completed" in (team.place / "seen").read_text())
         looking.send_signal(signal.SIGINT)
-        assert looking.wait(20) == 130
+        assert looking.wait(60) == 130

@@ -44,11 +44,13 @@ def start(team: Team, *words: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def ends(team: Team, story_id: str, state: str, patience_s: float = 40.0) -> dict[str, Any]:
+def ends(team: Team, story_id: str, state: str, patience_s: float = 120.0) -> dict[str, Any]:
     team.until(lambda: story(team, story_id)["state"] == state, patience_s)
     return story(team, story_id)
 
 
+#: For a script: how often this stage of this story was begun, with this time.
+AGAIN = '\nnth=$(grep -c "^$ACKD_STORY $ACKD_STAGE " runs.txt)\n'
 ALL_PASSED = [(0, "COMPLETE"), (1, "GO"), (2, "COMPLETE"), (3, "PASS")]
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from tests.acceptance.panes import Panes, fake, panes_in
 from tests.acceptance.teams import Team, running
-from tests.acceptance.test_pipeline import ALL_PASSED, REPORTS, ends, pipeline, results, start, story
+from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, REPORTS, ends, pipeline, results, start, story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +58,7 @@ def test_children_are_told_once_and_report_by_the_command_line(tmp_path: Path) -
     team = children(tmp_path, '\nackd stage report "$text"')
     with running(team):
         start(team, "A-1")
-        ends(team, "A-1", "done", 90)
+        ends(team, "A-1", "done")
         team.until(lambda: all(one["settled"] for one in story(team, "A-1")["tries"]))
     assert results(team, "A-1") == ALL_PASSED
     assert len((tmp_path / "runs.txt").read_text().splitlines()) == 4
@@ -111,7 +111,10 @@ def test_children_report(tmp_path: Path, program: str) -> None:
 
 
 def test_a_child_that_dies_is_a_crash_and_one_that_dies_with_the_daemon_is_not(tmp_path: Path) -> None:
-    team = children(tmp_path, '\n[ $ACKD_STAGE != 0 ] || [ -f go ] || sleep 60\nackd stage report "$text"')
+    hangs = (
+        f'{AGAIN}[ $ACKD_STAGE$nth != 01 ] && [ $ACKD_STAGE$nth != 02 ] || exec sleep 600\nackd stage report "$text"'
+    )
+    team = children(tmp_path, hangs)
     with running(team):
         start(team, "A-1")
         runs = tmp_path / "runs.txt"
@@ -119,9 +122,8 @@ def test_a_child_that_dies_is_a_crash_and_one_that_dies_with_the_daemon_is_not(t
         os.kill(team.facts("child_started")[0]["pid"], signal.SIGKILL)
         team.until(lambda: len(runs.read_text().splitlines()) == 2)
         team.kill()
-        (tmp_path / "go").touch()
         team.start()
-        ends(team, "A-1", "done", 90)
+        ends(team, "A-1", "done")
     assert results(team, "A-1") == [(0, "crashed"), (0, "lost"), *ALL_PASSED]
 
 
@@ -140,7 +142,7 @@ def test_panes_get_their_execute_once_and_are_closed_when_their_stage_is_over(pa
                 team.start()
             said = team.ackd("stage", "report", text, env=me(stage, stage + 1))
             assert said.returncode == 0, said.stderr
-        ends(team, "A-1", "done", 60)
+        ends(team, "A-1", "done")
         team.until(lambda: all(one["settled"] for one in story(team, "A-1")["tries"]), 60)
         team.until(lambda: not panes.ids(), 60)
     assert results(team, "A-1") == ALL_PASSED
@@ -180,12 +182,11 @@ def test_what_is_typed_in_a_workers_pane_knows_whose_it_is_and_a_pane_that_dies_
 
 def test_the_done_flag_is_not_written_before_the_report_was_received(tmp_path: Path) -> None:
     """With the daemon away a report waits; the hook keeps its worker, and the flag comes after the ACK."""
-    team = pipeline(tmp_path, '\n[ -f go ] || sleep 60; echo "$text"', keys="max_parallel = 1")
+    team = pipeline(tmp_path, '\n[ $ACKD_STAGE != 0 ] || sleep 600; echo "$text"', keys="max_parallel = 1")
     done = team.root / "state/stories/flags/story-A-1-s0.g1.done"
     with running(team):
         start(team, "A-1")
         team.until((tmp_path / "runs.txt").exists)
-        (tmp_path / "go").touch()
         hook = ("hook", "keepalive", "--wait", "0")
         early = team.ackd(*hook, env=me(0, 1))
         team.kill()
@@ -222,11 +223,11 @@ done
     with running(team):
         team.ackd("agent", "pause", "pipeline-lead")  # its mail lies there, and is lost before it is read
         start(team, "A-1")
-        (report,) = team.until(lambda: list((team.root / "queue/pipeline-lead").glob("*.mime")), 40)
+        (report,) = team.until(lambda: list((team.root / "queue/pipeline-lead").glob("*.mime")), 120)
         report.unlink()
         team.ackd("agent", "resume", "pipeline-lead")
-        check = team.until(lambda: team.facts("stage_check"), 40)[0]
-        ends(team, "A-1", "done", 60)
+        check = team.until(lambda: team.facts("stage_check"))[0]
+        ends(team, "A-1", "done")
     assert check["why"] == "held"
     assert results(team, "A-1") == ALL_PASSED
     assert (team.root / "state/stories/flags/story-A-1-s0.g1.done").exists()
@@ -234,7 +235,7 @@ done
 
 def test_a_worker_that_is_never_answered_is_let_go(tmp_path: Path) -> None:
     """The endless idle loop: without any daemon the hook says "stay" so often, and no more."""
-    team = pipeline(tmp_path, "\nsleep 60")
+    team = pipeline(tmp_path, "\nsleep 600")
     with running(team):
         start(team, "A-1")
         team.until((tmp_path / "runs.txt").exists)
@@ -244,7 +245,7 @@ def test_a_worker_that_is_never_answered_is_let_go(tmp_path: Path) -> None:
 
 
 def test_what_the_lead_would_not_understand_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    team = pipeline(tmp_path, "\nsleep 60")
+    team = pipeline(tmp_path, "\nsleep 600")
     with running(team):
         start(team, "A-1")
         team.until((tmp_path / "runs.txt").exists)

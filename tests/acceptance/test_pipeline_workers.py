@@ -6,14 +6,12 @@ import json
 from typing import TYPE_CHECKING
 
 from tests.acceptance.teams import Team, running
-from tests.acceptance.test_pipeline import ALL_PASSED, ends, pipeline, results, start, story
+from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, ends, pipeline, results, start, story
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PRINT = '\necho "$text"'
-#: How often this stage of this story was begun before.
-AGAIN = '\nnth=$(grep -c "^$ACKD_STORY $ACKD_STAGE " runs.txt)\n'
 
 
 def user_mail(team: Team) -> str:
@@ -133,7 +131,7 @@ def test_no_go_and_fail_use_their_budgets(tmp_path: Path) -> None:
     with running(team):
         start(team, "A-1", "B-1")
         ends(team, "A-1", "done")
-        ends(team, "B-1", "paused", 60)
+        ends(team, "B-1", "paused")
     assert [one for one in results(team, "A-1") if one[0] == 1] == [(1, "NO-GO"), (1, "GO")]
     assert results(team, "B-1")[2:] == [(2, "COMPLETE"), (3, "FAIL")] * 3
 
@@ -169,7 +167,7 @@ fi{PRINT}"""
 
 
 def test_garbage_twice_pauses_the_story(tmp_path: Path) -> None:
-    script = '\nackd send pipeline-lead --body "done"; ackd send pipeline-lead --body "really"; sleep 60'
+    script = '\nackd send pipeline-lead --body "done"; ackd send pipeline-lead --body "really"; sleep 600'
     team = pipeline(tmp_path, script)
     with running(team):
         start(team, "A-1")
@@ -186,13 +184,13 @@ def test_a_quiet_worker_is_asked_and_then_replaced_and_its_late_report_changes_n
     script = f"""
 if [ $ACKD_STAGE$nth = 01 ]; then
   env -u ACKD_RUN setsid sh -c 'until [ -f go ]; do sleep 1; done; ackd stage report --wait 20 "$0" >late.txt' "$text" &
-  sleep 60
+  sleep 600
 fi
 [ $ACKD_STAGE != 1 ] || until [ -s late.txt ]; do touch go; sleep 0.1; done{PRINT}"""
     team = pipeline(tmp_path, f"{AGAIN}{script}", worker="heartbeat_timeout_s = 2\nprobe_timeout_s = 1\n")
     with running(team):
         start(team, "A-1")
-        ends(team, "A-1", "done", 60)
+        ends(team, "A-1", "done")
     assert results(team, "A-1") == [(0, "silent"), *ALL_PASSED]
     assert (tmp_path / "late.txt").read_text() == "ACK Stage 0 for A-1\n"
     assert "late" in [fact["heard"] for fact in team.facts("stage_report")]
@@ -243,7 +241,7 @@ def test_what_a_worker_printed_while_nobody_looked_is_heard_at_the_next_start(tm
 
 
 def test_a_clean_stop_ends_workers_and_the_stage_begins_anew_uncounted(tmp_path: Path) -> None:
-    team = pipeline(tmp_path, f"\n[ $ACKD_STAGE != 0 ] || [ -f go ] || sleep 60{PRINT}")
+    team = pipeline(tmp_path, f"\n[ $ACKD_STAGE != 0 ] || [ -f go ] || sleep 600{PRINT}")
     with running(team):
         start(team, "A-1")
         team.until((tmp_path / "runs.txt").exists)
@@ -285,8 +283,8 @@ def test_stories_are_paused_resumed_and_cancelled_by_hand(tmp_path: Path) -> Non
         ends(team, "D-1", "paused")
         (tmp_path / "go").touch()
         assert team.ackd("story", "resume", "A-1").returncode == 0
-        ends(team, "A-1", "done", 60)
-        ends(team, "C-1", "done", 60)
+        ends(team, "A-1", "done")
+        ends(team, "C-1", "done")
         assert team.ackd("story", "resume", "A-1").returncode == 1
         assert team.ackd("story", "start", "A-1").returncode == 1
         assert team.ackd("story", "show", "Z-9").returncode == 66

@@ -16,7 +16,7 @@ from tests.faults.grip import alive, descendants, ends, passed, pids_in
 if TYPE_CHECKING:
     from pathlib import Path
 
-LONG_S = 60.0
+LONG_S = 120.0
 STEPS = """
 def work(task):
     for step in task.steps("abcd"):
@@ -25,8 +25,8 @@ def work(task):
 """
 
 
-def crew(place: Path, more: str = "", **settings: str) -> Team:
-    return Team(place, f"{settings.pop('liveness', LIVELY)}\n{agent(more=more)}", **settings)
+def crew(place: Path, more: str = "", *, liveness: str = "", **settings: str) -> Team:
+    return Team(place, f"{liveness}\n{agent(more=more)}", **settings)
 
 
 def pid_of(team: Team) -> int:
@@ -185,7 +185,7 @@ def assign(a):
 )
 def test_a_worker_that_hangs_is_asked_then_restarted_and_its_work_done(tmp_path: Path, how: str) -> None:
     """Silent hang [zerg #27]."""
-    team = crew(tmp_path)
+    team = crew(tmp_path, liveness=LIVELY)
     raw(team, HANG % how)
     with running(team):
         message_id = team.send("worker")
@@ -250,7 +250,7 @@ def test_a_worker_that_never_speaks_of_its_work_is_woken_rung_by_rung_and_then_d
 
 def test_one_slow_worker_delays_nobody_else(tmp_path: Path) -> None:
     """Dispatch of one slow agent blocks the loop for all [IGNITE 2e59b04]: this one takes its time to start, too."""
-    team = Team(tmp_path, f"{LIVELY}{agent('slow', program='slow.py')}{agent()}")
+    team = Team(tmp_path, f"{agent('slow', program='slow.py')}{agent()}")
     raw(team, "def begin(): until('go')", "slow.py")
     raw(team, "")
     with running(team):
@@ -321,7 +321,7 @@ def assign(a):
 
 
 def test_a_flood_of_words_drowns_nobody(tmp_path: Path) -> None:
-    team = Team(tmp_path, f"{LIVELY}{agent()}{agent('other', program='other.py')}")
+    team = Team(tmp_path, f"{agent()}{agent('other', program='other.py')}")
     raw(team, "def assign(a):\n    for n in range(20000): print('la', n)\n    done(a)")
     raw(team, "", "other.py")
     with running(team):

@@ -144,7 +144,7 @@ def test_the_program_that_locks_logs_and_waits_for_an_ack_does_so(
     task = tmp_path / "queue" / "tasks" / "worker-1-task-001.yaml"
     worker = subprocess.Popen(["sh", "-c", f"until [ -s {task} ]; do sleep 0.1; done; touch {stale}"])
     defined["hand_out"]("task-001", 1, "%0", "title: tests\n")
-    assert worker.wait(20) == 0
+    assert worker.wait(60) == 0
     defined["add"]("- more\n")
     summary = (tmp_path / "queue" / "reports" / "completion-summary.yaml").read_text()
     assert summary == "- {task: task-001, worker: 1, acked: true, phase: 0}\n- more\n"

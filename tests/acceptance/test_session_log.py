@@ -15,7 +15,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.acceptance.teams import PATIENCE_S, Team, running
+from tests.acceptance.teams import Team, running
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -86,7 +86,7 @@ def test_a_prompt_parks_the_agent_tells_one_person_once_and_its_mail_waits(serve
     desk.open("--state", "prompt")
     with running(desk.team) as team:
         first, second = desk.sends(), desk.sends()
-        team.until(desk.escalations, 30)
+        team.until(desk.escalations)
         team.until(lambda: "a permission prompt waits for a person" in json.dumps(team.status()))
         assert desk.pane.given() == b""
         desk.pane.control("ready")

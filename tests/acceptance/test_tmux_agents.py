@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 #: A look at a pane comes every 3 s, and a rung takes its time to be typed.
-LONG_S = 60.0
+LONG_S = 120.0
 QUICK_LADDER = "ack_timeout_s = 4\n"
 FOUND = '[agents.worker]\nendpoint = "tmux"\nprofile = "fake"\ntitle = "worker"\n'
 

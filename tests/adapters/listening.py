@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from ackd.core.message import Place
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class BeatingWatcher(Protocol):

@@ -59,7 +59,7 @@ async def test_64_callers_share_one_flush_of_their_directory(tmp_path: Path) -> 
 
 
 async def test_files_are_flushed_side_by_side(tmp_path: Path) -> None:
-    together = threading.Barrier(8, timeout=30)
+    together = threading.Barrier(8, timeout=60)
 
     def meet(path: str) -> None:
         if path.endswith(".mime"):
@@ -102,12 +102,12 @@ async def test_a_crowd_gathers_while_a_batch_is_flushed(
     def sync(path: str) -> None:
         if path == slow:
             begun.set()
-            held.wait(30)
+            held.wait(60)
         syncs(path)
 
     flusher = GroupFlusher(max_wait_s=max_wait_s, sync=sync)
     first = asyncio.create_task(flusher.flush([slow]))
-    assert await asyncio.to_thread(begun.wait, 30)
+    assert await asyncio.to_thread(begun.wait, 60)
     others = [asyncio.create_task(flusher.flush([path])) for path in crowd]
     await asyncio.sleep(0)
     assert syncs.done == []
@@ -225,7 +225,7 @@ async def test_a_batch_that_is_cancelled_cancels_who_waits_for_it(tmp_path: Path
     held = threading.Event()
 
     def hang(path: str) -> None:
-        held.wait(30)
+        held.wait(60)
 
     flusher = GroupFlusher(max_batch=1, sync=hang)
     waiting = asyncio.create_task(flusher.flush(files(tmp_path, 1)))
@@ -360,7 +360,7 @@ async def test_a_file_system_that_hangs_keeps_no_other_waiting(tmp_path: Path) -
 
         def sync(path: str) -> None:
             if path.startswith(other):
-                gate.wait(20)
+                gate.wait(60)
             synced.append(path)
 
         flusher = DeviceFlusher(lambda: GroupFlusher(sync=sync))

@@ -65,7 +65,7 @@ class Desk:
             tasks.cancel_scope.cancel()
 
     async def news(self) -> Event:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not self.events:
                 self.came = anyio.Event()
                 await self.came.wait()
@@ -299,7 +299,7 @@ async def test_a_thread_is_not_waited_for_beyond_the_drain(desk: Desk) -> None:
     release = threading.Event()
 
     def block(mail: Mail, ctx: Context) -> None:
-        release.wait(10)
+        release.wait(60)
 
     try:
         async with desk.agent(block, threads=1) as endpoint:

@@ -59,7 +59,7 @@ def runs(team: Team) -> list[str]:
 def frozen(team: Team) -> Iterator[None]:
     """The daemon does not run inside: what happens, happens behind its back."""
     os.kill(team.pid, signal.SIGSTOP)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while _state(team.pid) != "T" and time.monotonic() < deadline:
         time.sleep(0.005)
     try:
@@ -109,7 +109,7 @@ def running_on(team: Team) -> Iterator[Team]:
     finally:
         if team.process is not None:
             team.process.terminate()
-            team.process.wait(20)
+            team.process.wait(60)
             team.process = None
 
 

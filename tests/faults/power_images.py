@@ -55,7 +55,7 @@ def recording(kind: str, place: Path) -> Iterator[tuple[Path, Path]]:
     command = [sys.executable, "-m", "tests.faults.power_disk", str(backing), str(size), str(log)]
     disk = subprocess.Popen(command, cwd=Path(__file__).parent.parent.parent)
     with contextlib.ExitStack() as undo:
-        undo.callback(disk.wait, 20)
+        undo.callback(disk.wait, 60)
         undo.callback(_run_quietly, "umount", str(backing))
         _wait_for(backing / FILE_NAME)
         with loop_device(backing / FILE_NAME) as device:

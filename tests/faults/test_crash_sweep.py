@@ -34,7 +34,7 @@ EVERY_NTH_FAULT = 24
 WHILE_MS = 300
 
 pytestmark = [
-    pytest.mark.timeout(120 if not counts.full() else 7200),
+    pytest.mark.timeout(600 if not counts.full() else 7200),
     pytest.mark.parametrize("script", SCRIPTS.values(), ids=lambda script: script.name),
 ]
 

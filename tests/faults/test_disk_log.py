@@ -72,4 +72,4 @@ def test_a_clean_stop_with_a_full_log_is_told_by_the_next_daemon_too(tmp_path: P
         team.start()
         team.until(lambda: {fact["message_id"] for fact in team.facts("message_completed")} == ids)
         assert len(team.facts("message_completed")) == 10
-        assert team.status()["totals"]["completed"] == 10
+        team.until(lambda: team.status()["totals"]["completed"] == 10)

@@ -151,7 +151,7 @@ def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tm
             team.kill()
             team.start()
         team.until(lambda: all(is_over(team, story_id) for story_id in plans), 240)
-        team.until(lambda: not open_mail(team), 30)
+        team.until(lambda: not open_mail(team))
     for story_id, moves in plans.items():
         story = record(team, story_id)
         state, tries, reason = expected(moves)

@@ -45,7 +45,7 @@ def worker(place: Path, script: str, keys: str = "", **more: str) -> Team:
 
 
 def test_a_tree_that_ignores_term_is_killed_to_the_last_and_counted_as_a_failure(tmp_path: Path) -> None:
-    team = worker(tmp_path, DEAF, "timeout_s = 0.5\nretry_limit = 1\n")
+    team = worker(tmp_path, DEAF, "timeout_s = 2\nretry_limit = 1\n")
     with running(team):
         one = team.post("worker")
         team.until(lambda: len(pids_in(tmp_path / "pids.txt")) == 3)
@@ -56,7 +56,7 @@ def test_a_tree_that_ignores_term_is_killed_to_the_last_and_counted_as_a_failure
         assert len(pids) == 6  # two attempts
         team.until(lambda: not any(map(alive, pids)))
         team.until(lambda: not descendants(team))
-    assert dead["reason"] == "timed out after 0.5 s"
+    assert dead["reason"] == "timed out after 2 s"
     assert len(team.facts("message_retry", message=one)) == 1
     assert len(team.facts("child_ended", message=one)) == 2
     assert ends(team) == {one: ["dead"], other: ["completed"]} | ends_of_mail(team)

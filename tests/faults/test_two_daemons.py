@@ -44,7 +44,7 @@ def test_of_several_that_start_at_once_one_serves_and_the_others_say_who(tmp_pat
         serving = team.status_pid()
         for process in started:
             if process.pid != serving:
-                _, said = process.communicate(timeout=20)
+                _, said = process.communicate(timeout=60)
                 assert process.returncode == 75
                 assert len(said.splitlines()) == 1
                 assert f"pid {serving}" in said
@@ -52,7 +52,7 @@ def test_of_several_that_start_at_once_one_serves_and_the_others_say_who(tmp_pat
     finally:
         for process in started:
             process.terminate()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
     assert sorted(runs(team)) == sorted(ids)
     assert ends(team) == {one: ["completed"] for one in ids}
     assert len(team.facts("session_start")) == len(team.files("logs")) == 1

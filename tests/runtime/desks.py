@@ -147,7 +147,7 @@ class Desk:
         return self.requests
 
     async def until(self, holds: Callable[[], object]) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not holds():  # noqa: ASYNC110 - a look at the disk, no event
                 await anyio.sleep(0.005)
 

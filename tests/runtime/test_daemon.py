@@ -64,7 +64,7 @@ class Run:
         return [line.type for line in iter_logs(self.site.logs)]
 
     async def until(self, holds: Any) -> None:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             while not holds():  # noqa: ASYNC110 - the daemon's own files are looked at
                 await anyio.sleep(0.005)
 
@@ -93,11 +93,11 @@ async def serving(run: Run) -> AsyncIterator[Run]:
     over = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(serve)
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await run.service.up.wait()
         yield run
         run.daemon._stop_asked.set()
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await over.wait()
 
 

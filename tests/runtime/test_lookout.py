@@ -118,7 +118,7 @@ async def test_inotify_that_was_insisted_on_and_cannot_be_had_is_an_end(
 ) -> None:
     monkeypatch.setattr(module, "InotifyWatcher", Refused)
     async with watching(tmp_path, "inotify") as it:
-        with anyio.fail_after(10):
+        with anyio.fail_after(60):
             await it.lookout.begin()  # returns, though nobody is ready: whoever waits for it must hear of the end
         assert it.failures == ["[watch] mode is inotify, and it cannot be had: no watches left"]
         assert it.lookout.mode == "inotify"

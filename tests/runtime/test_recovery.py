@@ -180,7 +180,7 @@ async def test_claimed_in_the_journal_and_still_in_the_queue_is_not_taken_for_do
         os.utime(start.spool.path(place))
         await start.recover()
         assert not start.said("message_completed")
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not start.states("leader"):
                 await anyio.sleep(0.01)
                 start.pump.turn()

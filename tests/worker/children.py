@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Word = TypeVar("Word", bound=Said)
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 HEAD = "import os, signal, subprocess, sys, threading, time\nfrom ackd.worker import HandOver, Refuse, Task, run\n"
 
 

@@ -108,12 +108,12 @@ class Nursery:
 
 
 async def all_lines(life: Life) -> list[Line]:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         return [line async for line in life.lines()]
 
 
 async def first_line(life: Life) -> Line:
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         async for line in life.lines():
             return line
     raise AssertionError("it said nothing")

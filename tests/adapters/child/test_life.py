@@ -81,19 +81,19 @@ async def test_term_comes_first_and_once(nursery: Nursery) -> None:
 
 async def test_a_grandchild_that_holds_stdout_does_not_hide_the_death(nursery: Nursery) -> None:
     """FAILURES: cpython gh-119710, `Process.wait()` never returns."""
-    life = nursery.sh("sleep 60 & echo $! >pid; echo last words; exit 4").start(1)
+    life = nursery.sh("sleep 600 & echo $! >pid; echo last words; exit 4").start(1)
     began = time.monotonic()
     assert await all_lines(life) == [Line(b"last words")]
     assert await life.died() == Exit("exit 4", 4)
-    await life.end(30)
+    await life.end(600)
     assert is_gone(await nursery.pid_in("pid"))
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 240
 
 
 async def test_a_grandchild_that_floods_does_not_speak_for_the_dead(nursery: Nursery) -> None:
     """FAILURES: a heartbeat writer outlives its worker and hides its death."""
     life = nursery.sh("echo mine; (while :; do echo alive; done) & exec kill -KILL $$").start(1)
-    with anyio.fail_after(30):  # there is an end to it, though the other goes on
+    with anyio.fail_after(60):  # there is an end to it, though the other goes on
         lines = await all_lines(life)
     assert lines[0] == Line(b"mine")
     assert set(lines[1:]) <= {Line(b"alive")}

@@ -104,7 +104,7 @@ class Bench:
 
     async def news(self) -> Event:
         """The next posted event."""
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             while not self.events:
                 self.came = anyio.Event()
                 await self.came.wait()

@@ -161,11 +161,11 @@ async def test_a_stop_is_a_stop_even_if_the_disk_will_not_take_a_note_of_it(benc
 
 async def test_a_stop_right_after_the_start_does_not_wait_for_the_kill(bench: Bench) -> None:
     began = time.monotonic()
-    async with bench.sh("sleep 60", stop_timeout_s=60) as endpoint:
+    async with bench.sh("sleep 600", stop_timeout_s=600) as endpoint:
         await endpoint.tell(tell())
         await endpoint.stop(0)
         assert bench.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 2)]
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 240
 
 
 async def test_abandoned_runs_go_on_and_nothing_is_posted(bench: Bench) -> None:

@@ -33,9 +33,9 @@ async def test_a_command_that_forks_and_leaves_is_done_and_its_fork_is_ended(ben
 async def test_a_grandchild_that_holds_stdout_delays_nothing(bench: Bench) -> None:
     """FAILURES: cpython gh-119710."""
     began = time.monotonic()
-    ended = await bench.run("(trap '' HUP; sleep 60) & echo out; exit 4", stop_timeout_s=60)
+    ended = await bench.run("(trap '' HUP; sleep 600) & echo out; exit 4", stop_timeout_s=600)
     assert ended == RunEnded(1, Outcome.FAILED, "exit 4: out", 2)
-    assert time.monotonic() - began < 30
+    assert time.monotonic() - began < 240
 
 
 async def test_a_child_that_called_setsid_is_found_and_ended(bench: Bench) -> None:

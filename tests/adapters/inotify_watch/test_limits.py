@@ -44,7 +44,7 @@ _LIMITED = textwrap.dedent("""
         print(type(hint).__name__, getattr(hint, "reason", ""))
 
     async def main():
-        with anyio.fail_after(20):
+        with anyio.fail_after(60):
             await InotifyWatcher(root / "queue", root / "receipts").run(post, ready)
         print("returned")
 

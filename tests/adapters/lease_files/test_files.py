@@ -114,7 +114,7 @@ def test_letting_go_waits_for_whoever_changes_the_file_as_taking_does(leases: Le
     assert P in locks(leases)
     fcntl.flock(fd, fcntl.LOCK_UN)
     os.close(fd)
-    thread.join(10)
+    thread.join(60)
     assert locks(leases) == {}
 
 
@@ -258,7 +258,7 @@ def test_a_waiting_thread_gets_its_turn_and_leaves_nothing_behind(leases: Leases
     with pytest.raises(LeaseHeld):
         leases.acquire(P, "w3")
     leases.release("w1", P)
-    thread.join(10)
+    thread.join(60)
     assert got == [2]
     assert leases.look().waiting == {}
     assert not (tmp_path / "bus/leases.json").exists()

@@ -87,7 +87,7 @@ def test_six_processes_of_which_three_are_killed_leave_only_whole_lines_and_at_m
         assert process.wait(60) == 0
     for process in mortal:
         process.send_signal(signal.SIGKILL)
-        process.wait(20)
+        process.wait(60)
     reader = read_lines(path)
     by_writer: dict[str, list[int]] = {}
     for line in reader:

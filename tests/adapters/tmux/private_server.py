@@ -16,7 +16,7 @@ from ackd.adapters.tmux import Tmux
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @contextlib.contextmanager

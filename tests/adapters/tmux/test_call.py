@@ -15,7 +15,7 @@ from tests.waiting import until
 if TYPE_CHECKING:
     from pathlib import Path
 
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 @pytest.fixture(autouse=True)

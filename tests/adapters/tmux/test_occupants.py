@@ -57,7 +57,7 @@ async def test_nothing_of_it_is_left(tmux: Tmux, tmp_path: Path, script: str) ->
     _, occupants = await lives(tmux, tmp_path, script)
     await until((tmp_path / "up").exists)
     assert occupants.living()
-    with anyio.fail_after(20):
+    with anyio.fail_after(60):
         await occupants.end(0.3)
     assert occupants.living() == []
 

@@ -93,7 +93,7 @@ def test_tmux_takes_our_place(team: Team, tmux: list[str]) -> None:
         assert b"LOOK HERE" in read_until(main, b"LOOK HERE")
         subprocess.run([*tmux, "detach-client", "-s", "my team"], check=True)
         read_until(main, b"[detached")
-        assert child.wait(20) == 0
+        assert child.wait(60) == 0
     os.close(main)
 
 
@@ -147,7 +147,7 @@ def test_what_a_process_prints_and_its_lines_of_the_log_are_followed(coder: Team
         shown += read_until(child.stdout.fileno(), b"child_ended" if as_json else b"pid 4242 ended, exit 1")
         assert b"\x1b" not in shown
         child.send_signal(signal.SIGINT)
-        assert child.wait(20) == 130
+        assert child.wait(60) == 130
     log.close()
     lock.release()
 

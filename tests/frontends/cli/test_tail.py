@@ -257,7 +257,7 @@ def test_it_waits_for_a_log_and_follows_over_a_restart_and_ends_quietly_by_ctrl_
         warn(second, 2)
         assert followed.line().endswith("w2\n")
         followed.process.send_signal(signal.SIGINT)
-        out, err = followed.process.communicate(timeout=20)
+        out, err = followed.process.communicate(timeout=60)
         assert (followed.process.returncode, out, err) == (130, "", "")
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 FAKE = Path(__file__).parent / "fake_agent.py"
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 ID = "1763254800.4242.a1b2c3@ignite.local"
 PLACE = Place("worker", Folder.PROCESSED, "task_assignment_1763254800123456.mime")
 PATH = Path("/srv/team/.ackd/queue/worker/processed") / PLACE.name

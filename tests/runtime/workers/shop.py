@@ -140,7 +140,7 @@ class Work:
         return self.endpoint.worker.life.pid
 
     async def tell(self, key: int = 1, attempt: int = 1, task_id: str | None = "T-1") -> Event:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             answer = await self.endpoint.tell(tell(key, attempt, task_id))
         self.shop.events.append(answer)
         return answer
