@@ -184,7 +184,7 @@ def test_a_pipe_whose_reader_left_does_not_end_the_daemon(tmp_path: Path) -> Non
 # --- status -----------------------------------------------------------------------------------------------------------
 def test_status_has_the_names_that_are_fixed_and_counts_that_are_right(tmp_path: Path) -> None:
     agents = AGENTS.replace('["true"]', '["./work"]') + "[agents.slow]\n"
-    team = Team(tmp_path, agents, delivery="backoff_base_s = 300\nbackoff_cap_s = 300")
+    team = Team(tmp_path, agents, delivery="backoff_base_s = 1_000_000\nbackoff_cap_s = 1_000_000")
     team.script("work", f'grep -q again "$ACKD_BODY" && exit 1; {UNTIL_GO}')
 
     def status() -> dict[str, Any]:

@@ -149,6 +149,7 @@ def test_create_and_modify_both_notify_two_nudges_for_one_write(tmp_path: Path, 
     """[Ensemble] However a report is written, touched and written again with the same words: told of once."""
     team = Noting(tmp_path, watch=WATCHES[how])
     with running(team):
+        team.until((tmp_path / "queue/reports").is_dir)
         for number, write in enumerate(WRITERS.values()):
             team.shell(write.format(name=f"T-{number}-completed.yaml"))
         team.completes(len(WRITERS))

@@ -6,19 +6,17 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.acceptance.teams import Team, mime, running
-from tests.faults.grip import queued_events_limited_to
+from tests.faults.grip import frozen, passed, queued_events_limited_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 AGENTS = """
@@ -43,22 +41,6 @@ POLLING = watch(mode="polling", poll_interval_s=0.1)
 def runs(team: Team) -> list[str]:
     path = team.place / "runs"
     return path.read_text().split() if path.exists() else []
-
-
-@contextlib.contextmanager
-def frozen(team: Team) -> Iterator[None]:
-    """The daemon does not run inside: what happens, happens behind its back."""
-    os.kill(team.pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        os.kill(team.pid, signal.SIGCONT)
-
-
-def passed(team: Team, seconds: float) -> None:
-    """Nothing more is awaited than that it has not happened by then."""
-    over = time.monotonic() + seconds
-    team.until(lambda: time.monotonic() > over)
 
 
 # --- idle ---------------------------------------------------------------------------------------------------------------
@@ -220,7 +202,7 @@ def test_an_agent_of_two_spellings_is_one(tmp_path: Path) -> None:
 def test_polling_fallback_that_skips_half_of_what_inotify_covers(tmp_path: Path) -> None:
     """[Ensemble fba89bc] Arrivals, deletions, receipts, new queues, queues that are replaced, what is no message."""
     with running(Team(tmp_path, AGENTS, quick=POLLING)) as team:
-        assert team.status()["daemon"]["watch"] == "polling"
+        team.until(lambda: team.status()["daemon"]["watch"] == "polling")
         team.fact("message_completed", message=team.send("worker"))
         by_receipt, by_deletion = team.send("reader"), team.send("reader")
         for message in (by_receipt, by_deletion):
@@ -286,7 +268,7 @@ def test_watch_limit_reached_polling_said_once(tmp_path: Path) -> None:
         team.drop("newcomer", mime(to="newcomer", message_id="new.1.a@x"), "m.mime")
         team.fact("message_told", message="new.1.a@x")
         assert len(team.facts("watch_degraded")) == 1
-        assert team.status()["daemon"]["watch"] == "polling"
+        team.until(lambda: team.status()["daemon"]["watch"] == "polling")
     finally:
         assert team.stop() == 0
 

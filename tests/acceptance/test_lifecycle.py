@@ -20,6 +20,8 @@ from tests.strays import UNTIL_GO
 
 #: Does its work (a line in runs.txt) and waits until `go` exists.
 WAITER = f'echo "$ACKD_MESSAGE_ID" >>runs.txt\n{UNTIL_GO}\necho "$ACKD_MESSAGE_ID" >>ended.txt'
+#: A retry comes after a time by chance, from none to this: within seconds of a test it comes once in a hundred thousand.
+NOT_IN_THIS_TEST = "backoff_base_s = 1_000_000\nbackoff_cap_s = 1_000_000"
 #: Ignores TERM.
 STUBBORN = "trap '' TERM\n" + WAITER
 
@@ -201,7 +203,7 @@ def test_killed_while_a_command_runs_it_adopts_the_run_and_takes_its_result(tmp_
 
 @pytest.mark.parametrize(("code", "fact"), [(0, "message_completed"), (65, "message_dead"), (1, "message_retry")])
 def test_what_a_command_came_to_while_nobody_looked_is_found(tmp_path: Path, code: int, fact: str) -> None:
-    team = exec_team(tmp_path, f"{WAITER}\nexit {code}", delivery="backoff_base_s = 300\nbackoff_cap_s = 300")
+    team = exec_team(tmp_path, f"{WAITER}\nexit {code}", delivery=NOT_IN_THIS_TEST)
     with running(team):
         one = drop(team, 1)
         team.until(lambda: runs(team) == [one])
@@ -263,7 +265,7 @@ def test_killed_ten_times_under_load_it_loses_nothing_and_completes_nothing_twic
 # --- in the middle of things ------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_a_restart_in_the_middle_of_a_retry_keeps_its_count_and_its_time(tmp_path: Path, how: str) -> None:
-    team = exec_team(tmp_path, "echo x >>runs.txt\nexit 1", delivery="backoff_base_s = 300\nbackoff_cap_s = 300")
+    team = exec_team(tmp_path, "echo x >>runs.txt\nexit 1", delivery=NOT_IN_THIS_TEST)
     kept = team.root / "queue/worker/processed" / message(1)[2]
     with running(team):
         one = drop(team, 1)

@@ -35,7 +35,7 @@ def test_at_a_limit_it_polls_says_so_once_and_watches_again_when_it_can(
     before = team.post("worker")
     with limited(team, setting, value):
         assert words in team.fact("watch_degraded")["reason"]
-        assert team.status()["daemon"]["watch"] == "polling"
+        team.until(lambda: team.status()["daemon"]["watch"] == "polling")
         ids = [before]
         for _ in range(3):
             ids.append(team.post("worker"))
