@@ -42,7 +42,7 @@ def main() -> int:
         if hours >= options.hours:
             break
         try:
-            broken += not one(seed, options, until=begun + options.seconds)
+            broken += not one(seed, options, until=cpu + options.seconds)
         except OutOfTime as cut:
             print(
                 f"time is up: seed {seed} was left after {cut.hours:.1f} hours, and counts for nothing", file=sys.stderr
@@ -60,7 +60,7 @@ def main() -> int:
 def one(seed: int, options: argparse.Namespace, until: float) -> bool:
     show = print if options.trace else None
     mutation = mutations.ALL.get(options.mutation)
-    run = Simulation(seed, options.run_hours, show=show, mutation=mutation, is_over=lambda: time.perf_counter() > until)
+    run = Simulation(seed, options.run_hours, show=show, mutation=mutation, is_over=lambda: time.process_time() > until)
     signal.signal(signal.SIGPROF, partial(_give_up, seed, run))
     signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
     try:
@@ -92,7 +92,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=1, help="the first of many")
     parser.add_argument("--hours", type=float, default=float("inf"), help="simulated, over all seeds")
     parser.add_argument(
-        "--seconds", type=float, default=float("inf"), help="end after that many, in the midst of a seed"
+        "--seconds", type=float, default=float("inf"), help="of CPU time: end after that many, in the midst of a seed"
     )
     parser.add_argument("--keep-going", action="store_true", help="find more than the first that breaks")
     parser.add_argument("--run-hours", type=float, default=RUN_HOURS, help="with faults, for each seed")
