@@ -19,7 +19,7 @@ help:
 	@echo "make faults every crash and fault, in full: takes hours, as root mounts file systems of its own"
 	@echo "make bench  speed, beside limits, other queues and supervisors: prints a table, and keeps it with its plot in"
 	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
-	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 5 minutes in all)"
+	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 8 minutes in all)"
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ackd needs Python 3.11 or newer")'

@@ -10,12 +10,15 @@ import json
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from ackd.core import story_record
+from ackd.core.story import StoryState
+from ackd.core.story_record import Result, Story, Try
 from ackd.frontends.facts.wording import WORDS
 
 Family: TypeAlias = Literal[
     "message", "yaml", "text", "toml", "log", "journal", "receipt", "reason", "status", "totals", "lock",
     "escalations", "boxes", "run", "worker_line", "checkpoint", "ensemble_register", "bus", "bus_status",
-    "stage_text",
+    "stage_text", "leases", "board", "story",
 ]  # fmt: skip
 
 MESSAGE_ID: Final = "1763254800.4242.a1b2c3@ignite.local"
@@ -159,6 +162,32 @@ SEEDS: Final[dict[Family, list[bytes]]] = {
         b"Stage 2 ERROR for PROJ-42: build: exit 2",
         b"Status for PROJ-42: Stage 2 EXECUTING. Current step: tests.",
         b"Execute Stage 2 for PROJ-42",
+    ],
+    "leases": [
+        _json({"src/a.py": {"worker_id": "worker", "acquired_at": _AT, "expires_at": "2099-01-01T00:00:00", "token": 7}}),
+        _json({
+            "./src/b.py": {
+                "worker_id": "a", "acquired_at": _AT, "expires_at": _AT, "lock_type": "shared", "token": 3, "ttl_s": 90,
+                "holders": {"a": {"expires_at": _AT, "token": 3, "by": "hand"}, "b": {"expires_at": _AT, "ticket": "x"}},
+            },
+            "../c": "mine",
+        }),
+    ],
+    "board": [
+        _json({"CA": {"verdict": "CONCERNS", "score": 7, "concerns": ["slow"]}, "CPO": {"verdict": "REJECT"}}),
+        _json({"CSO": {"final_verdict": "APPROVE", "confidence": 0.9, "conditions": ["tests"], "timestamp": _AT}}),
+        _json({"from": "CA", "to": "CPO", "type": "CHALLENGE", "message": "why?", "changes_my_verdict": True}) + b"\n",
+    ],
+    "story": [
+        story_record.encode(
+            Story(
+                "A-1", StoryState.STAGE_1, _WALL, sequence=1, stage=1, since=_WALL,
+                tries=(
+                    Try(1, 0, _WALL, True, ended_at=_WALL, result=Result.COMPLETE, report_id=MESSAGE_ID, settled=True),
+                    Try(2, 1, _WALL, True),
+                ),
+            )
+        )
     ],
     "worker_line": [path.read_bytes() for path in sorted(_WORKERS.glob("good/*.json"))],
     "ensemble_register": [

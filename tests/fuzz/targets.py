@@ -142,6 +142,68 @@ def bus_status(data: bytes) -> None:
     assert all(wrong)
 
 
+def leases(data: bytes) -> None:
+    """A locks.json of anybody's hand: what is there can be leased, let go of and written, and says the same when read."""
+    from ackd.adapters.lease_files import shape
+    from ackd.leases import LeaseHeld, Leases
+
+    try:
+        page = shape.read_locks(data, str, 1.7e9)
+    except shape.NotLeases as bad:
+        assert str(bad)
+        return
+    again = shape.read_locks(shape.write_locks(page), str, 1.7e9)
+    assert again.held == page.held
+    with place() as at:
+        at.put("bus/locks.json", data)
+        doors = Leases(at.root / "bus", at.home)
+        for path in ("src/a.py", "src/b.py"):
+            try:
+                doors.acquire(path, "worker")
+            except LeaseHeld as held:
+                assert str(held)
+            doors.release(path, "worker")
+        doors.look()
+
+
+def board(data: bytes) -> None:
+    """Files of a meeting that a hand has written: heard or refused in words, kept, read again, and shown."""
+    from ackd.core.board import adopting, form, papers
+    from ackd.core.board.answers import Kind
+    from ackd.core.board.meeting import advanced
+    from ackd.core.errors import BadMeeting
+    from ackd.runtime.board_room import _json_lines
+    from tests.core.board.meetings import assessed, called, voting
+
+    try:
+        form.decode(data, "meeting.json")
+    except BadMeeting as bad:
+        assert str(bad)
+    lines = _json_lines(data + b"\n")
+    entries = [one for one in lines if isinstance(one, dict)]
+    for begun, kind in ((called(), Kind.ASSESS), (assessed(called()), Kind.DISCUSS), (voting(), Kind.VOTE)):
+        meeting = begun
+        for entry in entries:
+            meeting = adopting.take_entries(meeting, kind, entry, 5.0)
+            meeting = adopting.take_bus_line(meeting, kind, "CA", entry, "msg-1", 5.0)
+        meeting = advanced(adopting.take_lines(meeting, lines, 5.0), 6.0)
+        assert form.encode(form.decode(form.encode(meeting), "meeting.json")) == form.encode(meeting)
+        for shown in (papers.session(meeting), papers.assessments(meeting), papers.votes(meeting)):
+            papers.as_json(shown)
+
+
+def story(data: bytes) -> None:
+    """A story's record is read as what it was written as, or refused by name."""
+    from ackd.core import story_record
+
+    try:
+        found = story_record.decode(data, "A-1")
+    except story_record.BadStoryRecord as bad:
+        assert str(bad)
+        return
+    assert story_record.decode(story_record.encode(found), "A-1") == found
+
+
 def checkpoint(data: bytes) -> None:
     """One that was kept is handed on as it was, or refused by name."""
     try:
@@ -203,6 +265,9 @@ TARGETS: Final = {
         Target("ensemble_register", "ensemble_register", ensemble_register),
         Target("bus_line", "bus", bus_line),
         Target("bus_status", "bus_status", bus_status),
+        Target("leases", "leases", leases),
+        Target("board", "board", board),
+        Target("story", "story", story),
         *(Target(name, family, door) for name, family, door in command_targets.DOORS),
         *(Target(name, family, door) for name, family, door in daemon_targets.DOORS),
     )
