@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+_LONGEST: Final = (
+    "test_a_minute_of_simulated_weeks",
+    "faults/test_soak",
+    "faults/test_pipeline_storm",
+    "simulation/",
+    "faults/",
+    "acceptance/",
+)
+
 
 def pytest_configure() -> None:
     """A run that is ended by TERM (``timeout``, CI) still ends the processes that its tests have started."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Side by side, the longest come first: none is left to run alone at the end, with the other workers idle."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: next((n for n, part in enumerate(_LONGEST) if part in item.nodeid), len(_LONGEST)))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -41,7 +41,7 @@ def coder_in(place: Path) -> Team:
 
 
 def answers(team: Team, *words: str, code: int = 0) -> Any:
-    done = team.ackd(*words, "--json", "--timeout", "20")
+    done = team.ackd(*words, "--json", "--timeout", "60")
     assert done.returncode == code, (done.stdout, done.stderr)
     (said,) = json.loads(done.stdout)
     return said["answer"]
