@@ -47,6 +47,13 @@ def test_help_lists_commands_and_exit_codes_and_imports_none_of_them(tmp_path: P
     assert "ackd.site" not in imported
 
 
+@pytest.mark.parametrize(
+    "name", [one for one in COMMANDS if isinstance(cli.get_command(click.Context(cli), one), click.Group)]
+)
+def test_no_words_are_cut_from_a_groups_list_of_commands(team: Team, name: str) -> None:
+    assert "..." not in team.ackd(name, "--help").output.partition("Commands:")[2]
+
+
 def test_version(tmp_path: Path) -> None:
     assert ackd("--version", cwd=tmp_path).stdout == f"ackd {__version__}\n"
 

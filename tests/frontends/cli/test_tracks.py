@@ -44,6 +44,13 @@ def test_without_any_the_house_is_made_by_who_writes_and_missed_by_who_reads(tea
     assert choose_track(site, None, make=False).name == "house"
 
 
+def test_a_list_of_what_was_never_used_is_empty_and_makes_nothing(team: Team, site: Site) -> None:
+    assert choose_track(site, None, make=False, listing=True).bus == f"{site.root}/bus"
+    for line in ("lock list", "board list"):
+        assert team.ackd(*line.split()).exit_code == 0
+    assert not (site.root / "bus").exists()
+
+
 def test_of_several_one_has_to_be_named(team: Team, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     made(team, "one", "two")
     with pytest.raises(WrongUsage, match="one, two"):

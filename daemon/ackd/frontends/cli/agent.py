@@ -13,7 +13,7 @@ import click
 
 from ackd.core.requests import NEED_A_LIFE
 from ackd.core.words import ReceiptKind
-from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ PATIENCE_S: Final = 5.0
 LIFE_PATIENCE_S: Final = 20.0
 
 
-@click.group()
+@click.group(cls=Commands)
 def agent() -> None:
     """Agents by hand: how they stand, and pausing, starting, ending, looking in on them."""
 

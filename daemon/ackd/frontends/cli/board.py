@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.frontends.cli.errors import BAD_DATA, NO_AGENT, Failure, WrongUsage, accepted, creating
-from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ MAX_TEXT_BYTES: Final = 128 * 1024
 _CHECKPOINTS: Final = ("EVALUATE_PLAN", "EVALUATE_EXECUTION", "PRE_LAUNCH", "QUICK_REVIEW")
 
 
-@click.group()
+@click.group(cls=Commands)
 def board() -> None:
     """A board that decides: directors assess a proposal, discuss it, and vote.
 
@@ -242,7 +242,7 @@ def show(site: Site, as_json: bool, meeting_id: str | None, director: str | None
     counted."""
     from ackd.frontends.cli import board_view
 
-    room = _room(site, track)
+    room = _room(site, track, listing=True)
     meeting = room.read(meeting_id) if meeting_id is not None else _open_or_newest(room)
     seat = None if director is None else meeting.seat(director)
     if as_json:
@@ -266,7 +266,7 @@ def list_(site: Site, as_json: bool, track: str | None) -> None:
     from ackd.core.escalations import stamp
     from ackd.frontends.cli.table import print_table
 
-    room = _room(site, track)
+    room = _room(site, track, listing=True)
     found = [
         {
             "session_id": meeting.meeting_id,
@@ -294,11 +294,11 @@ def list_(site: Site, as_json: bool, track: str | None) -> None:
 
 
 # --- what they share --------------------------------------------------------------------------------------------------
-def _room(site: Site, wanted: str | None, *, make: bool = False) -> BoardRoom:
+def _room(site: Site, wanted: str | None, *, make: bool = False, listing: bool = False) -> BoardRoom:
     from ackd.frontends.cli.tracks import choose_track
     from ackd.runtime.board_room import BoardRoom
 
-    return BoardRoom(choose_track(site, wanted, make=make), site.fsync)
+    return BoardRoom(choose_track(site, wanted, make=make, listing=listing), site.fsync)
 
 
 def _act(

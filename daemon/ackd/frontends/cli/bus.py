@@ -13,7 +13,7 @@ import click
 
 from ackd.frontends.cli.bus_post import POST, check_type
 from ackd.frontends.cli.errors import NO, Ended, creating
-from ackd.frontends.cli.options import click_command, described, site_options
+from ackd.frontends.cli.options import Commands, click_command, described, site_options
 from ackd.frontends.cli.output import echo, print_json, say
 from ackd.frontends.cli.tracks import TRACK, choose_track
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _POLL_S: Final = 0.1
 
 
-@click.group()
+@click.group(cls=Commands)
 def bus() -> None:
     """A message bus: queue.jsonl, locks.json, worker-status.json, events/ and board/.
 

@@ -15,7 +15,7 @@ import click
 from ackd.core.errors import RootHeld, TheirFault
 from ackd.core.message import ReceiptKind
 from ackd.frontends.cli.errors import NO, TRY_AGAIN, Failure, creating
-from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import print_json, say
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _BACK: Final = "requeued, and back again:"
 _DONE: Final = {ReceiptKind.REQUEUE: "requeued", ReceiptKind.PURGE: "purged"}
 
 
-@click.group()
+@click.group(cls=Commands)
 def dead() -> None:
     """What could not be delivered (dead) or read (corrupt), each with its reason."""
 

@@ -82,7 +82,7 @@ def release(site: Site, as_json: bool, path: str | None, every: bool, agent: str
 
 
 def list_(site: Site, as_json: bool, agent: str | None, track: str | None) -> None:
-    doors = _doors(site, track, make=False)
+    doors = Leases(choose_track(site, track, make=False, listing=True).bus, site.base)
     table, now = doors.look(), time.time()
     _warn(doors)
     held = [(path, lease) for path, leases in table.held.items() for lease in leases if agent in (None, lease.agent)]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from ackd.frontends.cli import lock as described
-from ackd.frontends.cli.options import click_command
+from ackd.frontends.cli.options import Commands, click_command
 
 
-@click.group()
+@click.group(cls=Commands)
 def lock() -> None:
     """Lease files: one writer at a time for each, or several readers, in turn and for a time.
 

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 _Command = TypeVar("_Command", bound="Callable[..., Any]")
 
 
+class Commands(click.Group):
+    """A group that lists its commands with their whole first sentence: click cuts it to fit a line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            listed = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+            formatter.write_dl([(name, one.get_short_help_str(limit=200)) for name, one in listed if one is not None])
+
+
 # --- described commands -----------------------------------------------------------------------------------------------
 def click_command(command: shape.Command) -> click.Command:
     """The click command of a description."""

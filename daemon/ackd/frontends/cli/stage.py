@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ackd.frontends.cli.errors import BAD_DATA, TRY_AGAIN, USAGE, Ended, Failure, WrongUsage, accepted, creating
-from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import echo, print_json, printable, read_stdin, say
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ackd.stage import Stage
 
 
-@click.group()
+@click.group(cls=Commands)
 def stage() -> None:
     """For stage workers: report to the lead, answer a status check, say where the work stands."""
 
@@ -112,7 +112,7 @@ def checkpoint(
         say(f"checkpoint kept: {path}")
 
 
-@click.group()
+@click.group(cls=Commands)
 def hook() -> None:
     """For agents' hooks."""
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from ackd.frontends.cli.errors import BAD_CONFIG, BAD_DATA, NO, NOT_FOUND, TRY_AGAIN, Ended, Failure, creating
-from ackd.frontends.cli.options import site_options
+from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import echo, print_json, printable, say
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _WATCH_S: Final = 0.5
 
 
-@click.group()
+@click.group(cls=Commands)
 def story() -> None:
     """Stories through four stages: start them, watch them, pause, resume or cancel them."""
 

@@ -22,8 +22,9 @@ TRACK: Final = Option(
 )
 
 
-def choose_track(site: Site, wanted: str | None, *, make: bool) -> Track:
-    """``make``: for a command that writes: the house's own is made if it is meant and there is none."""
+def choose_track(site: Site, wanted: str | None, *, make: bool, listing: bool = False) -> Track:
+    """``make``: for a command that writes: the house's own is made if it is meant and there is none. ``listing``: where
+    there is none at all, the house's own is meant though it is not there: an empty list is an answer."""
     found = find_tracks(site.base, site.tracks, site.root)
     wanted = wanted or os.environ.get("ACKD_TRACK")
     if wanted:
@@ -32,6 +33,8 @@ def choose_track(site: Site, wanted: str | None, *, make: bool) -> Track:
     others = [track for track in found if track != house]
     if len(others) > 1:
         raise WrongUsage(f"which track? Say --track, or set ACKD_TRACK: {_names(others)}")
+    if listing and not found:
+        return house
     return others[0] if others else _house(site, make=make)
 
 

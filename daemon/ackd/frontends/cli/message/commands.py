@@ -21,7 +21,7 @@ from ackd.frontends.cli.errors import NO
 from ackd.frontends.cli.message.files import MAX_BYTES, named, read, read_body, rewrite, write_output
 from ackd.frontends.cli.message.judging import faults, known_type, problems
 from ackd.frontends.cli.message.several_values import SeveralValues
-from ackd.frontends.cli.options import place_options
+from ackd.frontends.cli.options import Commands, place_options
 from ackd.frontends.cli.output import as_it_is, print_json, say
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _PARSED: Final = {
 }
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 def message() -> None:
     """Build, parse, change and validate message files."""
 
