@@ -7,6 +7,7 @@ import signal
 from typing import TYPE_CHECKING, Final
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -19,6 +20,11 @@ _LONGEST: Final = (
     "faults/",
     "acceptance/",
 )
+
+
+#: No test judges by seconds: a loaded machine is no fault of ours.
+settings.register_profile("any machine", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_configure() -> None:
