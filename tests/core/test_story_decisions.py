@@ -229,15 +229,28 @@ def test_what_is_not_understood_twice_pauses_the_story() -> None:
     story = at_stage(2)
     story = garbled(story, source(story), "no form", 3.0).story
     for ended in (
-        garbled(story, source(story), "no form", 4.0),
+        garbled(story, source(story, "another"), "no form", 4.0),
         unanswered(story, 3, 4.0, B),
         broke(story, 3, Result.CRASHED, "exit 1", 4.0, B),
-        status_heard(story, StandsAt(ID, 1, Doing.WAITING, "x"), source(story), 4.0),
+        status_heard(story, StandsAt(ID, 1, Doing.WAITING, "x"), source(story, "another"), 4.0),
     ):
         assert (ended.story.state, ended.story.tries[-1].result) == (S.PAUSED, Result.UNCLEAR)
         assert "not understood" in ended.story.reason
         assert any(isinstance(order, Escalate) for order in ended.orders)
         assert ended.orders[-1] == Dismiss(3)
+
+
+def test_what_a_crash_has_heard_again_is_not_twice_said() -> None:
+    """The daemon died with the mail in hand: the same message is no second one, before and after a clear answer."""
+    story = at_stage(2)
+    of = source(story, "hm")
+    asked = garbled(story, of, "no form", 3.0).story
+    assert garbled(asked, of, "no form", 4.0) == Decision(asked, (Ask(3),), Hearing.GARBLED)
+    clear = status_heard(asked, StandsAt(ID, 2, Doing.EXECUTING, "x"), of, 5.0).story
+    assert garbled(clear, of, "no form", 6.0) == Decision(clear, heard=Hearing.GARBLED)
+    assert decode(encode(clear), ID) == clear
+    other = replace(of, message_id="hm hm")
+    assert garbled(asked, other, "no form", 7.0).story.state is S.PAUSED
 
 
 def test_a_quiet_worker_is_asked_once_and_a_sign_of_life_ends_it() -> None:

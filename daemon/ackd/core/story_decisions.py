@@ -8,7 +8,7 @@ started and mail is sent (runtime/pipeline). Cannot fail: what makes no sense ch
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from ackd.core.stage_words import Erred, Judged, Planned, Reviewed, Verdict, Worked, detail_of, result_of, score_of
 from ackd.core.story import TURNS, StoryHappening, StoryState, can, stage_of, step
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ackd.core.stage_words import Report, StandsAt
 
 H, S = StoryHappening, StoryState
+_GARBLED_KEPT: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,9 +157,12 @@ def garbled(story: Story, of: Source, problem: str, now: float) -> Decision:
         return Decision(story, heard=Hearing.STRANGER)
     if one is not story.current:
         return Decision(story, heard=Hearing.LATE)
+    if of.message_id in one.garbled:  # heard before, by a daemon that died with it in hand
+        return Decision(story, (Ask(one.generation),) if one.doubt is Doubt.GARBLED else (), Hearing.GARBLED)
     if one.doubt is Doubt.GARBLED:
         return _unclear(story, one, f"{of.sender} was not understood twice: {problem}", now)
-    return Decision(_asked(story, one, Doubt.GARBLED, now), (Ask(one.generation),), Hearing.GARBLED)
+    noted = replace(one, garbled=(*one.garbled[-_GARBLED_KEPT:], of.message_id))
+    return Decision(_asked(story, noted, Doubt.GARBLED, now), (Ask(one.generation),), Hearing.GARBLED)
 
 
 def status_heard(story: Story, said: StandsAt, of: Source, now: float) -> Decision:

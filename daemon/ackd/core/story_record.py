@@ -78,7 +78,8 @@ class Doubt(Word):
 @dataclass(frozen=True, slots=True)
 class Try:
     """One worker's whole life. Times are wall-clock seconds. ``executed``: its one Execute is in its queue;
-    ``settled``: its mail was closed and it was let go, so that a restart need not look after it again."""
+    ``settled``: its mail was closed and it was let go, so that a restart need not look after it again; ``garbled``: the
+    ids of what was not understood, for a crash may have it heard again."""
 
     generation: int
     stage: int
@@ -87,6 +88,7 @@ class Try:
     asks: int = 0
     asked_at: float | None = None
     doubt: Doubt | None = None
+    garbled: tuple[str, ...] = ()
     ended_at: float | None = None
     result: Result | None = None
     score: str = ""
@@ -189,7 +191,8 @@ def _try(raw: dict[str, Any]) -> Try:
     known = {field.name for field in fields(Try)}
     doubt, result = raw.get("doubt"), raw.get("result")
     return Try(
-        **{key: given for key, given in raw.items() if key in known - {"doubt", "result"}},
+        **{key: given for key, given in raw.items() if key in known - {"doubt", "result", "garbled"}},
+        garbled=tuple(map(str, raw.get("garbled", ()))),
         doubt=Doubt(doubt) if doubt is not None else None,
         result=Result(result) if result is not None else None,
     )
