@@ -13,6 +13,8 @@ from ackd.core.board.phases import Phase
 from tests.core.board.meetings import assessed, called, spoken, voted, voting
 
 CA = {"verdict": "CONCERNS", "score": 7, "concerns": ["slow"]}
+#: As a reader of the bus has it, who knows numbers only.
+CA_ON_THE_BUS = {**CA, "score": 7.0, "director": "CA", "recommendations": []}
 SAID = {"from": "CA", "to": "CPO", "type": "CHALLENGE", "message": "why?", "timestamp": "2026-02-01T12:00:00Z"}
 
 
@@ -44,7 +46,7 @@ def test_the_seeds_director_writes_a_file_and_a_line_and_has_said_it_once(bus_fi
     meeting = called()
     doors = [
         lambda meeting: adopting.take_entries(meeting, Kind.ASSESS, {"CA": CA}, 5.0),
-        lambda meeting: by_bus(meeting, Kind.ASSESS, CA),
+        lambda meeting: by_bus(meeting, Kind.ASSESS, CA_ON_THE_BUS),
     ]
     for door in reversed(doors) if bus_first else doors:
         meeting = door(meeting)
@@ -62,7 +64,7 @@ def test_a_late_echo_by_the_other_door_does_not_undo_what_was_said_in_between(bu
         return (
             adopting.take_entries(meeting, Kind.ASSESS, {"CA": CA}, 5.0)
             if by_file
-            else by_bus(meeting, Kind.ASSESS, CA)
+            else by_bus(meeting, Kind.ASSESS, CA_ON_THE_BUS)
         )
 
     meeting = assessed(say(called(), by_file=not bus_first), "CA", verdict="APPROVE")

@@ -157,7 +157,7 @@ def _number(said: object, key: str, most: float) -> float | None:
         raise BadAnswer(key, f"is {_short(said)}: it must be a number")
     if not 0 <= said <= most:
         raise BadAnswer(key, f"is {_short(said)}: it must be from 0 to {most}")
-    return said
+    return int(said) if said == int(said) else said  # 8 and 8.0 are one answer, by whichever door each came
 
 
 def _items(said: object, key: str) -> tuple[str, ...]:
