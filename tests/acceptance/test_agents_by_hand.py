@@ -79,6 +79,17 @@ def test_who_is_answered_finds_it_on_the_status_page_and_so_does_a_restart(tmp_p
             assert page_now(team) == "paused"  # the first page there is
 
 
+def test_what_was_asked_while_the_daemon_was_dead_is_answered_when_the_next_one_is_up(tmp_path: Path) -> None:
+    team = scribe_in(tmp_path)
+    with running(team):
+        team.kill()
+        receipt = team.root / "receipts" / "pause_1.json"  # its daemon was killed before it was heard
+        receipt.write_text(json.dumps({"kind": "pause", "agent": "scribe"}))
+        team.start()
+        assert team.fact("agent_request")["answer"] == "paused: its mail waits"
+        assert page_now(team) == "paused"
+
+
 def test_what_was_paused_without_a_daemon_is_paused_when_one_comes(tmp_path: Path) -> None:
     team = scribe_in(tmp_path)
     message_id = team.send("scribe")

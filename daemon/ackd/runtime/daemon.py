@@ -132,7 +132,7 @@ class Daemon:
         self._chronicle = Chronicle(journal, self._pump, self.view, self._pump.wake)
         self._flusher: DeviceFlusher | NoFlusher = DeviceFlusher() if durable else NoFlusher()
         self._memory = Memory(site.state, self._engine, site.logs, self._still_lies)
-        self._stop_asked, self._reason, self._failure = anyio.Event(), "", ""
+        self._up, self._stop_asked, self._reason, self._failure = anyio.Event(), anyio.Event(), "", ""
         self._make_team(tasks)
         self._make_doors(tasks)
 
@@ -262,6 +262,7 @@ class Daemon:
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
         tasks.start_soon(self._pulses.run, name="pulses")
         self._gateways.start(tasks)
+        self._up.set()
         await self._shown()
         self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._lookout.mode})")
         if self.service.watchdog_s is not None:
@@ -410,7 +411,8 @@ class Daemon:
         return pauses.is_stopped(agent)
 
     async def _shown(self) -> None:
-        """Whoever is answered finds it on the page, whenever he looks."""
+        """Whoever is answered finds it on the page, whenever he looks. The first one is of a daemon that is up."""
+        await self._up.wait()
         await self._pump.heard()
         self._page.write()
 
