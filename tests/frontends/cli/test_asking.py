@@ -102,9 +102,16 @@ def test_who_does_not_wait_is_told_that_it_was_asked_for(team: Team) -> None:
 
 def test_a_daemon_that_goes_leaves_the_request_to_the_next(team: Team) -> None:
     lock = root_lock.hold(team.root / "run")
-    going = threading.Timer(0.1, lock.release)
+
+    def go_once_it_was_asked() -> None:
+        deadline = time.monotonic() + 10
+        while all(path.name.startswith(".") for path in team.files("receipts")) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        lock.release()
+
+    going = threading.Thread(target=go_once_it_was_asked)
     going.start()
-    result = team.ackd("agent", "start", "coder", "--timeout", "0.3")
+    result = team.ackd("agent", "start", "coder", "--timeout", "0.5")
     going.join()
     assert result.exit_code == 69
     assert "the request waits in receipts/ for the next one" in result.stderr
