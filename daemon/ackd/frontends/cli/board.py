@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ackd.frontends.cli.errors import BAD_DATA, NO_AGENT, Failure, WrongUsage, accepted, creating
+from ackd.frontends.cli import board_doors as doors
+from ackd.frontends.cli.errors import accepted, creating
 from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import print_json, say
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from ackd.runtime.board_room import BoardRoom
     from ackd.site import Site
 
-MAX_TEXT_BYTES: Final = 128 * 1024
 _CHECKPOINTS: Final = ("EVALUATE_PLAN", "EVALUATE_EXECUTION", "PRE_LAUNCH", "QUICK_REVIEW")
 
 
@@ -74,10 +74,10 @@ def open_(
     from ackd.core.board.phases import Checkpoint
     from ackd.frontends.cli.whose import agent_here
 
-    seats, rounds = _seats(site, directors)
+    seats, rounds = doors.seats(site, directors)
     who = site.resolve_agent(opener or agent_here(site) or "user")
-    text, more = _proposal(proposal), _context(context)
-    room, now = _room(site, track, make=True), time.time()
+    text, more = doors.proposal(proposal), doors.context(context)
+    room, now = doors.room_of(site, track, make=True), time.time()
 
     def make(meeting_id: str, queue_from: int) -> Meeting:
         kind = Checkpoint(checkpoint.upper())
@@ -87,10 +87,10 @@ def open_(
         meeting = room.open(now, make)
     with accepted(f"meeting {meeting.meeting_id} is open"):
         if as_json:
-            print_json(_standing(site, room, meeting))
+            print_json(doors.standing(site, room, meeting))
             return
         say(f"opened {meeting.meeting_id} in track {room.track.name}: {', '.join(meeting.directors)}")
-        _say_who_is_told(site)
+        doors.say_who_is_told(site)
 
 
 @board.command()
@@ -103,7 +103,7 @@ def resolve(site: Site, as_json: bool, meeting_id: str | None, track: str | None
     from ackd.core.board import papers
     from ackd.core.board.meeting import closed
 
-    room, by, now = _room(site, track), _who(site), time.time()
+    room, by, now = doors.room_of(site, track), doors.who(site), time.time()
 
     def count(meeting: Meeting) -> Meeting:
         return meeting if meeting.resolution is not None else closed(meeting, now, by)
@@ -136,8 +136,8 @@ def cancel(site: Site, as_json: bool, meeting_id: str | None, track: str | None)
     """End a meeting without a result. Whoever was asked is told."""
     from ackd.core.board.meeting import cancelled
 
-    by = _who(site)
-    _act(site, track, meeting_id, lambda meeting, now: cancelled(meeting, now, by), "cancelled", as_json=as_json)
+    by = doors.who(site)
+    doors.act(site, track, meeting_id, lambda meeting, now: cancelled(meeting, now, by), "cancelled", as_json=as_json)
 
 
 # --- saying something -------------------------------------------------------------------------------------------------
@@ -164,10 +164,10 @@ def assess(
     said = {"verdict": verdict, "score": score, "concerns": concerns, "recommendations": recommendations}
 
     def act(meeting: Meeting, now: float) -> Meeting:
-        answer = answers.assessment(_seat_of(site, meeting, director), said, most=answers.SCALE)
-        return _recorded(meeting, answer, now)
+        answer = answers.assessment(doors.seat_of(site, meeting, director), said, most=answers.SCALE)
+        return doors.recorded(meeting, answer, now)
 
-    _act(site, track, meeting_id, act, "assessment recorded", as_json=as_json)
+    doors.act(site, track, meeting_id, act, "assessment recorded", as_json=as_json)
 
 
 @board.command()
@@ -195,14 +195,14 @@ def discuss(
 
     if passes == (message is not None):
         raise click.UsageError("say something (--type, --message), or --pass")
-    text = "" if message is None else _text(message, "--message")
+    text = "" if message is None else doors.text_of(message, "--message")
     said = {"to": to, "type": kind, "message": text, "changes_my_verdict": changes_my_verdict}
 
     def act(meeting: Meeting, now: float) -> Meeting:
-        name = _seat_of(site, meeting, director)
-        return passed(meeting, name) if passes else _recorded(meeting, answers.remark(name, said), now)
+        name = doors.seat_of(site, meeting, director)
+        return passed(meeting, name) if passes else doors.recorded(meeting, answers.remark(name, said), now)
 
-    _act(site, track, meeting_id, act, "passed" if passes else "remark recorded", as_json=as_json)
+    doors.act(site, track, meeting_id, act, "passed" if passes else "remark recorded", as_json=as_json)
 
 
 @board.command()
@@ -226,9 +226,9 @@ def vote(
     said = {"final_verdict": verdict, "confidence": confidence, "conditions": conditions}
 
     def act(meeting: Meeting, now: float) -> Meeting:
-        return _recorded(meeting, answers.vote(_seat_of(site, meeting, director), said), now)
+        return doors.recorded(meeting, answers.vote(doors.seat_of(site, meeting, director), said), now)
 
-    _act(site, track, meeting_id, act, "vote recorded", as_json=as_json)
+    doors.act(site, track, meeting_id, act, "vote recorded", as_json=as_json)
 
 
 # --- looking ----------------------------------------------------------------------------------------------------------
@@ -242,7 +242,7 @@ def show(site: Site, as_json: bool, meeting_id: str | None, director: str | None
     counted."""
     from ackd.frontends.cli import board_view
 
-    room = _room(site, track, listing=True)
+    room = doors.room_of(site, track, listing=True)
     meeting = room.read(meeting_id) if meeting_id is not None else _open_or_newest(room)
     seat = None if director is None else meeting.seat(director)
     if as_json:
@@ -266,7 +266,7 @@ def list_(site: Site, as_json: bool, track: str | None) -> None:
     from ackd.core.escalations import stamp
     from ackd.frontends.cli.table import print_table
 
-    room = _room(site, track, listing=True)
+    room = doors.room_of(site, track, listing=True)
     found = [
         {
             "session_id": meeting.meeting_id,
@@ -291,148 +291,3 @@ def list_(site: Site, as_json: bool, track: str | None) -> None:
         print_table(["MEETING", "CHECKPOINT", "PHASE", "VERDICT", "BY", "PROPOSAL"], rows)
     for path, why in room.strange.items():
         click.echo(f"ackd: passed over {path}: {why}", err=True)
-
-
-# --- what they share --------------------------------------------------------------------------------------------------
-def _room(site: Site, wanted: str | None, *, make: bool = False, listing: bool = False) -> BoardRoom:
-    from ackd.frontends.cli.tracks import choose_track
-    from ackd.runtime.board_room import BoardRoom
-
-    return BoardRoom(choose_track(site, wanted, make=make, listing=listing), site.fsync)
-
-
-def _act(
-    site: Site,
-    track: str | None,
-    meeting_id: str | None,
-    act: Callable[[Meeting, float], Meeting],
-    done: str,
-    *,
-    as_json: bool,
-) -> None:
-    room, now = _room(site, track), time.time()
-    with creating(room.board):
-        meeting = room.change(meeting_id, lambda meeting: act(meeting, now), now)
-    with accepted(done):
-        if as_json:
-            print_json(_standing(site, room, meeting))
-            return
-        say(f"{done}: {meeting.meeting_id} is {meeting.phase.value}{_waits_for(meeting)}")
-        if not meeting.is_over:
-            _say_who_is_told(site)
-
-
-def _waits_for(meeting: Meeting) -> str:
-    from ackd.core.board.meeting import waited_for
-
-    round_ = f" (round {meeting.round} of {meeting.rounds})" if meeting.round else ""
-    names = waited_for(meeting)
-    return f"{round_}, waits for {', '.join(names)}" if names else round_
-
-
-def _standing(site: Site, room: BoardRoom, meeting: Meeting) -> dict[str, Any]:
-    from ackd.adapters import root_lock
-    from ackd.core.board.meeting import waited_for
-
-    verdict = meeting.resolution.decision.value if meeting.resolution is not None else None
-    return {
-        "session_id": meeting.meeting_id,
-        "track": room.track.name,
-        "phase": meeting.phase.value,
-        "round": meeting.round,
-        "waits_for": list(waited_for(meeting)),
-        "verdict": verdict,
-        "daemon": root_lock.holder(site.run) is not None,
-    }
-
-
-def _say_who_is_told(site: Site) -> None:
-    from ackd.adapters import root_lock
-
-    if root_lock.holder(site.run) is None:
-        say("nobody is told until a daemon runs (`ackd run`): it is recorded")
-
-
-def _recorded(meeting: Meeting, answer: Any, now: float) -> Meeting:
-    from ackd.core.board.answers import Door
-    from ackd.core.board.meeting import recorded
-
-    return recorded(meeting, answer, Door.ACKD, now)
-
-
-def _seats(site: Site, wanted: str | None) -> tuple[Any, int]:
-    from ackd.config import load_site
-    from ackd.config_coordination import Board
-    from ackd.core.board.meeting import Seat
-
-    config = load_site(site).board or Board()
-    known = {name.casefold(): name for name in config.directors}
-    names = [one.strip() for one in wanted.split(",")] if wanted is not None else list(config.directors)
-    if strangers := [one for one in names if one.casefold() not in known]:
-        raise Failure(NO_AGENT, f"no director {strangers[0]!r}; [board] has {', '.join(config.directors)}")
-    chosen = dict.fromkeys(known[one.casefold()] for one in names)
-    return tuple(Seat(one, config.directors[one], config.agents.get(one, one)) for one in chosen), config.rounds
-
-
-def _who(site: Site) -> str:
-    from ackd.frontends.cli.whose import agent_here
-
-    return agent_here(site) or "user"
-
-
-def _seat_of(site: Site, meeting: Meeting, director: str | None) -> str:
-    """An agent speaks from its own seats only. A person (no ACKD_AGENT) may speak from any, and has to say which."""
-    from ackd.core.names import identity
-    from ackd.frontends.cli.whose import agent_here
-
-    agent = agent_here(site)
-    own = [seat.director for seat in meeting.seats if agent is not None and identity(seat.agent) == identity(agent)]
-    if director is not None:
-        seat = meeting.seat(director)
-        if agent is not None and agent != "user" and seat.director not in own:
-            raise Failure(NO_AGENT, f"{seat.director} is {seat.agent}'s seat, and this is {agent}")
-        return seat.director
-    if len(own) == 1:
-        return own[0]
-    if own:
-        raise WrongUsage(f"{agent} is {' and '.join(own)}: say --director")
-    if agent is None:
-        raise WrongUsage(f"say --director: {', '.join(meeting.directors)}")
-    raise Failure(NO_AGENT, f"{agent} is no director of {meeting.meeting_id}: it has {', '.join(meeting.directors)}")
-
-
-def _proposal(given: str) -> str:
-    text = _text(given, "--proposal")
-    if not text.strip():
-        raise Failure(BAD_DATA, "the proposal is empty")
-    return text
-
-
-def _context(path: str | None) -> object:
-    import json
-
-    if path is None:
-        return None
-    text = _text(f"@{path}", "--context")
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
-def _text(given: str, what: str) -> str:
-    from ackd.adapters import atomic_file
-    from ackd.frontends.cli.output import read_stdin
-
-    if not given.startswith("@"):
-        data = given.encode("utf-8", "surrogateescape")
-    elif given == "@-":
-        data = read_stdin(MAX_TEXT_BYTES + 1)
-    else:
-        data = atomic_file.read_regular(given[1:], MAX_TEXT_BYTES)
-    if len(data) > MAX_TEXT_BYTES:
-        raise Failure(BAD_DATA, f"{what} has more than {MAX_TEXT_BYTES} bytes")
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise Failure(BAD_DATA, f"{what} is not UTF-8 at byte {error.start}") from None
