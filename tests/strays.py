@@ -38,6 +38,17 @@ def strays(place: Path) -> set[int]:
     return marked | {pid for pid in pids if _session(pid) in marked}
 
 
+def children() -> set[int]:
+    """Of this process, zombies too."""
+    found = set()
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            pid, _, rest = stat.read_text(errors="replace").partition(" ")
+            if int(rest.rpartition(")")[2].split()[1]) == os.getpid():
+                found.add(int(pid))
+    return found
+
+
 def is_marked(pid: int, place: Path) -> bool:
     try:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,12 +12,16 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from ackd.adapters import root_lock
 from tests.acceptance.teams import Team, mime, running
 from tests.strays import UNTIL_GO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 #: Does its work (a line in runs.txt) and waits until `go` exists.
 WAITER = f'echo "$ACKD_MESSAGE_ID" >>runs.txt\n{UNTIL_GO}\necho "$ACKD_MESSAGE_ID" >>ended.txt'
@@ -52,13 +57,23 @@ def drop(team: Team, number: int, *, to: str = "worker") -> str:
     return message_id
 
 
+@contextlib.contextmanager
+def heeding_a_hangup() -> Iterator[None]:
+    """What is started inside does so, though the tests run under nohup, which a daemon rightly respects."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 # --- stopping ---------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_lets_what_runs_finish_claims_nothing_more_and_ends_with_the_totals(
     tmp_path: Path, by: signal.Signals
 ) -> None:
     team = exec_team(tmp_path)
-    with running(team):
+    with heeding_a_hangup(), running(team):
         first = drop(team, 1)
         team.until(lambda: runs(team) == [first])
         assert team.process is not None

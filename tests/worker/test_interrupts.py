@@ -9,6 +9,7 @@ import pytest
 
 from ackd.core.worker import WorkerState
 from ackd.dialects.worker_json import Completed, Failed, Heartbeat
+from ackd.worker.interrupts import Ended, Interrupts
 from tests.worker.children import HANGS, HANGS_ASYNC, child
 
 if TYPE_CHECKING:
@@ -88,3 +89,22 @@ def test_outside_the_main_thread_there_are_no_signals_and_work_is_done_all_the_s
         worker.hear(Completed)
         worker.shut_down()
         assert (worker.ended(), worker.stderr()) == (0, "")
+
+
+def test_the_end_is_said_again_until_it_is_noticed_and_then_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal that came just before the main thread began to wait did not end that wait."""
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    told: list[int] = []
+
+    def kill(_thread: int, number: int) -> None:
+        told.append(number)
+        if len(told) == 3:
+            with pytest.raises(Ended) as end:
+                interrupts._ended(number, None)
+            assert end.value.code == 7
+            interrupts._ended(number, None)  # one more, which was under way: whoever cleans up is not hurt
+
+    monkeypatch.setattr(signal, "pthread_kill", kill)
+    interrupts = Interrupts(by_hand=False)
+    interrupts.end(7)
+    assert told == [signal.SIGTERM] * 3

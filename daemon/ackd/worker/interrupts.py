@@ -10,11 +10,17 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
+
+
+#: How often the main thread is told to end until it has noticed, and how many times.
+_AGAIN_S: Final = 0.05
+_TIMES: Final = 100
 
 
 class Ended(SystemExit):
@@ -29,6 +35,7 @@ class Interrupts:
         self._installed = threading.current_thread() is threading.main_thread()
         self._open = False
         self._held_back = False
+        self._ending = False
         if self._installed:
             signal.signal(signal.SIGINT, self._interrupted)
             signal.signal(signal.SIGTERM, self._ended)
@@ -42,13 +49,23 @@ class Interrupts:
         self._held_back = True
 
     def _ended(self, _number: int, _frame: FrameType | None) -> None:
-        raise Ended(self.exit_code)
+        """Once: whoever cleans up is not hurt by the next."""
+        if not self._ending:
+            self._ending = True
+            raise Ended(self.exit_code)
 
     def end(self, exit_code: int) -> None:
-        """From any thread: the main one leaves what it does, its ``finally`` blocks run, the process ends."""
+        """From any other thread: the main one leaves what it does, its ``finally`` blocks run, the process ends.
+
+        A signal that meets it just before it begins to wait, in an event loop for example, does not end that wait; only
+        the next one does.
+        """
         self.exit_code = exit_code
-        if self._installed:
+        for _ in range(_TIMES if self._installed else 0):
+            if self._ending:
+                break
             signal.pthread_kill(self._main, signal.SIGTERM)
+            time.sleep(_AGAIN_S)
 
     def forget(self) -> None:
         """What came before there was this work was not meant for it."""

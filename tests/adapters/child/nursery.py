@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from ackd.adapters.child import Child, Life, Line
-from tests.strays import MARK
+from tests.strays import MARK, children
 from tests.waiting import until
 
 REPOSITORY = Path(__file__).parents[3]
@@ -32,17 +30,6 @@ def is_gone(pid: int) -> bool:
 
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
-
-
-def children() -> set[int]:
-    """Of this process, zombies too."""
-    found = set()
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            pid, _, rest = stat.read_text(errors="replace").partition(" ")
-            if int(rest.rpartition(")")[2].split()[1]) == os.getpid():
-                found.add(int(pid))
-    return found
 
 
 #: Those that other tests of this process have.
