@@ -95,6 +95,8 @@ class Checkpoints:
 
     def forget(self, agent: str, message_id: str) -> None:
         """Not flushed: one that a power cut brings back belongs to a message that is over, and nobody asks for it."""
+        if not self._there:  # of most teams, and asked at every message's end: its name costs more than its move
+            return
         path = self.path(agent, message_id)
         for one in (path, _temporary(path)):
             if one.name in self._there:
