@@ -321,6 +321,38 @@ async def test_who_asked_for_it_hears_once_of_a_batch_that_failed(
     assert [error.errno for error in heard] == [errno.EIO]
 
 
+async def test_what_its_writer_has_flushed_is_flushed_by_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[str] = []
+    monkeypatch.setattr(os, "fdatasync", lambda _fd: threads.append(threading.current_thread().name))
+    monkeypatch.setattr("ackd.adapters.group_flush._QUICK_S", NEVER_S)
+    flusher = GroupFlusher()
+    for path in files(tmp_path, 5):
+        flusher.flush_later(path, _nobody_complains)
+    await flusher.aclose()
+    assert (len(threads), len(set(threads))) == (5, 1)
+
+
+async def test_what_its_writer_has_not_flushed_is_flushed_side_by_side(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, others = [], threading.Barrier(4)
+
+    def sync(fd: int) -> None:
+        begun.append(fd)
+        if len(begun) > 1:
+            others.wait(20)  # for each other
+
+    monkeypatch.setattr(os, "fdatasync", sync)
+    monkeypatch.setattr("ackd.adapters.group_flush._QUICK_S", 0)
+    flusher = GroupFlusher()
+    for path in files(tmp_path, 5):
+        flusher.flush_later(path, _nobody_complains)
+    await flusher.aclose()
+    assert (len(begun), others.broken) == (5, False)
+
+
 async def test_what_nobody_waits_for_goes_one_batch_at_a_time_and_holds_up_nobody_who_waits(tmp_path: Path) -> None:
     begun, go_on, done = threading.Event(), threading.Event(), []
 

@@ -59,8 +59,8 @@ HEARTBEAT_S: Final = 5.0
 RETURN_POLL_S: Final = 0.5
 CLOSE_GRACE_S: Final = 0.5
 
-#: Some 20 messages, for each is up to 7 events: what is handled before the loop serves others again. About as many as the
-#: pump decides on in a turn, so that a burst's messages are told soon after they were read.
+#: Some 20 messages, for each is up to 7 events: what is handled before the loop serves others again. About as many as
+#: the pump decides on in a turn, so that a burst's messages are told soon after they were read.
 _READ_BYTES: Final = 8_192
 #: What is taken from the kernel and not handled yet, at most: its own queue holds 16,384 events, the burst of a second.
 _MAX_UNHEARD: Final = 1_024
