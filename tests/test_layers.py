@@ -23,7 +23,8 @@ PACKAGE: Final = Path(__file__).parents[1] / "daemon" / "ackd"
 MAY_IMPORT: Final = {
     "core": {"core"},
     "ports": {"core"},
-    "dialects": {"ports", "core"},
+    "json_line": {"core"},
+    "dialects": {"ports", "core", "json_line"},
     "syscalls": set(),
     "processes": {"processes", "core"},
     "adapters": {"ports", "core", "handlers", "syscalls", "processes"},
@@ -46,6 +47,7 @@ MAY_IMPORT: Final = {
         "runtime",
         "adapters",
         "dialects",
+        "json_line",
         "ports",
         "core",
         "site",
@@ -74,6 +76,7 @@ MAY_IMPORT: Final = {
 TOP_MODULES: Final = {
     "ports": "ports",
     "syscalls": "syscalls",
+    "json_line": "json_line",
     "handlers": "handlers",
     "protocol": "protocol",
     "leases": "leases",

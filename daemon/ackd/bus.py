@@ -96,9 +96,9 @@ class Bus:
         """The next lines, where they end, and whether there are more already. A last line without an end counts when
         it is whole."""
         from ackd.adapters.bus_files.tailing import read_on  # noqa: PLC0415
-        from ackd.dialects.bus.reading import MAX_LINE_BYTES, read  # noqa: PLC0415
+        from ackd.dialects.bus.reading import read  # noqa: PLC0415
 
-        piece = read_on(self.track.queue, position, MAX_LINE_BYTES)
+        piece = read_on(self.track.queue, position, _MAX_LINE_BYTES)
         wall = time.time()
         lines = [said for one in piece.lines for said in read(one.raw, one.offset, one.end, wall, piece.written_at)]
         return lines, piece.position, piece.more

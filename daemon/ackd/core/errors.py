@@ -128,7 +128,7 @@ class BadReceipt(TheirFault):
 
 
 class BadLine(TheirFault):
-    """``code`` is one word for machines (see ``Flaw`` in dialects/worker_json), ``detail`` is for people."""
+    """``code`` is one word for machines (see ``Flaw`` in json_line), ``detail`` is for people."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(code, detail)
@@ -140,7 +140,7 @@ class BadLine(TheirFault):
 
 
 class BadBusLine(TheirFault):
-    """``code`` as ``BadLine`` has one (see ``Flaw`` in dialects/bus); ``offset``: where its line begins in the file."""
+    """``code`` as ``BadLine`` has one; ``offset``: where its line begins in the file."""
 
     def __init__(self, code: str, detail: str, offset: int = 0, end: int = 0) -> None:
         super().__init__(code, detail, offset, end)

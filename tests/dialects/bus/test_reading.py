@@ -11,7 +11,8 @@ from ackd.core.bus_words import BusLine, BusType
 from ackd.core.errors import BadBusLine
 from ackd.dialects.bus import TYPES, encode, quick_check
 from ackd.dialects.bus.models import MODELS
-from ackd.dialects.bus.reading import MAX_DEPTH, MAX_LINE_BYTES, Flaw, problems, read
+from ackd.dialects.bus.reading import problems, read
+from ackd.json_line import MAX_DEPTH, MAX_LINE_BYTES, Flaw
 
 NOW = 1794843994.5
 

@@ -8,48 +8,28 @@ middle of, with another's glued to it, gives that other. Refuses to know whether
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-import orjson
 from pydantic import ValidationError
 
 from ackd.core.bus_words import BusLine, BusType
-from ackd.core.errors import BadBusLine
+from ackd.core.errors import BadBusLine, BadLine
 from ackd.dialects.bus.models import MODELS
 from ackd.dialects.bus.moments import moment
+from ackd.json_line import Flaw, bad_fields, object_in, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pydantic_core import ErrorDetails
 
-MAX_LINE_BYTES: Final = 1_048_576
-MAX_DEPTH: Final = 64
 MAX_NAME_CHARS: Final = 200
-MAX_PROBLEMS: Final = 3
 #: How many beginnings of an object in a broken line are tried, and how long such a line may be: it all takes time.
 _MAX_TRIES: Final = 32
 _MAX_GLUED_BYTES: Final = 65_536
-_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
 _ENVELOPE: Final = frozenset({"id", "type", "source", "timestamp", "payload"})
-
-
-class Flaw(enum.StrEnum):
-    """Why a line says nothing: the ``code`` of ``BadBusLine``."""
-
-    TOO_LONG = "too_long"
-    NOT_UTF8 = "not_utf8"
-    NOT_JSON = "not_json"  # NaN, Infinity and half a surrogate pair are not, either
-    NOT_AN_OBJECT = "not_an_object"
-    TOO_DEEP = "too_deep"
-    DUPLICATE_KEY = "duplicate_key"
-    UNKNOWN_TYPE = "unknown_type"
-    MISSING_FIELD = "missing_field"
-    BAD_FIELD = "bad_field"
 
 
 def read(
@@ -80,7 +60,7 @@ def decode(raw: bytes, offset: int, end: int, wall: float, written_at: float) ->
         document = _object(raw)
         type_, source = _type(document), _source(document)
         payload = _payload(type_, document, source)
-    except BadBusLine as bad:
+    except BadLine as bad:
         raise BadBusLine(bad.code, bad.detail, offset, end) from None
     said_at = moment(document.get("timestamp"))
     at = written_at if said_at is None else min(said_at, wall)
@@ -92,7 +72,7 @@ def problems(type_: str, payload: dict[str, Any]) -> list[str]:
     try:
         MODELS[type_].model_validate(payload)
     except ValidationError as error:
-        return [_problem(one) for one in error.errors(include_url=False, include_input=False)]
+        return [problem(one) for one in error.errors(include_url=False, include_input=False)]
     return []
 
 
@@ -106,33 +86,16 @@ def _glued(raw: bytes, offset: int, end: int, wall: float, written_at: float) ->
             document = _object(raw[start:])
             if document.keys() >= {"type", "source", "payload"}:
                 return decode(raw[start:], offset + start, end, wall, written_at)
-        except BadBusLine:
+        except (BadLine, BadBusLine):
             continue
     return None
 
 
 # --- from bytes to an object ------------------------------------------------------------------------------------------
 def _object(raw: bytes) -> dict[str, Any]:
-    if len(raw) > MAX_LINE_BYTES:
-        raise BadBusLine(Flaw.TOO_LONG, f"more than {MAX_LINE_BYTES} bytes in one line")
-    if _is_too_deep(raw):
-        raise BadBusLine(Flaw.TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
-    try:
-        document = orjson.loads(raw)
-    except orjson.JSONDecodeError as error:
-        raise _no_json(raw, error) from None
-    if not isinstance(document, dict):
-        raise BadBusLine(Flaw.NOT_AN_OBJECT, "a line must be one JSON object")
+    document = object_in(raw)
     json.loads(raw, object_pairs_hook=_once, parse_int=_nothing, parse_float=_nothing)
     return document
-
-
-def _no_json(raw: bytes, error: orjson.JSONDecodeError) -> BadBusLine:
-    try:
-        raw.decode()
-    except UnicodeDecodeError as why:
-        return BadBusLine(Flaw.NOT_UTF8, f"not UTF-8 from byte {why.start + 1} on")
-    return BadBusLine(Flaw.NOT_JSON, f"not JSON: {error.msg}")
 
 
 def _once(pairs: list[tuple[str, object]]) -> None:
@@ -140,31 +103,20 @@ def _once(pairs: list[tuple[str, object]]) -> None:
     if len({key for key, _ in pairs}) < len(pairs):
         names = [key for key, _ in pairs]
         twice = next(key for number, key in enumerate(names) if key in names[:number])
-        raise BadBusLine(Flaw.DUPLICATE_KEY, f"the key {twice!r:.60} stands there twice")
+        raise BadLine(Flaw.DUPLICATE_KEY, f"the key {twice!r:.60} stands there twice")
 
 
 def _nothing(_text: str) -> None:
     """Only the keys are asked for here; a number may have thousands of digits."""
 
 
-def _is_too_deep(raw: bytes) -> bool:
-    if raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:  # nearly always
-        return False
-    depth = 0
-    for bracket in re.findall(rb"[\[\]{}]", _TEXTS.sub(b"", raw)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MAX_DEPTH:
-            return True
-    return False
-
-
 # --- from an object to what it says -----------------------------------------------------------------------------------
 def _type(document: dict[str, Any]) -> str:
     type_ = document.get("type")
     if type_ is None:
-        raise BadBusLine(Flaw.MISSING_FIELD, "type: is required, and missing")
+        raise BadLine(Flaw.MISSING_FIELD, "type: is required, and missing")
     if not isinstance(type_, str) or type_ not in MODELS:
-        raise BadBusLine(Flaw.UNKNOWN_TYPE, f"type {type_!r:.60}: known are {', '.join(MODELS)}")
+        raise BadLine(Flaw.UNKNOWN_TYPE, f"type {type_!r:.60}: known are {', '.join(MODELS)}")
     return type_
 
 
@@ -176,7 +128,7 @@ def _source(document: dict[str, Any]) -> str:
     for name in (*candidates, inner.get("director"), inner.get("worker_id"), inner.get("from")):
         if isinstance(name, str) and name.strip():
             return name.strip()[:MAX_NAME_CHARS]
-    raise BadBusLine(Flaw.MISSING_FIELD, "source: is required, and missing")
+    raise BadLine(Flaw.MISSING_FIELD, "source: is required, and missing")
 
 
 def _payload(type_: str, document: dict[str, Any], source: str) -> dict[str, object]:
@@ -184,13 +136,13 @@ def _payload(type_: str, document: dict[str, Any], source: str) -> dict[str, obj
     if payload is None:
         payload = {}
     if not isinstance(payload, dict):
-        raise BadBusLine(Flaw.BAD_FIELD, "payload: must be an object")
+        raise BadLine(Flaw.BAD_FIELD, "payload: must be an object")
     if type_ == "BOARD_VOTE" and "final_verdict" not in payload and "verdict" in payload:
         payload = {**payload, "final_verdict": payload["verdict"]}
     try:
         read_ = MODELS[type_].model_validate(payload)
     except ValidationError as error:
-        raise _bad_fields(error.errors(include_url=False, include_input=False)) from None
+        raise bad_fields(error.errors(include_url=False, include_input=False)) from None
     return {**_left_out(type_, source), **read_.model_dump(by_alias=True, exclude_none=True)}
 
 
@@ -219,18 +171,3 @@ def _id(document: dict[str, Any], raw: bytes, offset: int) -> str:
     if isinstance(given, str) and 1 <= len(given) <= MAX_NAME_CHARS:
         return given
     return f"line-{offset}-{hashlib.blake2b(raw.strip(), digest_size=6).hexdigest()}"
-
-
-def _bad_fields(errors: list[ErrorDetails]) -> BadBusLine:
-    said = [_problem(one) for one in errors[:MAX_PROBLEMS]]
-    more = f"; and {len(errors) - MAX_PROBLEMS} more" if len(errors) > MAX_PROBLEMS else ""
-    code = Flaw.MISSING_FIELD if errors[0]["type"] == "missing" else Flaw.BAD_FIELD
-    return BadBusLine(code, "; ".join(said) + more)
-
-
-def _problem(error: ErrorDetails) -> str:
-    where = ".".join(map(str, error["loc"])) + ": " if error["loc"] else ""
-    if error["type"] == "missing":
-        return f"{where}is required, and missing"
-    words = error["msg"].removeprefix("Value error, ")
-    return f"{where}{words[:1].lower()}{words[1:]}"

@@ -13,7 +13,8 @@ import orjson
 from ackd.core.bus_words import Doing, WorkerStatus
 from ackd.core.errors import BadBusLine
 from ackd.dialects.bus.moments import moment
-from ackd.dialects.bus.reading import MAX_NAME_CHARS, Flaw
+from ackd.dialects.bus.reading import MAX_NAME_CHARS
+from ackd.json_line import Flaw
 
 MAX_STATUS_BYTES: Final = 4 * 1_048_576
 MAX_WORKERS: Final = 10_000

@@ -16,7 +16,7 @@ Nothing needs to be said at a start: a worker is taken for ready when it runs, a
 """
 
 from ackd.core.errors import BadLine
-from ackd.dialects.worker_json.reading import MAX_LINE_BYTES, Flaw, checkpoint, decode, read_checkpoint, too_long
+from ackd.dialects.worker_json.reading import checkpoint, decode, read_checkpoint
 from ackd.dialects.worker_json.said import (
     Blocked,
     Checkpoint,
@@ -29,6 +29,7 @@ from ackd.dialects.worker_json.said import (
     Words,
 )
 from ackd.dialects.worker_json.writing import Assignment, ack, assign, checkpoint_request, error, shutdown, status_check
+from ackd.json_line import MAX_LINE_BYTES, Flaw, too_long
 
 __all__ = [
     "MAX_LINE_BYTES",

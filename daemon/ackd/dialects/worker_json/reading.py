@@ -7,13 +7,10 @@ anything in hand. Fails with ``BadLine``, and by no other way.
 
 from __future__ import annotations
 
-import enum
 import json
-import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypedDict, assert_never
 
-import orjson
 from pydantic import ValidationError
 
 from ackd.core.errors import BadLine
@@ -27,47 +24,25 @@ from ackd.dialects.worker_json.said import (
     Heartbeat,
     Progressed,
 )
+from ackd.json_line import MAX_LINE_BYTES, Flaw, bad_fields, object_in
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pydantic_core import ErrorDetails
-
     from ackd.dialects.worker_json.said import Said
 
-MAX_LINE_BYTES: Final = 1_048_576
 #: One that came in a line fits, however its numbers are written down.
 MAX_CHECKPOINT_BYTES: Final = 8 * MAX_LINE_BYTES
-MAX_DEPTH: Final = 64
 MAX_TEXT: Final = 4_096
-MAX_PROBLEMS: Final = 3
-
-
-class Flaw(enum.StrEnum):
-    """Why a line says nothing: the ``code`` of ``BadLine``."""
-
-    TOO_LONG = "too_long"
-    NOT_UTF8 = "not_utf8"
-    NOT_JSON = "not_json"  # NaN, Infinity and half a surrogate pair are not, either
-    NOT_AN_OBJECT = "not_an_object"
-    TOO_DEEP = "too_deep"
-    UNKNOWN_TYPE = "unknown_type"
-    MISSING_FIELD = "missing_field"
-    BAD_FIELD = "bad_field"
-
-
-def too_long(most_bytes: int = MAX_LINE_BYTES) -> BadLine:
-    """For who reads a pipe and need not gather such a line to refuse it."""
-    return BadLine(Flaw.TOO_LONG, f"more than {most_bytes} bytes in one line")
 
 
 def decode(line: bytes) -> Said:
     """What the line says, with or without its line end. Raises BadLine."""
-    document = _object(line)
+    document = object_in(line)
     try:
         read = _model(document).model_validate(document)
     except ValidationError as error:
-        raise _bad_fields(error.errors(include_url=False, include_input=False)) from None
+        raise bad_fields(error.errors(include_url=False, include_input=False)) from None
     return _said(read, line)
 
 
@@ -121,54 +96,13 @@ def _said(read: models.AnyLine, line: bytes) -> Said:
 
 def read_checkpoint(data: bytes) -> Checkpoint:
     """One that was kept: ``Checkpoint.json`` again, from a file. Raises BadLine for what is none."""
-    _object(data, MAX_CHECKPOINT_BYTES)
+    object_in(data, MAX_CHECKPOINT_BYTES)
     return _kept(json.loads(data))
 
 
 def checkpoint(value: Mapping[str, object]) -> Checkpoint:
     """One that was kept as a value, of what JSON can say."""
     return _kept(dict(value))
-
-
-# --- from bytes to an object ------------------------------------------------------------------------------------------
-_TEXTS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"')
-
-
-def _object(line: bytes, most_bytes: int = MAX_LINE_BYTES) -> dict[str, Any]:
-    if len(line) > most_bytes:
-        raise too_long(most_bytes)
-    try:
-        document = orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise _no_json(line, error) from None
-    if not isinstance(document, dict):
-        raise BadLine(Flaw.NOT_AN_OBJECT, "a line must be one JSON object")
-    if _is_too_deep(line):
-        raise BadLine(Flaw.TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
-    return document
-
-
-def _no_json(line: bytes, error: orjson.JSONDecodeError) -> BadLine:
-    try:
-        line.decode()
-    except UnicodeDecodeError as why:
-        return BadLine(Flaw.NOT_UTF8, f"not UTF-8 from byte {why.start + 1} on")
-    if not line.strip():
-        return BadLine(Flaw.NOT_JSON, "an empty line")
-    if _is_too_deep(line):
-        return BadLine(Flaw.TOO_DEEP, f"nested more than {MAX_DEPTH} deep")
-    return BadLine(Flaw.NOT_JSON, f"not JSON: {error.msg}")
-
-
-def _is_too_deep(line: bytes) -> bool:
-    if line.count(b"[") + line.count(b"{") <= MAX_DEPTH:  # nearly always
-        return False
-    depth = 0
-    for bracket in re.findall(rb"[\[\]{}]", _TEXTS.sub(b"", line)):
-        depth += 1 if bracket in b"[{" else -1
-        if depth > MAX_DEPTH:
-            return True
-    return False
 
 
 def _model(document: dict[str, Any]) -> type[models.AnyLine]:
@@ -181,24 +115,6 @@ def _model(document: dict[str, Any]) -> type[models.AnyLine]:
         ours = isinstance(kind, str) and kind in models.FROM_ACKD
         raise BadLine(Flaw.UNKNOWN_TYPE, f"type {kind!r:.60}: {'ackd says that, no worker' if ours else known}")
     return model
-
-
-def _bad_fields(errors: list[ErrorDetails]) -> BadLine:
-    said = [f"{_where(one['loc'])}{_what(one)}" for one in errors[:MAX_PROBLEMS]]
-    more = f"; and {len(errors) - MAX_PROBLEMS} more" if len(errors) > MAX_PROBLEMS else ""
-    code = Flaw.MISSING_FIELD if errors[0]["type"] == "missing" else Flaw.BAD_FIELD
-    return BadLine(code, "; ".join(said) + more)
-
-
-def _where(path: tuple[str | int, ...]) -> str:
-    return ".".join(map(str, path)) + ": " if path else ""
-
-
-def _what(error: ErrorDetails) -> str:
-    if error["type"] == "missing":
-        return "is required, and missing"
-    words = error["msg"].removeprefix("Value error, ")
-    return words[:1].lower() + words[1:]
 
 
 # --- from an object to values -----------------------------------------------------------------------------------------

@@ -23,7 +23,8 @@ from ackd.core.bus_events import event_names, is_passing
 from ackd.core.bus_track import TrackView
 from ackd.core.errors import BadBusLine, UnknownAgent
 from ackd.core.events import SignOfLife
-from ackd.dialects.bus.reading import MAX_LINE_BYTES, read
+from ackd.dialects.bus.reading import read
+from ackd.json_line import MAX_LINE_BYTES
 from ackd.runtime.gateways.bus import telling
 from ackd.runtime.gateways.bus.bookmarks import Bookmark
 from ackd.runtime.gateways.bus.worker_watch import WorkerWatch
