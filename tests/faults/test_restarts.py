@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -46,6 +47,7 @@ def test_a_retry_that_waits_is_made_by_the_next_daemon_as_the_same_attempt_at_th
             for one in ids
         }
         team.kill()
+        killed_at = time.time()
         watch = Stopwatch()
         team.start()
         back_at = (team.root / "run/status.json").stat().st_mtime
@@ -58,7 +60,8 @@ def test_a_retry_that_waits_is_made_by_the_next_daemon_as_the_same_attempt_at_th
         _, second = tries(team)[one]
         assert second >= due[one] - 1  # the header's time has whole seconds
         assert second < max(due[one], back_at) + 3 + hindered_s
-        assert [fact["attempt"] for fact in team.facts("message_told", message=one)] == [1, 2]
+        if due[one] > killed_at:  # else it may have died with the line that told of it
+            assert [fact["attempt"] for fact in team.facts("message_told", message=one)] == [1, 2]
         assert [fact["retry_count"] for fact in team.facts("message_retry", message=one)] == [1]
     assert ends(team) == {one: ["completed"] for one in ids}
 
