@@ -54,6 +54,15 @@ AGAIN = '\nnth=$(grep -c "^$ACKD_STORY $ACKD_STAGE " runs.txt)\n'
 ALL_PASSED = [(0, "COMPLETE"), (1, "GO"), (2, "COMPLETE"), (3, "PASS")]
 
 
+def test_the_first_story_of_a_team_begins_when_it_is_started(tmp_path: Path) -> None:
+    never = QUICK.replace("reconcile_interval_s = 1", "reconcile_interval_s = 3600")
+    team = pipeline(tmp_path, 'echo "$text"', quick=never)
+    with running(team):
+        assert "stories" in team.files("state")
+        start(team, "PROJ-1")
+        ends(team, "PROJ-1", "done")
+
+
 def test_a_story_goes_through_four_stages_by_what_its_workers_print(tmp_path: Path) -> None:
     team = pipeline(tmp_path, 'echo working; echo "$text"; echo bye')
     with running(team):

@@ -103,9 +103,13 @@ class StoryFiles:
         """For whoever holds the lock."""
         self._put(self.path(story.story_id), encode(story))
 
+    def make(self) -> None:
+        """The directory, for whoever watches it: what is not there cannot be watched."""
+        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+
     @contextlib.contextmanager
     def locked(self, patience_s: float = PATIENCE_S) -> Iterator[None]:
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.make()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         fd = os.open(self.directory / ".lock", flags, 0o600)
         try:

@@ -76,6 +76,7 @@ class Lead:
             raise OSError(str(held)) from None
 
     async def _look(self) -> float | None:
+        self.files.make()  # or the first story of a team would be met by the reconciling look only
         stories = self._stories()
         if not self.workers.settled_in.is_set():
             await self._take_up(stories)
