@@ -52,7 +52,7 @@ async def test_a_machine_without_descriptors_leaves_nothing_behind(
     with pytest.raises(CannotStart, match="Too many open files") as refused:
         nursery.sh("cat").start(1)
     assert refused.value.nobodys
-    assert descriptors() == before
+    assert descriptors() <= before
     assert_no_child_left()
 
 

@@ -195,7 +195,7 @@ async def test_thirty_lives_leave_no_zombie_and_no_descriptor(nursery: Nursery) 
         life.write(b"x\n")
         await life.end(5)
         await all_lines(life)
-    assert descriptors() == before
+    assert descriptors() <= before
     assert_no_child_left()
     assert list(nursery.directory.iterdir()) == []
 

@@ -58,6 +58,8 @@ async def test_what_ignores_term_is_killed_at_the_next_start(nursery: Nursery) -
 
 async def test_a_child_that_left_nothing_is_only_crossed_out(nursery: Nursery) -> None:
     killed_daemon(nursery, "echo up; cat")
+    (remnant,) = remnants(nursery.directory)
+    await until(lambda: is_gone(remnant.pid or 0))
     assert await end_remnants(nursery.directory, 5) == []
     assert list(nursery.directory.iterdir()) == []
 

@@ -696,7 +696,7 @@ async def test_thirty_restarts_leave_no_zombie_and_no_descriptor(shop: Shop) -> 
                 await shop.comes(AgentStarted, number + 2)
             else:
                 await work.endpoint.restart("again")
-        assert descriptors() == before
+        assert descriptors() <= before
         assert work.supervisor.standing("worker") is Standing.UP
     assert_no_child_left()
     assert len(shop.recorded("child_ended")) == 31

@@ -87,7 +87,7 @@ async def test_every_telling_has_one_end_whatever_its_worker_does(tmp_path: Path
         assert len(shop.recorded("child_started")) == len(shop.recorded("child_ended"))
         assert strays(shop.tmp) == set()
         assert list(shop.directory.iterdir()) == []
-    assert descriptors() == before
+    assert descriptors() <= before
     assert_no_child_left()
 
 
