@@ -83,11 +83,15 @@ for n in 1 2 3 4 5; do ackd stage report --wait 0 "$text" & done; wait; echo "$t
         team.kill()
         assert team.ackd("story", "resume", "A-1").returncode == 1
         team.start()
-        team.until(lambda: len(team.facts("stage_report", agent="story-A-1-s0")) >= 6)
+        # However many of them it got to say before it had to leave: each is heard before the next stage goes on.
+        team.until(lambda: len(team.facts("stage_report", agent="story-A-1-s0")) >= 2)
+        team.until(lambda: not [name for name in team.files("queue/pipeline-lead") if name.endswith(".mime")])
         (tmp_path / "go").touch()
         ends(team, "A-1", "done")
-    assert results(team, "A-1") == ALL_PASSED
-    assert (tmp_path / "runs.txt").read_text() == "".join(f"A-1 {stage} {stage + 1}\n" for stage in range(4))
+    # One whose worker was not begun yet as the daemon died is lost, and begun anew.
+    assert [one for one in results(team, "A-1") if one[1] != "lost"] == ALL_PASSED
+    begun = [line.split()[:2] for line in (tmp_path / "runs.txt").read_text().splitlines()]
+    assert begun == [["A-1", str(stage)] for stage in range(4)]
 
 
 def test_a_story_that_is_started_again_begins_anew(tmp_path: Path) -> None:
