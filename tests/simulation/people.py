@@ -56,6 +56,8 @@ class Ledger:
     def __init__(self, rng: random.Random, swarm: Swarm, timeline: Timeline, disk: MemoryDisk, site: Site) -> None:
         self._rng, self._swarm, self._timeline, self._disk, self._site = rng, swarm, timeline, disk, site
         self.letters: dict[tuple[str, str], Letter] = {}
+        #: Whose death was told of by a notice that somebody removed from its queue: the daemon may never have met it.
+        self.notices_removed: set[str] = set()
         self.garbage = 0
         self.purged = 0
         self._sent = 0
@@ -171,6 +173,8 @@ class Ledger:
             shutil.rmtree(box)
 
     def _note_removal(self, message: Message, place: Place, who: str) -> None:
+        if message.type == "dead_letter" and message.in_reply_to is not None:
+            self.notices_removed.add(message.in_reply_to)
         letter = self.letters.get((message.message_id, message.recipient))
         if letter is not None:
             letter.removed.append(who)

@@ -108,7 +108,8 @@ class Verdict:
             )  # its line died with us
             if message_id not in escalated and message_id not in words and not counted_in:
                 raise Broken(f"{message_id} died, and nobody was told: no escalation")
-            if line.data.get("from") != "stranger" and not noticed[message_id]:
+            met = noticed[message_id] or message_id in self.run.ledger.notices_removed
+            if line.data.get("from") != "stranger" and not met:
                 raise Broken(f"{message_id} died, and its sender was not told")
 
     def _judge_log(self, lines: list[Line]) -> None:
