@@ -166,14 +166,14 @@ async def test_a_bug_ends_it_at_once_with_its_own_exception_and_no_last_line(tmp
 
 async def test_a_watcher_that_fails_is_replaced_and_the_page_says_by_what(tmp_path: Path) -> None:
     async with serving(make(tmp_path)) as run:
-        run.daemon._lookout.hear(WatchFailed("no watches left"), anyio.Event())
+        run.daemon._lookout.hear(anyio.Event(), WatchFailed("no watches left"))
         await run.until(lambda: b'"polling"' in (run.site.run / "status.json").read_bytes())
     assert run.failure == []
 
 
 async def test_inotify_that_was_insisted_on_and_fails_ends_it_with_the_reason(tmp_path: Path) -> None:
     async with serving(make(tmp_path, '[watch]\nmode = "inotify"\n')) as run:
-        run.daemon._lookout.hear(WatchFailed("no watches left"), anyio.Event())
+        run.daemon._lookout.hear(anyio.Event(), WatchFailed("no watches left"))
         await run.until(lambda: run.failure)
     assert isinstance(run.failure[0], CannotGoOn)
     assert "no watches left" in str(run.failure[0])

@@ -98,7 +98,7 @@ async def test_polling_is_used_where_it_is_asked_for(tmp_path: Path) -> None:
 async def test_a_watcher_that_fails_is_replaced_by_polling_said_once(tmp_path: Path) -> None:
     async with watching(tmp_path) as it:
         await it.lookout.begin()
-        it.lookout.hear(WatchFailed("no watches left"), anyio.Event())
+        it.lookout.hear(anyio.Event(), WatchFailed("no watches left"))
         await it.desk.until(lambda: it.lookout.mode == "polling")
         await it.hears_of("m.mime")
         assert it.degraded() == [{"reason": "no watches left", "mode": "polling"}]
@@ -129,9 +129,11 @@ async def test_inotify_is_tried_again_until_it_can_be_had_and_polling_ends(
 ) -> None:
     real, refusals = InotifyWatcher, []
 
-    def third_time_lucky(queue_dir: Path, receipts_dir: Path, reserved: frozenset[str]) -> Watcher:
+    def third_time_lucky(
+        queue_dir: Path, receipts_dir: Path, reserved: frozenset[str], through: Callable[[], None]
+    ) -> Watcher:
         refusals.append(queue_dir)
-        return real(queue_dir, receipts_dir, reserved) if len(refusals) > 3 else Refused()
+        return real(queue_dir, receipts_dir, reserved, through) if len(refusals) > 3 else Refused()
 
     monkeypatch.setattr(module, "InotifyWatcher", third_time_lucky)
     async with watching(tmp_path) as it:

@@ -72,6 +72,21 @@ async def test_who_waits_to_be_heard_goes_on_when_all_that_was_posted_before_is_
         tasks.cancel_scope.cancel()
 
 
+async def test_who_has_posted_all_it_had_need_not_leave_it_to_the_next_lap() -> None:
+    loop = Loop()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(loop.pump.run)
+        await loop.pump.turned()
+        loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+        loop.pump.come_round()
+        assert "worker" in loop.engine.desk.book.agents
+        turns = loop.pump.turns
+        loop.pump.come_round()
+        await loop.pump.turned()
+        assert loop.pump.turns == turns  # nothing was left: neither for a second call nor for the next lap
+        tasks.cancel_scope.cancel()
+
+
 def test_what_was_gathered_is_done_when_no_event_is_left_and_answered_in_the_same_turn() -> None:
     loop = Loop()
     loop.gathering.append(arrival())

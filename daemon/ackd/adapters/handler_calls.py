@@ -64,6 +64,8 @@ class HandlerEndpoint:
     #: Those of which nobody has been told yet.
     _unsaid: dict[anyio.CancelScope, TellAgent] = field(default_factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
+    #: anyio asks at every scope which event loop it is on, which takes longer than making one.
+    _scopes: type[anyio.CancelScope] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         by_class = type(self.handler).__call__
@@ -84,11 +86,16 @@ class HandlerEndpoint:
         return None
 
     def _begin(self, order: TellAgent, mail: Mail) -> None:
-        loop, scope = asyncio.get_running_loop(), anyio.CancelScope()
+        loop, scope = asyncio.get_running_loop(), self._scope()
         self._calls[scope] = loop.create_task(self._run(order, mail, scope), name=self._task_name)
         if not self._unsaid:
             loop.call_soon(self._say_later)
         self._unsaid[scope] = order
+
+    def _scope(self) -> anyio.CancelScope:
+        if self._scopes is None:
+            self._scopes = type(anyio.CancelScope())
+        return self._scopes()
 
     def _say_later(self) -> None:
         """Between the first steps of the first and the second of those that were called together."""

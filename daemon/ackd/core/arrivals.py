@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core import calling, facts
 from ackd.core.acts import apply, line_up, sweep, watch_silence
-from ackd.core.dedup import Fresh, Repeated, SameIdOtherContent
+from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
 from ackd.core.desk import Answer
 from ackd.core.effects import RecordFact
@@ -43,7 +43,8 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
     message, place = event.message, event.place
     if message.recipient not in desk.book.agents:
         raise ImpossibleEvent("engine", f"nobody called {message.recipient}", f"arrival of {place}")
-    if desk.book.at(place) is not None or _is_our_own_move(desk, event):
+    same = desk.book.of_id(message.message_id, message.recipient)
+    if desk.book.at(place) is not None or (same and _is_our_own_move(same, event)):
         return  # a hint that came twice, or before the answer to the move it tells of
     delivery = desk.book.open(message, place, min(event.arrived_at, desk.now.wall), met_at=desk.now.wall)
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
@@ -53,7 +54,7 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
     if event.recovered and not desk.reading:
         hear_out(desk)
     desk.put(facts.queued(delivery, recovered=event.recovered))
-    if _is_repeat(desk, delivery):
+    if _is_repeat(desk, delivery, same):
         return
     _heard(desk, delivery, recovered=event.recovered)
     if place.folder is Folder.PROCESSED:
@@ -64,20 +65,16 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
         settle_answers(desk, about=(message.message_id, delivery.agent))
 
 
-def _is_our_own_move(desk: Desk, event: events.Arrived) -> bool:
-    same = desk.book.of_id(event.message.message_id, event.message.recipient)
-    if not same:
-        return False  # nearly always
+def _is_our_own_move(same: list[Delivery], event: events.Arrived) -> bool:
     moving = _MOVES_TO.get(event.place.folder)
     return any(d.state is moving and d.place.name == event.place.name for d in same)
 
 
-def _is_repeat(desk: Desk, delivery: Delivery) -> bool:
+def _is_repeat(desk: Desk, delivery: Delivery, others: list[Delivery]) -> bool:
     """Same id, recipient and content: put away unworked. Same id, other content: served, with a warning."""
     message = delivery.message
     verdict = desk.completed.verdict(message.message_id, delivery.agent, message.digest, desk.steady)
-    others = [d for d in desk.book.of_id(message.message_id, delivery.agent) if d is not delivery]
-    if not others and isinstance(verdict, Fresh):
+    if not others and verdict is FRESH:
         return False  # nearly always
     # One that is dying or dead is no reason not to try: its sender sent it once more.
     open_ones = [d for d in others if d.state not in (S.BURYING, S.DEAD) and not d.duplicate]

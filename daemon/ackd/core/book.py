@@ -207,7 +207,8 @@ class Book:
         return None if key is None else self._by_key[key]
 
     def of_id(self, message_id: str, agent: str) -> list[Delivery]:
-        return [self._by_key[key] for key in self._by_id.get((message_id, agent), ())]
+        keys = self._by_id.get((message_id, agent))
+        return [self._by_key[key] for key in keys] if keys else []
 
     def addressed(self, message_id: str, agent: str) -> Delivery | None:
         """The one a receipt means. An id that was copied has several: the one in its agent's hands comes first."""

@@ -159,7 +159,8 @@ class Engine:
     def _offer(self, agent: Agent) -> None:
         """Fill the agent's window from its line."""
         desk, offered = self.desk, 0
-        calling.change(desk, agent, _DRAINED if agent.has_room else _FILLED)
+        if agent.state is not _AVAILABLE or not agent.has_room:
+            calling.change(desk, agent, _DRAINED if agent.has_room else _FILLED)
         while agent.state is _AVAILABLE and agent.has_room and agent.line.waiting and not desk.stopping:
             if offered == OFFERS_AT_ONCE:
                 desk.alarm("offer", agent.name, 0)

@@ -8,6 +8,7 @@ Refuses to know what a hint means (intake). If the config insists on inotify and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -43,6 +44,8 @@ class Lookout:
     tasks: TaskGroup
     record: Callable[[str, dict[str, object]], None]
     fail: Callable[[str], None]
+    #: Told when all hints that came together were heard.
+    through: Callable[[], None] = lambda: None
     mode: str = field(default="none", init=False)
     _falls: int = field(default=0, init=False)
 
@@ -67,7 +70,7 @@ class Lookout:
         return self.site.queue, self.site.receipts
 
     def _inotify(self) -> Watcher:
-        return InotifyWatcher(*self._where(), self.site.reserved)
+        return InotifyWatcher(*self._where(), self.site.reserved, self.through)
 
     async def _poll(self) -> None:
         self.mode = "polling"
@@ -79,11 +82,11 @@ class Lookout:
         self._watcher = watcher
         scope = self._polling if self.mode == "polling" else anyio.CancelScope()
         self.tasks.start_soon(
-            _within, scope, watcher, lambda hint: self.hear(hint, ready), ready.set, name=f"watcher ({self.mode})"
+            _within, scope, watcher, partial(self.hear, ready), ready.set, name=f"watcher ({self.mode})"
         )
         await ready.wait()
 
-    def hear(self, hint: Hint, ready: anyio.Event) -> None:
+    def hear(self, ready: anyio.Event, hint: Hint) -> None:
         if not isinstance(hint, ports.WatchFailed):
             self.intake.hint(hint)
             return
@@ -112,7 +115,7 @@ class Lookout:
             if isinstance(hint, ports.WatchFailed) and not ready.is_set():
                 ready.set()
             else:
-                self.hear(hint, ready)
+                self.hear(ready, hint)
 
         def restored() -> None:
             ready.set()

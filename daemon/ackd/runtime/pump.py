@@ -72,6 +72,7 @@ class Pump:
         self._bug: asyncio.Future[None] | None = None  # while it runs
         self._soon: asyncio.Handle | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_for = 0.0  # the deadline that it was set for
         self._catching_up: asyncio.Task[None] | None = None
         self._turned = asyncio.Event()
         self.turns = 0  # the watchdog looks whether it grows
@@ -95,6 +96,13 @@ class Pump:
         """Come round once, though no event came: a fact was recorded, or the watchdog asks whether we can."""
         if self._soon is None and self._bug is not None:
             self._soon = self._bug.get_loop().call_soon(self._come_round)
+
+    def come_round(self) -> None:
+        """At once, if there is anything to come round for: of whoever has posted all it had, and would leave us to the
+        event loop's next lap. That is a twentieth of what one message takes."""
+        if self._soon is not None:
+            self._soon.cancel()
+            self._come_round()
 
     def idle(self) -> bool:
         return not self._inbox and not self._arrivals
@@ -185,13 +193,13 @@ class Pump:
         deadline = self._engine.next_deadline()
         if deadline is None or self._bug is None:
             return
-        loop = self._bug.get_loop()
-        due = loop.time() + max(0.0, deadline - self._clock.now().mono)
-        if self._timer is not None and self._timer.when() <= due and not self._timer.cancelled():
-            return
         if self._timer is not None:
+            if self._timer_for <= deadline:
+                return
             self._timer.cancel()
-        self._timer = loop.call_at(due, self._time_is_up)
+        self._timer_for = deadline
+        wait_s = max(0.0, deadline - self._clock.now().mono)
+        self._timer = self._bug.get_loop().call_later(wait_s, self._time_is_up)
 
     def _time_is_up(self) -> None:
         self._timer = None

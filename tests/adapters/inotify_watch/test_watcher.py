@@ -12,6 +12,7 @@ from tests.adapters.inotify_watch.bench import hint
 from tests.adapters.listening import DEADLINE_S, listening_to
 
 if TYPE_CHECKING:
+    from collections.abc import Sized
     from pathlib import Path
 
     import pytest
@@ -40,3 +41,16 @@ async def test_an_idle_watcher_sleeps(watcher: InotifyWatcher, leader: Path) -> 
         before = watcher.beats
         await anyio.sleep(0.2)
         assert watcher.beats - before <= 1
+
+
+async def test_it_says_when_it_has_told_all_that_came_together(root: Path, leader: Path) -> None:
+    told: list[int] = []
+    hints: list[Sized] = []
+    watcher = InotifyWatcher(root / "queue", root / "receipts", through=lambda: told.append(sum(map(len, hints))))
+    async with listening_to(watcher) as heard:
+        hints.append(heard)
+        for number in range(3):
+            (leader / f"{number}.mime").write_text("x")
+        await heard.of(*(hint(f"{number}.mime", closed=True) for number in range(3)))
+        await anyio.lowlevel.checkpoint()
+        assert told[-1] == 3

@@ -6,12 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from ackd.core.message import Priority, Progress, Standing, Status
+from ackd.core.errors import BadMessage
+from ackd.core.message import KNOWN_TYPES, Priority, Progress, Standing, Status
 from ackd.dialects import ignite
+from ackd.dialects.ignite import reading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ackd.core.message import Message
 
 CORPUS = Path(__file__).parents[1] / "corpus"
 PLAIN = (CORPUS / "good" / "plain.mime").read_bytes()
@@ -47,6 +53,82 @@ def test_headers_come_in_order_and_as_they_are_spelled() -> None:
 def test_a_thread_is_something_that_we_can_write_into_messages_of_our_own(written: str, read: str | None) -> None:
     data = PLAIN.replace(b"Date:", f"X-IGNITE-Thread-ID: {written}\nDate:".encode())
     assert ignite.decode(data, "leader").thread_id == read
+
+
+# --- read at a glance, or line by line ---------------------------------------------------------------------------------
+_WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
+_NAMES = st.sampled_from(("user", "leader", "queue_monitor", "processed", "ignitian-1", "a" * 64, "a" * 65))
+_IDS = st.sampled_from(("1.2.3@ignite.local", "a/b", "x" * 250, "x" * 251, "<a>", ""))
+
+
+def _outcome(read: Callable[[], Message | None]) -> Message | tuple[str, str] | None:
+    try:
+        return read()
+    except BadMessage as bad:
+        return bad.code, bad.detail
+
+
+@st.composite
+def _letters(draw: st.DrawFn) -> bytes:
+    """Nearly as ackd writes them: lines left out, doubled, swapped or spoiled, and any body."""
+    lines = [
+        "MIME-Version: 1.0", f"Message-ID: <{draw(_IDS)}>", f"From: {draw(_NAMES)}", f"To: {draw(_NAMES)}",
+        f"Date: {draw(_WORDS)}", f"In-Reply-To: <{draw(_IDS)}>",
+        f"X-IGNITE-Type: {draw(st.sampled_from([*sorted(KNOWN_TYPES), 'other', 'progress_update']))}",
+        f"X-IGNITE-Priority: {draw(st.sampled_from(('low', 'normal', 'urgent', 'critical')))}",
+        f"X-IGNITE-Thread-ID: {draw(_WORDS)}", f"X-IGNITE-Repository: {draw(_WORDS)}", f"X-IGNITE-Issue: {draw(_WORDS)}",
+        "Content-Type: text/x-yaml; charset=utf-8", "Content-Transfer-Encoding: 8bit",
+    ]  # fmt: skip
+    for at in sorted(draw(st.sets(st.sampled_from((5, 8, 9, 10)))), reverse=True):
+        del lines[at]
+    match draw(st.sampled_from(("as it is", "without", "twice", "swapped", "spoiled"))):
+        case "without":
+            del lines[draw(st.integers(0, len(lines) - 1))]
+        case "twice":
+            lines.append(lines[draw(st.integers(0, len(lines) - 1))])
+        case "swapped":
+            at = draw(st.integers(1, len(lines) - 1))
+            lines[at - 1], lines[at] = lines[at], lines[at - 1]
+        case "spoiled":
+            lines[draw(st.integers(0, len(lines) - 1))] += draw(st.sampled_from((" ", "\t", "\r", "\x1b", "é", "\n x")))
+    body = draw(st.binary(max_size=20) | st.just(b"task_id: t-1\noverall_status: fail\npercent: 10\n"))
+    return "\n".join(lines).encode() + b"\n\n" + body
+
+
+@given(data=_letters())
+def test_what_is_read_at_a_glance_is_what_a_look_at_every_line_finds(data: bytes) -> None:
+    glanced = _outcome(lambda: reading._usual(data, "leader"))
+    assert glanced in (None, _outcome(lambda: reading._line_by_line(data, "leader", frozenset())))
+
+
+@pytest.mark.parametrize(
+    ("reply", "thread", "issue"), [(None, None, None), (None, "t 1", None), ("a@b", None, "7"), ("a@b", "t", "7")]
+)
+def test_what_ackd_writes_itself_is_read_at_a_glance(reply: str | None, thread: str | None, issue: str | None) -> None:
+    data = ignite.build(
+        message_id="1.2.3@ignite.local",
+        sender="user",
+        to=["leader"],
+        date="today",
+        type="message",
+        body="é",
+        in_reply_to=reply,
+        thread_id=thread,
+        issue=issue,
+    )
+    assert reading._usual(data, "leader") == reading._line_by_line(data, "leader", frozenset())
+
+
+@pytest.mark.parametrize("good", sorted((CORPUS / "good").glob("*.mime")), ids=lambda path: path.stem)
+def test_every_good_file_is_the_same_either_way(good: Path) -> None:
+    data = good.read_bytes()
+    assert reading._usual(data, "leader") in (None, reading._line_by_line(data, "leader", frozenset()))
+
+
+def test_headers_too_large_for_ours_to_be_added_are_not_read_at_a_glance() -> None:
+    thread = "x" * ignite.MAX_HEADER_BYTES
+    data = PLAIN.replace(b"Content-Type", f"X-IGNITE-Thread-ID: {thread}\nContent-Type".encode())
+    assert reading._usual(data, "leader") is None
 
 
 # --- the digest -------------------------------------------------------------------------------------------------------

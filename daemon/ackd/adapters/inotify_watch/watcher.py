@@ -28,10 +28,18 @@ _TIMELY_S: Final = 0.001
 class InotifyWatcher:
     """``ports.Watcher`` on inotify. ``beats`` grows with every wake-up, at least once in ``HEARTBEAT_S``."""
 
-    def __init__(self, queue_dir: Path, receipts_dir: Path, reserved: frozenset[str] = RESERVED_NAMES) -> None:
+    def __init__(
+        self,
+        queue_dir: Path,
+        receipts_dir: Path,
+        reserved: frozenset[str] = RESERVED_NAMES,
+        through: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``through``: called after each turn, when all its hints are posted."""
         self._queue_dir = queue_dir
         self._receipts_dir = receipts_dir
         self._reserved = reserved
+        self._through = through
         self.beats = 0
         self._tree: Tree | None = None  # while it runs
 
@@ -75,6 +83,7 @@ class InotifyWatcher:
                 next_turn = None
             if next_turn is None:
                 next_turn = loop.call_at(due, time_is_up)
+            self._through()
 
         def time_is_up() -> None:
             nonlocal next_turn

@@ -40,7 +40,7 @@ PRIORITIES: Final = {priority.value: priority for priority in Priority}
 # An id may hold a slash (GitHub's do): it is an identity, never a file name.
 _ID: Final = re.compile(r"[!#-;=?-\[\]-~]{1,250}")
 _FORMAT: Final = (MIME_VERSION, CONTENT_TYPE, TRANSFER_ENCODING)
-_MAX_FOREIGN_BYTES: Final = MAX_HEADER_BYTES - RESERVED_BYTES
+MAX_FOREIGN_BYTES: Final = MAX_HEADER_BYTES - RESERVED_BYTES
 _OURS: Final = frozenset(
     KEYS[name] for name in (STATUS, PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT)
 )
@@ -51,7 +51,7 @@ def plainly_right(raw: RawMessage) -> bool:
     """True spares most messages the search for faults, 4 µs; False only means: look closer."""
     fields = raw.fields
     return (
-        raw.body_at <= _MAX_FOREIGN_BYTES
+        raw.body_at <= MAX_FOREIGN_BYTES
         and fields.keys() >= REQUIRED_KEYS
         and _format_of(fields) == _FORMAT
         and fields["x-ignite-type"] in KNOWN_TYPES
@@ -79,10 +79,10 @@ def faults(raw: RawMessage, extra_types: frozenset[str] = frozenset()) -> Iterat
 
 
 def _size_faults(raw: RawMessage) -> Iterator[BadMessage]:
-    if raw.body_at > _MAX_FOREIGN_BYTES:
+    if raw.body_at > MAX_FOREIGN_BYTES:
         foreign = [line for key, line in zip(raw.fields, raw.lines, strict=True) if key not in _OURS]
-        if len("\n".join(foreign).encode()) > _MAX_FOREIGN_BYTES:
-            yield bad(Rejection.HEADER_TOO_LARGE, f"the headers are larger than {_MAX_FOREIGN_BYTES} bytes")
+        if len("\n".join(foreign).encode()) > MAX_FOREIGN_BYTES:
+            yield bad(Rejection.HEADER_TOO_LARGE, f"the headers are larger than {MAX_FOREIGN_BYTES} bytes")
 
 
 def _format_faults(raw: RawMessage) -> Iterator[BadMessage]:

@@ -90,10 +90,16 @@ def joined(lines: Sequence[str], line_end: str) -> bytes:
 def split(data: bytes) -> RawMessage:
     """Header lines and body of a well-formed message; what the headers say is not judged yet (``faults``)."""
     raw = split_head(data)
+    checked_body(data, raw.body_at)
+    return raw
+
+
+def checked_body(data: bytes, body_at: int) -> bytes:
+    """The body of a message whose headers are well-formed: text, and nothing else."""
     if b"\0" in data:  # RFC 2045: 8bit text has none; blocks of NUL are what a torn write leaves
         raise bad(Rejection.CONTROL_CHARACTER, "a NUL byte in the body", data.count(b"\n", 0, data.index(b"\0")) + 1)
-    _text(data, raw.body_at, len(data))
-    return raw
+    _text(data, body_at, len(data))
+    return data[body_at:]
 
 
 def split_head(data: bytes) -> RawMessage:
