@@ -88,17 +88,17 @@ def _message(
         kind,
         PRIORITIES[priority],
         _digest(message_id, sender, kind, thread_id, in_reply_to, body),
-        _thread(thread_id),
+        _thread(thread_id) if thread_id else None,
         in_reply_to or None,
-        task_id(body),
+        task_id(body) if b"task_id:" in body else None,
         progress(body) if kind == "progress_update" else None,
         _word(body, b"overall_status:") if kind == "evaluation_result" else None,
     )
 
 
-def _thread(value: str) -> str | None:
+def _thread(value: str) -> str:
     # It is copied into messages of our own, so it must be writable: one line, no TAB, of a sane length.
-    return value.replace("\t", " ")[:MAX_THREAD_ID] or None
+    return value.replace("\t", " ")[:MAX_THREAD_ID]
 
 
 def standing(data: bytes) -> Standing:
