@@ -334,7 +334,7 @@ class Daemon:
         with contextlib.suppress(Exception):
             self._team.abandon()
             self._commit()
-            self._chronicle.show()
+            self._afterwards()
         os._exit(128 + number)
 
     def _fail(self, why: str) -> None:
@@ -356,6 +356,7 @@ class Daemon:
         reason, totals = self._failure or self._reason, self._describe()["totals"]
         self._chronicle.record("session_end", {"reason": reason, "totals": totals})
         self._commit()
+        self._afterwards()
         self._page.write()
         if (
             self._chronicle.log.failing is None
