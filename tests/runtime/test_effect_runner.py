@@ -175,6 +175,9 @@ async def test_a_claim_that_the_journal_refuses_moves_nothing(tmp_path: Path, mo
         await bench.carry_out(effects.ClaimMessage("leader", 1, bench.message(place), place))
         assert bench.posted == [events.SpoolFailed(1, "No space left on device")]
         assert bench.spool.exists(place)
+        await bench.carry_out(effects.ArchiveMessage("leader", 1, bench.message(place), place))  # it was done meanwhile
+        assert bench.posted[1:] == [events.SpoolFailed(1, "No space left on device")]
+        assert bench.spool.exists(place)  # a crash would leave a file in the archive that nobody spoke of
         monkeypatch.undo()
 
 

@@ -198,14 +198,16 @@ def _take(desk: Desk, agent: Agent, delivery: Delivery) -> None:
 
 
 def _start(desk: Desk, delivery: Delivery, _happening: Happening, by: str) -> None:
+    """The line before the header, for whoever waits for it: if we die in between, what acknowledged it is heard again,
+    and said again. The other way round it would be said never."""
     agent = desk.book.agents[delivery.agent]
     agent.line.discard(delivery.key)  # it may have been due for another telling
     calling.lived(desk, agent)
     delivery.seen = True
     desk.alarm("task", delivery.key, agent.policy.task_timeout_s)
-    write_status(desk, delivery, "acked")
     _assign(desk, delivery)
     desk.put(RecordFact("message_acked", facts.about(delivery, by=by), lane=delivery.agent))
+    write_status(desk, delivery, "acked")
     endings.task_started(desk, delivery)
     _take(desk, agent, delivery)
     endings.drop_receipts(desk, delivery)

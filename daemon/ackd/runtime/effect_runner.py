@@ -142,7 +142,7 @@ class EffectRunner:
         try:
             for effect in claims:
                 self.take_in(effect.key, effect.message, effect.place)
-            self.journal.flush()
+            self._flush_journal(*(effect.key for effect in claims))
         except OSError as error:
             for effect in claims:
                 self.post(events.SpoolFailed(effect.key, words_of(error)))
@@ -174,10 +174,15 @@ class EffectRunner:
         if effect.key in self._in_journal:
             return
         self.take_in(effect.key, effect.message, effect.place, duplicate=duplicate)
+        self._flush_journal(effect.key)
+
+    def _flush_journal(self, *keys: int) -> None:
+        """What the disk has not taken, the journal does not know: whatever ends of it is explained to it once more, or
+        a full disk and a crash would leave a file in the archive that nobody ever spoke of."""
         try:
             self.journal.flush()
         except OSError:
-            self._in_journal.discard(effect.key)
+            self._in_journal.difference_update(keys)
             raise
 
     def _flush_failed(self, error: OSError) -> None:
@@ -237,7 +242,7 @@ class EffectRunner:
         if effect.key not in self._in_journal:  # it came straight into processed/, or from before a restart
             try:
                 self.take_in(effect.key, effect.message, effect.place, effect.crashes)
-                self.journal.flush()
+                self._flush_journal(effect.key)
             except OSError as error:
                 self._report("journal", error)
         answer = self.team.endpoint(effect.lane).tell(effect)
