@@ -20,6 +20,7 @@ from ackd.adapters.journal import End, Journal, LetGo, TakenIn
 from ackd.adapters.session_log import SessionLog
 from ackd.adapters.spool import Spool
 from ackd.core.delivery import State
+from ackd.core.effects import ClaimMessage
 from ackd.core.engine import Engine
 from ackd.core.events import AgentJoined, Outcome
 from ackd.core.message import Folder, Place
@@ -208,6 +209,30 @@ async def test_in_flight_and_in_the_archive_is_completed(tmp_path: Path) -> None
         start.spool.move(place, Folder.ARCHIVE, date=today)
         await start.recover()
         assert start.said("message_completed")[0]["by"] == "found in the archive"
+        assert [fact for fact, _ in start.facts if fact.startswith("message_")] == [
+            "message_queued",
+            "message_completed",
+        ]
+
+
+async def test_a_copy_that_comes_while_we_recover_is_known_for_one(tmp_path: Path) -> None:
+    """Archived, and we died before the journal heard of it; then somebody writes the same once more."""
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        start.held(place)
+        start.spool.move(place, Folder.ARCHIVE, date=time.strftime("%Y%m%d", time.gmtime()))
+        heard = start.recovery._heard
+
+        async def written_meanwhile() -> None:
+            again = Place("leader", Folder.QUEUE, "again.mime")
+            if not start.spool.exists(again):
+                start.recovery.intake.came(start.put("again.mime", Folder.QUEUE), closed=True)
+            await heard()
+
+        start.recovery._heard = written_meanwhile  # type: ignore[method-assign]
+        await start.recover()
+        assert not start.engine.desk.book.agents["leader"].line.waiting
+        assert [type(effect) for effect in start.effects if isinstance(effect, ClaimMessage)] == []
 
 
 async def test_dead_for_one_recipient_is_not_dead_for_another(tmp_path: Path) -> None:

@@ -61,8 +61,8 @@ class Aftermath:
 
     # --- what the journal knows ---------------------------------------------------------------------------------------
     def was_completed(self, entry: TakenIn) -> bool:
-        """Asked when a message that was in hand is met in the queue only: a second copy, whose twin we archived and
-        died before the journal heard of it, or the first, which we died before claiming."""
+        """Asked of a message that was in hand and is not in processed/. If it was archived, and we died before the
+        journal heard of it, whatever else bears its id and content is a second copy, and from now on known for one."""
         kept = self.in_archive(entry)
         if kept is None or not self.spool.mentions(kept, entry.message_id):
             return False
@@ -81,6 +81,7 @@ class Aftermath:
             self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
             still_dead = entry.late and end is End.DEAD
             if not still_dead and not _is_told(told, entry, fact, words):
+                self._write_down_arrival(entry)
                 self._write_down(entry, end, fact, words)
             if end is End.COMPLETED:
                 self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, now)
@@ -88,6 +89,12 @@ class Aftermath:
                 lost.setdefault(entry.box, []).append(Place(entry.box, Folder.PROCESSED, entry.name))
         for box, places in lost.items():
             self.post(events.SpoolLost(box, tuple(places)))
+
+    def _write_down_arrival(self, entry: TakenIn) -> None:
+        """As of everything that a start finds: the crash may have swallowed that line, too, and no end stands alone."""
+        about: dict[str, object] = {"message_id": entry.message_id, "agent": entry.agent, "from": entry.sender}
+        file = str(Place(entry.box, Folder.PROCESSED, entry.name))
+        self.record("message_queued", {**about, "message_type": entry.type, "file": file, "recovered": True})
 
     def _write_down(self, entry: TakenIn, end: End, fact: str, words: dict[str, object]) -> None:
         totals = self.engine.desk.totals

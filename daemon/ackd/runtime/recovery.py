@@ -30,7 +30,7 @@ from ackd.core import events
 from ackd.core.message import Folder, Place, Status, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from ackd.adapters.exec_runs import FoundRun
     from ackd.adapters.journal import Journal, JournalState, TakenIn
@@ -96,6 +96,7 @@ class Recovery:
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
         self._before = before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
         self._kept = self._remember(state)
+        self._remember_archived(in_flight.values())
         await self._meet_what_speaks()
         await self.intake.letterbox.scan()  # what an agent said during a run was said before the run ended
         self._take_runs(runs, before)
@@ -125,6 +126,13 @@ class Recovery:
         desk.totals.dead = len(self.spool.graves.files())
         desk.totals.rejected = len(kept)
         return kept
+
+    def _remember_archived(self, in_flight: Iterable[TakenIn]) -> None:
+        """Archived, and we died before the journal heard of it. Before anything is met: what is written once more while
+        we recover, as an escalation about something else that is overdue, is the same message."""
+        for entry in in_flight:
+            if not entry.is_duplicate and not self._lies_there(entry):
+                self.aftermath.was_completed(entry)
 
     # --- files --------------------------------------------------------------------------------------------------------
     async def _meet_what_speaks(self) -> None:
