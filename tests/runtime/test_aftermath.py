@@ -144,13 +144,23 @@ async def test_what_is_there_or_has_its_end_is_not_spoken_of(tmp_path: Path) -> 
         assert await after(start, *lines) == []
 
 
-async def test_a_session_that_ended_by_itself_has_said_everything(tmp_path: Path) -> None:
+async def test_what_was_removed_from_a_queue_while_nobody_served_is_withdrawn(tmp_path: Path) -> None:
+    """Also after a session that ended by itself: it could not know."""
     async with start_in(tmp_path) as start:
         place = start.put("m.mime", Folder.QUEUE)
         lines = told(start, place, "message_queued")
         start.spool.path(place).unlink()
         start.spool.quarantine(start.put("bad.mime", Folder.QUEUE), "not_utf8", "byte 1", "2026-11-16T01:02:03Z")
-        assert await after(start, *lines, ("session_end", {})) == []
+        ((fact, words),) = await after(start, *lines, ("session_end", {}))
+        assert (fact, words["reason"]) == ("message_withdrawn", "file deleted from the queue while ackd was away")
+
+
+async def test_sessions_before_one_that_ended_by_itself_are_not_asked(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.QUEUE)
+        session(tmp_path, ("session_start", {}), *told(start, place, "message_queued"), seconds_ago=100)
+        start.spool.path(place).unlink()
+        assert await after(start, ("session_end", {})) == []
 
 
 async def test_neither_a_log_nor_a_reason_that_cannot_be_read_stops_us(tmp_path: Path) -> None:

@@ -158,10 +158,9 @@ class Aftermath:
         self._kept = [(name, reason) for name, reason in kept if reason is not None]
 
     async def fill_in(self) -> None:
-        """After a crash, and beside everything else, for a log may be long: what it began to tell and did not end.
-
-        Whether there was a crash the log itself says: it lacks its last line.
-        """
+        """Beside everything else, for a log may be long: what it began to tell and did not end. Not after a crash only:
+        what waits in a queue may be removed while nobody serves, or just before a stop, within the time it takes to
+        prove that."""
         try:
             opened, told_of, since = await anyio.to_thread.run_sync(self._read_sessions)
         except OSError as error:  # a log that cannot be read tells nothing, and must not stop us
@@ -175,7 +174,8 @@ class Aftermath:
                 self._say_rejected(name, reason)
 
     def _read_sessions(self) -> tuple[list[Line], set[str], float]:
-        """Of the sessions since the last one that ended by itself: messages without an end, what was quarantined."""
+        """Of the last session that ended by itself and those since: messages without an end, what was quarantined. It
+        tells of all that there was, for a start writes down everything that it finds."""
         opened: dict[_About, Line] = {}
         told_of: set[str] = set()
         since = float("inf")
@@ -194,10 +194,10 @@ class Aftermath:
         """Oldest first, without the one that we are writing."""
         found: list[Path] = []
         for path in reversed(session_log.session_files(self.logs_dir)[:-1]):
+            found.append(path)
             last = next(session_log.iter_logs(self.logs_dir, newest_first=True, ends={path: _end(path)}), None)
             if last is not None and last.type == "session_end":
                 break
-            found.append(path)
         return found[::-1]
 
     def _end_untold(self, line: Line, graves: dict[_About, _Grave]) -> None:
