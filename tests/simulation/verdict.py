@@ -86,7 +86,7 @@ class Verdict:
             wanted = {Folder.ARCHIVE: "message_completed", Folder.DEAD: "message_dead"}.get(places[0].folder)
             if last != wanted and not (letter.removed and places[0].folder is not Folder.ARCHIVE):
                 raise Broken(f"{name} lies at {places[0]}, and the log says {_story(lines)}")
-        elif last is None and lines and "operator" not in letter.removed:
+        elif last is None and open_ and "operator" not in letter.removed:  # what never was met has no end
             raise Broken(f"{name} was removed by {letter.removed}, and the log says {_story(lines)}")
 
     def _judge_deaths(self, lines: list[Line], told: dict[tuple[str, str], list[Line]]) -> None:
