@@ -129,7 +129,7 @@ class Recovery:
 
     def _remember_archived(self, in_flight: Iterable[TakenIn]) -> None:
         """Archived, and we died before the journal heard of it. Before anything is met: what is written once more while
-        we recover, as an escalation about something else that is overdue, is the same message."""
+        we recover, as the escalation about what is still overdue, is the same message."""
         for entry in in_flight:
             if not entry.is_duplicate and not self._lies_there(entry):
                 self.aftermath.was_completed(entry)
