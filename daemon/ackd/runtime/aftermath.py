@@ -175,8 +175,8 @@ class Aftermath:
 
     def _read_sessions(self) -> tuple[list[Line], set[str], float]:
         """Of the last session that ended by itself and those since: messages without an end, what was quarantined. It
-        tells of all that there was, for a start writes down everything that it finds; unless it was stopped before it had
-        read a long queue to its end."""
+        tells of all that there was, for a start writes down everything that it finds; unless it was stopped before it
+        had read a long queue to its end."""
         opened: dict[_About, Line] = {}
         told_of: set[str] = set()
         since = float("inf")
