@@ -6,6 +6,7 @@ find a message here reads its file. Cannot fail.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ _Which: TypeAlias = tuple[str, str, str]
 class FreshMail:
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
         self._max_bytes = max_bytes
-        self._kept: dict[_Which, bytes] = {}
+        #: No plain dict, which finds its oldest entry by passing over all that were before it.
+        self._kept: OrderedDict[_Which, bytes] = OrderedDict()
         self._bytes = 0
 
     def keep(self, message: Message, data: bytes) -> None:
@@ -29,7 +31,7 @@ class FreshMail:
         self._bytes += len(data) - len(self._kept.pop(which, b""))
         self._kept[which] = data
         while self._bytes > self._max_bytes:
-            self._bytes -= len(self._kept.pop(next(iter(self._kept))))
+            self._bytes -= len(self._kept.popitem(last=False)[1])
 
     def take(self, message: Message) -> bytes | None:
         """Once: who is told again, later, reads what lies there by then."""
