@@ -16,10 +16,12 @@ import pytest
 
 from ackd.config import EndpointKind, load
 from ackd.dialects.screen import load_profile
-from tests.bench import children, ground, inhabited, letters, pace, publishing, race, team_idle
+from tests.bench import children, compiled, ground, inhabited, letters, pace, publishing, race, team_idle
 from tests.bench.figures import Figure, Peer, Results, at_least, at_most, percentile
 from tests.bench.picture import drawn
+from tests.bench.scale import Scale
 from tests.bench.table import amount, markdown
+from tests.faults.preloads import needs_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -132,7 +134,7 @@ def test_letters_are_known_by_their_numbers() -> None:
 
 
 def test_the_machine_is_described(tmp_path: Path) -> None:
-    assert re.fullmatch(r".+, \d+ cores?, Linux \S+, Python 3\S+", ground.machine())
+    assert re.fullmatch(r".+, \d+ cores?, Linux \S+, (the system's )?Python 3\S+", ground.machine())
     assert ground.file_system_of(tmp_path) != "unknown"
     assert ground.file_system_of(Path("/proc/self")) == "proc"
     assert not ground.has_journal(Path("/proc"))
@@ -191,6 +193,28 @@ def test_a_sender_that_fails_ends_the_race_and_the_consumer_with_it(capfd: pytes
 def test_every_message_is_sent_by_one_sender() -> None:
     shares = [race.share(5000, 16, number) for number in range(16)]
     assert sorted(number for share in shares for number in share) == list(range(5000))
+
+
+@needs_compiler
+@pytest.mark.parametrize("flush", [True, False])
+def test_the_loop_in_c_archives_every_message(tmp_path: Path, flush: bool) -> None:
+    few = Scale(messages=50, senders=3)
+    assert compiled.throughput(tmp_path / "it", few, flush=flush) > 0
+    spooled = tmp_path / "it" / "spooled"
+    assert sorted(path.name for path in (spooled / "archive").iterdir()) == [
+        f"message_{number:016d}.mime" for number in range(50)
+    ]
+    assert len((spooled / "log").read_text().splitlines()) == 50
+    assert not list((spooled / "queue").iterdir())
+
+
+@needs_compiler
+def test_a_loop_in_c_that_fails_is_no_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = tmp_path / "broken.c"
+    broken.write_text("int main(void) { return 1; }\n")
+    monkeypatch.setattr(compiled, "SOURCE", broken)
+    with pytest.raises(race.BenchFailed, match="spool: exit 1"):
+        compiled.throughput(tmp_path / "it", Scale(messages=1), flush=False)
 
 
 def test_the_teams_that_live_are_ones_that_can_be_run(tmp_path: Path) -> None:

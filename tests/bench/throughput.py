@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ackd.frontends.cli.send import Outgoing, queue
 from ackd.site import Site, find_site
-from tests.bench import bare, contenders, daemon, letters, race
+from tests.bench import bare, compiled, contenders, daemon, letters, race
 from tests.bench.figures import Figure, Peer, Target, at_least
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ CRASH_SAFE = Kind("crash-safe", "process", "everysec", at_least(1))
 class _Rates:
     ours: list[float] = field(default_factory=list)
     bare: list[float] = field(default_factory=list)
+    compiled: list[float] = field(default_factory=list)
     redis: list[float] = field(default_factory=list)
     peers: dict[str, list[float]] = field(default_factory=dict)
 
@@ -56,6 +57,9 @@ def measure(kind: Kind, place: Path, scale: Scale, tell: Callable[[str], None]) 
         rates.bare.append(_bare(place / f"bare{turn}", scale, flush=kind.flush))
         rates.ours.append(_ackd(place / f"ackd{turn}", scale, kind.durability))
         tell(f"{rates.ours[-1]:.0f}/s, bare {rates.bare[-1]:.0f}/s")
+        if not compiled.why_not():
+            rates.compiled.append(compiled.throughput(place / f"compiled{turn}", scale, flush=kind.flush))
+            tell(f"bare in C {rates.compiled[-1]:.0f}/s")
         redis.measure(partial(redis.throughput, place / f"redis{turn}", scale), rates.redis, tell)
         for peer in kind.peers if turn < scale.peer_repetitions else ():
             values = rates.peers.setdefault(peer.name, [])
@@ -71,6 +75,8 @@ def _rows(kind: Kind, rates: _Rates, redis: Contender, scale: Scale) -> list[Fig
     rows: list[Figure | Peer] = [
         Figure(kind.name, what, "/s", ours, f"bare spool loop, {flushes}", tuple(rates.bare), at_least(0.5))
     ]
+    if rates.compiled:
+        rows.append(Figure(kind.name, what, "/s", ours, f"bare spool loop in C, {flushes}", tuple(rates.compiled)))
     if rates.redis:
         name = f"{redis.name}, {kind.appendfsync}"
         rows.append(Figure(kind.name, what, "/s", ours, name, tuple(rates.redis), kind.redis_target))
