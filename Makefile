@@ -41,7 +41,7 @@ check: $(READY)
 
 faults: $(READY)
 	ACKD_FAULTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 0 tests/faults $(PYTEST_ARGS)
-	$(BIN)/python -m tests.simulation --hours 10000
+	$(BIN)/python -m tests.simulation --hours 10000 --jobs $$(nproc)
 
 $(PEERS): $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'

@@ -1,18 +1,21 @@
 """``python -m tests.simulation``: runs seeds until one breaks a promise, or replays one, with everything that happened.
 
-python -m tests.simulation --hours 10000          as `make faults` does
-python -m tests.simulation --seed 1234 --trace    one run again, to the last byte
+python -m tests.simulation --hours 10000 --jobs 2   as `make faults` does, with as many jobs as there are processors
+python -m tests.simulation --seed 1234 --trace      one run again, to the last byte
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import multiprocessing
 import os
 import signal
 import sys
 import time
 import traceback
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -36,10 +39,39 @@ def main() -> int:
             [sys.executable, "-m", "tests.simulation", *sys.argv[1:]],
             {**os.environ, "PYTHONHASHSEED": "0", "TZ": "UTC"},
         )
-    seeds = [options.seed] if options.seed is not None else itertools.count(options.first)
-    begun, cpu, hours, broken = time.perf_counter(), time.process_time(), 0.0, 0
+    begun = time.perf_counter()
+    shares = _side_by_side(options) if options.jobs > 1 else [_share(options, 0)]
+    if shares is None:
+        return 1  # it has said why
+    hours, broken, cpu = (sum(numbers) for numbers in zip(*shares, strict=True))
+    if broken and not options.keep_going:
+        return 1
+    print(f"{hours:.0f} simulated hours, {broken:.0f} promises broken")
+    took = time.perf_counter() - begun
+    print(f"in {took:.0f} s: {hours / cpu:.1f} hours a second of CPU time", file=sys.stderr)
+    return int(broken > 0)
+
+
+_FORK = multiprocessing.get_context("fork")
+_FOUND = _FORK.Event()  # by one of several: the others stop looking
+
+
+def _side_by_side(options: argparse.Namespace) -> list[tuple[float, int, float]] | None:
+    """Each takes every so-many-th seed: which they are depends on nobody's speed."""
+    with ProcessPoolExecutor(options.jobs, mp_context=_FORK) as pool:
+        try:
+            return list(pool.map(partial(_share, options), range(options.jobs)))
+        except BrokenProcessPool:  # a run that did not come to its end
+            _FOUND.set()
+            return None
+
+
+def _share(options: argparse.Namespace, number: int) -> tuple[float, int, float]:
+    """Simulated hours, promises broken, seconds of CPU time."""
+    seeds = [options.seed] if options.seed is not None else itertools.count(options.first + number, options.jobs)
+    cpu, hours, broken = time.process_time(), 0.0, 0
     for seed in seeds:
-        if hours >= options.hours:
+        if hours >= options.hours / options.jobs or _FOUND.is_set():
             break
         try:
             broken += not one(seed, options, until=cpu + options.seconds)
@@ -50,11 +82,9 @@ def main() -> int:
             break
         hours += options.run_hours + TAIL_HOURS
         if broken and not options.keep_going:
-            return 1
-    took, cpu = time.perf_counter() - begun, time.process_time() - cpu
-    print(f"{hours:.0f} simulated hours, {broken} promises broken")
-    print(f"in {took:.0f} s: {hours / cpu:.1f} hours a second of CPU time", file=sys.stderr)
-    return int(broken > 0)
+            _FOUND.set()
+            break
+    return hours, broken, time.process_time() - cpu
 
 
 def one(seed: int, options: argparse.Namespace, until: float) -> bool:
@@ -71,6 +101,7 @@ def one(seed: int, options: argparse.Namespace, until: float) -> bool:
         print(f"seed {seed} breaks a promise after {run.timeline.hours:.2f} hours: {broken}")
         mutated = f" --mutation {options.mutation}" if options.mutation else ""
         print(f"replay: python -m tests.simulation --seed {seed} --run-hours {options.run_hours:g}{mutated} --trace")
+        sys.stdout.flush()
         return False
     if options.verbose or options.seed is not None:
         print(f"seed {seed}: {run.digest} {dict(run.counts)}")
@@ -94,12 +125,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument(
         "--seconds", type=float, default=float("inf"), help="of CPU time: end after that many, in the midst of a seed"
     )
+    parser.add_argument("--jobs", type=int, default=1, help="processes, each with its share of the seeds and the hours")
     parser.add_argument("--keep-going", action="store_true", help="find more than the first that breaks")
     parser.add_argument("--run-hours", type=float, default=RUN_HOURS, help="with faults, for each seed")
     parser.add_argument("--mutation", choices=sorted(mutations.ALL), help="a daemon that breaks a promise on purpose")
     parser.add_argument("--trace", action="store_true", help="print every event, effect and change on disk")
     parser.add_argument("--verbose", action="store_true")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.jobs < 1 or (options.jobs > 1 and (options.seed is not None or options.trace)):
+        parser.error("--jobs: at least one, and just one to replay or trace a seed")
+    return options
 
 
 if __name__ == "__main__":

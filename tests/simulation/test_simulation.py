@@ -69,3 +69,28 @@ def test_a_daemon_that_breaks_a_promise_is_found_and_found_again_by_its_seed(mut
     assert seed is not None
     assert replay is not None
     assert simulate(*replay[1].split()).stdout == found.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_side_by_side_they_run_the_same_seeds_with_the_same_ends() -> None:
+    options = ("--run-hours", "1", "--hours", "8", "--verbose")
+    alone, beside = simulate(*options), simulate(*options, "--jobs", "2")
+    assert (alone.returncode, beside.returncode) == (0, 0), beside.stdout + beside.stderr
+    assert sorted(beside.stdout.splitlines()) == sorted(alone.stdout.splitlines())
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_one_of_several_finds_is_told_and_ends_them_all() -> None:
+    found = simulate("--mutation", "forgetful", "--run-hours", "4", "--jobs", "2")
+    assert found.returncode == 1, found.stdout + found.stderr
+    assert re.search(
+        r"^replay: python -m tests.simulation --seed \d+ .*--mutation forgetful --trace$", found.stdout, re.M
+    )
+
+
+def test_a_replay_is_one_process() -> None:
+    done = simulate("--seed", "1", "--jobs", "2")
+    assert done.returncode == 2
+    assert "just one to replay" in done.stderr
