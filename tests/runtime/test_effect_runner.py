@@ -93,7 +93,7 @@ class Bench:
     async def carry_out(self, *asked: effects.Effect) -> None:
         self.runner.carry_out(list(asked))
         self.runner.claim_gathered()
-        self.runner.flush_soon()
+        self.runner.flush_gathered()
         with anyio.fail_after(60):
             await self.runner.settled(lambda: True)
 

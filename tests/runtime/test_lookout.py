@@ -130,10 +130,10 @@ async def test_inotify_is_tried_again_until_it_can_be_had_and_polling_ends(
     real, refusals = InotifyWatcher, []
 
     def third_time_lucky(
-        queue_dir: Path, receipts_dir: Path, reserved: frozenset[str], through: Callable[[], None]
+        queue_dir: Path, receipts_dir: Path, reserved: frozenset[str], *around: Callable[[], None]
     ) -> Watcher:
         refusals.append(queue_dir)
-        return real(queue_dir, receipts_dir, reserved, through) if len(refusals) > 3 else Refused()
+        return real(queue_dir, receipts_dir, reserved, *around) if len(refusals) > 3 else Refused()
 
     monkeypatch.setattr(module, "InotifyWatcher", third_time_lucky)
     async with watching(tmp_path) as it:

@@ -87,6 +87,28 @@ async def test_who_has_posted_all_it_had_need_not_leave_it_to_the_next_lap() -> 
         tasks.cancel_scope.cancel()
 
 
+async def test_who_holds_it_posts_all_it_has_and_no_lap_of_the_loop_is_asked_for_meanwhile() -> None:
+    loop = Loop()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(loop.pump.run)
+        await loop.pump.turned()
+        turns = loop.pump.turns
+        loop.pump.hold()
+        loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+        loop.pump.wake()
+        assert loop.pump._soon is None
+        loop.pump.come_round()
+        assert "worker" in loop.engine.desk.book.agents
+        assert loop.pump.turns == turns + 1
+        loop.pump.hold()
+        loop.pump.come_round()
+        assert loop.pump.turns == turns + 1  # nothing was posted
+        loop.pump.post(AgentJoined("other", AgentPolicy(), "exec"))
+        await loop.pump.heard()
+        assert "other" in loop.engine.desk.book.agents  # and it comes round by itself as before
+        tasks.cancel_scope.cancel()
+
+
 def test_what_was_gathered_is_done_when_no_event_is_left_and_answered_in_the_same_turn() -> None:
     loop = Loop()
     loop.gathering.append(arrival())

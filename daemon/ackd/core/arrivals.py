@@ -101,16 +101,16 @@ def _heard(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
         _write_down(desk, delivery, recovered=recovered)
     if recovered:
         return
-    settle_answers(desk)
+    if desk.answers:
+        settle_answers(desk)
     if sender is not None and message.sender != MONITOR:
         calling.lived(desk, desk.book.agents[sender])
         _count_bounce(desk, delivery, sender)
 
 
 def _write_down(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
-    said = facts.progress(delivery.message, recovered=recovered)
-    if said is not None:
-        desk.put(said)
+    if delivery.message.progress is not None:
+        desk.put(facts.progress(delivery.message, delivery.message.progress, recovered=recovered))
     if delivery.message.type == "evaluation_result":
         desk.put(facts.review_result(delivery, recovered=recovered))
 

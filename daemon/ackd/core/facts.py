@@ -52,10 +52,7 @@ def queued(delivery: Delivery, *, recovered: bool) -> RecordFact:
     return RecordFact("message_queued", known | {key: value for key, value in perhaps.items() if value is not None})
 
 
-def progress(message: Message, *, recovered: bool = False) -> RecordFact | None:
-    said = message.progress
-    if said is None:
-        return None
+def progress(message: Message, said: Progress, *, recovered: bool = False) -> RecordFact:
     data: dict[str, object] = {"agent": message.recipient, "from": message.sender, "message_id": message.message_id}
     words = {"stage": said.stage, "percent": said.percent, "message": said.message, "final": said.final}
     words["recovered"] = True if recovered else None

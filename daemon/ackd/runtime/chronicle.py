@@ -41,8 +41,7 @@ class Chronicle:
 
         ``shown_in``: a directory of the team's where the log shall be found as well, by a link.
         """
-        now = self.clock.now
-        self.log = SessionLog.open(logs_dir, started_at=now().wall, clock=lambda: now().mono)
+        self.log = SessionLog.open(logs_dir, started_at=self.clock.now().wall)
         self.journal.ahead = self.written
         if shown_in is not None:
             self.log.moved = partial(self._show_log, shown_in)

@@ -186,7 +186,8 @@ class Daemon:
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, *asked)
         around = (self._join, record, self._letterbox, self._keep_lock, self._team.fresh)
         self._intake = Intake(*common, settle_s, extra_types, *around)
-        self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail, self._pump.come_round)
+        watched = (self._pump.hold, self._pump.come_round)
+        self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail, *watched)
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)
         self._pump.overslept = self._upkeep.look_round
         self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
@@ -379,11 +380,11 @@ class Daemon:
     def _commit(self) -> None:
         """The end of a turn."""
         self._chronicle.commit()
-        self._runner.flush_soon()
         asyncio.get_running_loop().call_soon(self._afterwards)
 
     def _afterwards(self) -> None:
         """What nobody waits for who was told in this turn."""
+        self._runner.flush_gathered()
         if self._chronicle.has_news:
             self._chronicle.show()
         self._memory.note_changes()

@@ -142,7 +142,7 @@ class EffectRunner:
         try:
             for effect in claims:
                 self.take_in(effect.key, effect.message, effect.place)
-            self._flush_journal(*(effect.key for effect in claims))
+            self._flush_journal([effect.key for effect in claims])
         except OSError as error:
             for effect in claims:
                 self.post(events.SpoolFailed(effect.key, words_of(error)))
@@ -174,9 +174,9 @@ class EffectRunner:
         if effect.key in self._in_journal:
             return
         self.take_in(effect.key, effect.message, effect.place, duplicate=duplicate)
-        self._flush_journal(effect.key)
+        self._flush_journal([effect.key])
 
-    def _flush_journal(self, *keys: int) -> None:
+    def _flush_journal(self, keys: list[int]) -> None:
         """What the disk has not taken, the journal does not know: whatever ends of it is explained to it once more, or
         a full disk and a crash would leave a file in the archive that nobody ever spoke of."""
         try:
@@ -188,18 +188,15 @@ class EffectRunner:
     def _flush_failed(self, error: OSError) -> None:
         self._report("flush", error)
 
-    def flush_soon(self) -> None:
-        """At the end of a turn: what was claimed in it, for a foreign writer did not flush, and directories that were
-        made, for a file in one is durable when both are. In the background, and only when the agents were told."""
-        if self._unflushed or self.spool.made_directories:
-            asyncio.get_running_loop().call_soon(self._flush)
-
-    def _flush(self) -> None:
+    def flush_gathered(self) -> None:
+        """After a turn, when its agents were told: what was claimed in it, for a foreign writer did not flush, and
+        directories that were made, for a file in one is durable when both are. In the background."""
         claimed, self._unflushed = self._unflushed, []
         for place in claimed:
             self.flusher.flush_later(self.spool.located(place), self._flush_failed)
-        for directory in self.spool.new_directories():
-            self.flusher.flush_later(f"{directory}/", self._flush_failed)
+        if self.spool.made_directories:
+            for directory in self.spool.new_directories():
+                self.flusher.flush_later(f"{directory}/", self._flush_failed)
 
     def _archive(self, effect: effects.ArchiveMessage) -> Coroutine[None, None, None] | None:
         day = self._today()
@@ -242,7 +239,7 @@ class EffectRunner:
         if effect.key not in self._in_journal:  # it came straight into processed/, or from before a restart
             try:
                 self.take_in(effect.key, effect.message, effect.place, effect.crashes)
-                self._flush_journal(effect.key)
+                self._flush_journal([effect.key])
             except OSError as error:
                 self._report("journal", error)
         answer = self.team.endpoint(effect.lane).tell(effect)

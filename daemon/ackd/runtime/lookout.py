@@ -44,7 +44,8 @@ class Lookout:
     tasks: TaskGroup
     record: Callable[[str, dict[str, object]], None]
     fail: Callable[[str], None]
-    #: Told when all hints that came together were heard.
+    #: Told before hints that came together are heard, and when all of them were.
+    begins: Callable[[], None] = lambda: None
     through: Callable[[], None] = lambda: None
     mode: str = field(default="none", init=False)
     _falls: int = field(default=0, init=False)
@@ -70,7 +71,7 @@ class Lookout:
         return self.site.queue, self.site.receipts
 
     def _inotify(self) -> Watcher:
-        return InotifyWatcher(*self._where(), self.site.reserved, self.through)
+        return InotifyWatcher(*self._where(), self.site.reserved, self.begins, self.through)
 
     async def _poll(self) -> None:
         self.mode = "polling"

@@ -15,7 +15,7 @@ deciding a message. A bug in a turn ends ``run``.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -65,12 +65,13 @@ class Pump:
         self._inbox: deque[Event | asyncio.Event] = deque()
         #: Waiting mail comes after everything that is said of messages in hand: a flood of it holds up no answer. (A
         #: dead letter does not: the receipt that asked for it is behind it.)
-        self._arrivals: deque[Arrived] = deque()
-        #: Which of them: a file that is met twice before it is decided on is one message, not one and its duplicate.
-        self._arriving: set[tuple[Place, str, str]] = set()
+        #: By which they are: a file that is met twice before it is decided on is one message, and no duplicate.
+        self._arrivals: OrderedDict[tuple[Place, str, str], Arrived] = OrderedDict()
         self._reading: Now | None = None  # while an event is handled
         self._bug: asyncio.Future[None] | None = None  # while it runs
-        self._soon: asyncio.Handle | None = None
+        self._coming = False  # a round is asked for, or under way
+        self._soon: asyncio.Handle | None = None  # of the event loop, if that was asked for it
+        self._held = False
         self._timer: asyncio.TimerHandle | None = None
         self._timer_for = 0.0  # the deadline that it was set for
         self._catching_up: asyncio.Task[None] | None = None
@@ -81,27 +82,30 @@ class Pump:
 
     def post(self, event: Event) -> None:
         if isinstance(event, Arrived) and event.place.folder is Folder.QUEUE:
-            self._post_arrival(event)
+            self._arrivals.setdefault(_which(event), event)
         else:
             self._inbox.append(event)
         self.wake()
 
-    def _post_arrival(self, event: Arrived) -> None:
-        which = _which(event)
-        if which not in self._arriving:
-            self._arriving.add(which)
-            self._arrivals.append(event)
-
     def wake(self) -> None:
         """Come round once, though no event came: a fact was recorded, or the watchdog asks whether we can."""
-        if self._soon is None and self._bug is not None:
+        if self._coming or self._bug is None:
+            return
+        self._coming = True
+        if not self._held:
             self._soon = self._bug.get_loop().call_soon(self._come_round)
 
+    def hold(self) -> None:
+        """Of whoever has something to post, and calls ``come_round`` when that is all: the event loop need not be asked
+        for its next lap, which is a twentieth of what one message takes."""
+        self._held = True
+
     def come_round(self) -> None:
-        """At once, if there is anything to come round for: of whoever has posted all it had, and would leave us to the
-        event loop's next lap. That is a twentieth of what one message takes."""
-        if self._soon is not None:
-            self._soon.cancel()
+        """At once, if there is anything to come round for."""
+        self._held = False
+        if self._coming:
+            if self._soon is not None:
+                self._soon.cancel()
             self._come_round()
 
     def idle(self) -> bool:
@@ -130,11 +134,13 @@ class Pump:
                 if pending is not None:
                     pending.cancel()
             self._soon = self._timer = self._catching_up = None
+            self._coming = False
 
-    def turn(self) -> None:
+    def turn(self, began: Now | None = None) -> None:
+        """``began``: now, if that was asked already. What falls due meanwhile is the next turn's."""
         self._hear()
         deadline = self._engine.next_deadline()
-        if deadline is not None and deadline <= self._clock.now().mono and self._catching_up is None:
+        if deadline is not None and deadline <= (began or self._clock.now()).mono and self._catching_up is None:
             self._handle(Ticked())
         self._gathered()
         self._commit()
@@ -149,9 +155,7 @@ class Pump:
             if inbox:
                 self._handle(inbox.popleft())
             elif arrivals:
-                arrival = arrivals.popleft()
-                self._arriving.discard(_which(arrival))
-                self._handle(arrival)
+                self._handle(arrivals.popitem(last=False)[1])
             else:
                 break
 
@@ -171,17 +175,18 @@ class Pump:
 
     def _come_round(self) -> None:
         assert self._bug is not None
-        late_s = self._late_s()
+        now, deadline = self._clock.now(), self._engine.next_deadline()
+        late_s = now.mono - deadline if deadline is not None else 0.0
         if late_s > LATE_S and self._catching_up is None:
             self._catching_up = self._bug.get_loop().create_task(self._catch_up(late_s), name="catch up")
             self._catching_up.add_done_callback(self._caught_up)
         try:
-            self.turn()
+            self.turn(now)
         except Exception as bug:  # noqa: BLE001 - raised where somebody waits for it
             if not self._bug.done():
                 self._bug.set_exception(bug)
             return
-        self._soon = None  # whatever was said up to here is the kernel's
+        self._soon, self._coming = None, False  # whatever was said up to here is the kernel's
         if self.idle():
             if self._catching_up is None:
                 self._set_timer()
@@ -206,10 +211,6 @@ class Pump:
         self.wake()
 
     # --- late -------------------------------------------------------------------------------------------------------
-    def _late_s(self) -> float:
-        deadline = self._engine.next_deadline()
-        return self._clock.now().mono - deadline if deadline is not None else 0.0
-
     async def _catch_up(self, late_s: float) -> None:
         """Turns go on meanwhile; only the clocks wait."""
         await anyio.sleep(HINTS_FIRST_S)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.lowlevel
+import pytest
 
 from ackd.adapters.inotify_watch import InotifyWatcher, tree
 from tests.adapters.inotify_watch.bench import hint
@@ -14,8 +15,6 @@ from tests.adapters.listening import DEADLINE_S, listening_to
 if TYPE_CHECKING:
     from collections.abc import Sized
     from pathlib import Path
-
-    import pytest
 
 
 async def test_inotifywait_t_returns_after_idle_and_the_watcher_exits(
@@ -54,3 +53,24 @@ async def test_it_says_when_it_has_told_all_that_came_together(root: Path, leade
         await heard.of(*(hint(f"{number}.mime", closed=True) for number in range(3)))
         await anyio.lowlevel.checkpoint()
         assert told[-1] == 3
+
+
+async def test_what_it_began_is_through_also_when_a_turn_fails(
+    root: Path, leader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds something back meanwhile would hold it for ever."""
+    calls: list[str] = []
+    watcher = InotifyWatcher(
+        root / "queue",
+        root / "receipts",
+        begins=lambda: calls.append("begins"),
+        through=lambda: calls.append("through"),
+    )
+
+    def fail(_tree: tree.Tree) -> bool:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(tree.Tree, "turn", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        await watcher.run(lambda _hint: None, lambda: None)
+    assert calls == ["begins", "through"]

@@ -115,7 +115,7 @@ def test_no_space_left_keeps_lines_in_memory_and_says_why(logs: Path) -> None:
     ours = os.dup(log._file.fd)
     full = os.open("/dev/full", os.O_WRONLY)
     os.dup2(full, log._file.fd)
-    log._look_at = float("inf")
+    log._looked_at = AT + 1  # or it would find that the file is another
     fill(log, 2)
     log.flush()
     assert log.failing is not None
@@ -197,18 +197,19 @@ def test_a_torn_line_of_a_deleted_file_is_whole_in_the_new_one(logs: Path) -> No
     assert [line.seq for line in written(log)] == [1]
 
 
-def test_a_log_renamed_away_is_noticed_within_a_second(logs: Path) -> None:
-    now = 0.0
-    log = SessionLog.open(logs, started_at=AT, clock=lambda: now)
+@pytest.mark.parametrize("later_s", [1.0, -86_400.0, 86_400.0])
+def test_a_log_renamed_away_is_noticed_within_a_second_also_when_the_clock_is_set(logs: Path, later_s: float) -> None:
+    log = SessionLog.open(logs, started_at=AT)
+    log.record("t", {}, AT)
+    log.flush()
     log.path.rename(logs / "old.ndjson")
-    fill(log, 1)
+    log.record("t", {}, AT + 0.5)
     log.flush()
     assert session_files(logs) == [], "not looked at again yet; the line is in the renamed file"
-    now = 1.0
-    fill(log, 1)
+    log.record("t", {}, AT + later_s)
     log.flush()
-    assert [line.seq for line in iter_logs(logs)] == [2]
-    assert [line.seq for line in read_lines(logs / "old.ndjson")] == [1]
+    assert [line.seq for line in iter_logs(logs)] == [3]
+    assert [line.seq for line in read_lines(logs / "old.ndjson")] == [1, 2]
 
 
 def test_close_writes_what_is_left_and_may_be_called_twice(logs: Path) -> None:

@@ -33,12 +33,14 @@ class InotifyWatcher:
         queue_dir: Path,
         receipts_dir: Path,
         reserved: frozenset[str] = RESERVED_NAMES,
+        begins: Callable[[], None] = lambda: None,
         through: Callable[[], None] = lambda: None,
     ) -> None:
-        """``through``: called after each turn, when all its hints are posted."""
+        """``begins`` and ``through``: called before each turn, and after it, when all its hints are posted."""
         self._queue_dir = queue_dir
         self._receipts_dir = receipts_dir
         self._reserved = reserved
+        self._begins = begins
         self._through = through
         self.beats = 0
         self._tree: Tree | None = None  # while it runs
@@ -69,12 +71,14 @@ class InotifyWatcher:
         def turn() -> None:
             nonlocal next_turn
             self.beats += 1
+            self._begins()
             try:
                 busy = tree.turn()
             except Exception as error:  # noqa: BLE001 - raised where somebody waits for it
                 loop.remove_reader(fd)
                 if not failed.done():
                     failed.set_exception(error)
+                self._through()
                 return
             # A timer that comes too early costs an empty turn, which sets the next: so it is left alone if it does.
             due = loop.time() + (0.0 if busy else tree.patience_s())

@@ -29,21 +29,20 @@ _LOOK_INTERVAL_S: Final = 1.0
 class SessionLog:
     """The file that this process writes its facts to. ``record`` buffers, ``flush`` hands everything to the kernel."""
 
-    def __init__(self, opened: OpenFile, session_id: str, writer: str, clock: Callable[[], float]) -> None:
+    def __init__(self, opened: OpenFile, session_id: str, writer: str, started_at: float) -> None:
         self.session_id = session_id
         #: Called when lines begin to go to another file than before.
         self.moved: Callable[[Path], None] = lambda _path: None
         self.failing: OSError | None = None
         self._file = opened
         self._writer = writer
-        self._clock = clock
         self._seq = 0
         self._pending: deque[bytes] = deque()
         self._lost = 0  # while not 0, the first pending line is the log_gap that tells of them
         self._torn = False  # the file ends within a line
         self._second = (-1, "")
         self._stamped_at, self._last_stamp = -1.0, ""
-        self._look_at = clock() + _LOOK_INTERVAL_S
+        self._looked_at = started_at
 
     @classmethod
     def open(
@@ -52,12 +51,11 @@ class SessionLog:
         *,
         started_at: float,
         writer: str = "daemon",
-        clock: Callable[[], float] = time.monotonic,
     ) -> SessionLog:
         """A new file of its own; a second session within the second gets a suffix. Raises OSError."""
         stem = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at))
         opened = create(logs_dir, *not_before_the_last(logs_dir, stem))
-        return cls(opened, opened.path.stem.removeprefix("session-"), writer, clock)
+        return cls(opened, opened.path.stem.removeprefix("session-"), writer, started_at)
 
     @property
     def path(self) -> Path:
@@ -81,7 +79,8 @@ class SessionLog:
             self._follow_lost_file()
             if self.failing is not None:
                 self._write(1)  # a probe: a full disk must not cost the joining of ten thousand lines at every flush
-            self._write(len(self._pending))
+            if self._torn or not self._write_at_once():
+                self._write(len(self._pending))
         except OSError as error:
             self.failing = error
             self._bound()
@@ -100,6 +99,17 @@ class SessionLog:
         if second != self._second[0]:
             self._second = (second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second)))
         return f"{self._second[1]}.{micros:06d}Z"
+
+    def _write_at_once(self) -> bool:
+        """Nearly always the disk takes all of it, and there is nothing to be kept in mind."""
+        data = b"".join(self._pending)
+        written = os.write(self._file.fd, data)
+        if written != len(data):
+            self._forget_written(list(self._pending), written)
+            return False
+        self._pending.clear()
+        self._lost = 0
+        return True
 
     def _write(self, count: int) -> None:
         lines = list(itertools.islice(self._pending, count))
@@ -159,9 +169,9 @@ class SessionLog:
         ours = os.fstat(self._file.fd)
         if ours.st_nlink == 0:
             return True
-        if self._clock() < self._look_at:
+        if abs(self._stamped_at - self._looked_at) < _LOOK_INTERVAL_S:  # by the lines' own time, which may jump
             return False
-        self._look_at = self._clock() + _LOOK_INTERVAL_S
+        self._looked_at = self._stamped_at
         try:
             there = self.path.stat()
         except FileNotFoundError:
