@@ -36,6 +36,7 @@ class Judge:
         self._excused: dict[int, tuple[State, float]] = {}
         self._unmet: dict[Place, float] = {}
         self._reminded: set[str] = set()
+        self._overdue: set[tuple[str, str]] = set()  # someone was told that it is, since it was told last
         self._last_start = 0.0
         self.power_cuts = 0
 
@@ -47,11 +48,15 @@ class Judge:
 
     def about_to(self, effect: Effect) -> None:
         self._archiving = None
+        if isinstance(effect, fx.TellAgent):
+            self._overdue.discard((effect.message.message_id, effect.lane))
         if isinstance(effect, fx.ArchiveMessage):
             delivery = self._run.daemon._engine.desk.book.get(effect.key) if self._run.daemon is not None else None
             self._archiving = None if delivery is None or delivery.duplicate else _who(effect)
         elif isinstance(effect, fx.RemindPerson):
             self._reminded.add(effect.message.message_id)
+        elif isinstance(effect, fx.RecordFact) and effect.type == "message_overdue":
+            self._overdue.add((str(effect.data["message_id"]), str(effect.data["agent"])))
         elif isinstance(effect, fx.ReviveMessage):
             self._completed.discard(_who(effect))
         elif isinstance(effect, fx.TellAgent) and _who(effect) in self._completed:
@@ -113,7 +118,8 @@ class Judge:
             case S.DELIVERED:
                 return ("remind", key) in alarms or agent.reminded or delivery.message.message_id in self._reminded
             case S.ACKED:
-                return ("task", key) in alarms or True
+                about = (delivery.message.message_id, delivery.agent)
+                return ("task", key) in alarms or about in self._overdue
             case state if state in MOVING:
                 return ("disk", key) in alarms
             case _:

@@ -83,9 +83,22 @@ def careless(run: Simulation) -> Iterator[None]:
 def patient(run: Simulation) -> Iterator[None]:
     """Does not notice silence: the clock of an unanswered message rings for nobody."""
     run.swarm.odd_agents = 1.0
+    with _deaf_to_the_clock("ack"):
+        yield
 
+
+@contextlib.contextmanager
+def trusting(run: Simulation) -> Iterator[None]:
+    """Does not notice that what was taken is never done: that clock rings for nobody."""
+    run.swarm.odd_agents = 1.0
+    with _deaf_to_the_clock("task"):
+        yield
+
+
+@contextlib.contextmanager
+def _deaf_to_the_clock(unheard: str) -> Iterator[None]:
     def ring(desk: Any, kind: str, of: int | str) -> None:
-        if kind != "ack":
+        if kind != unheard:
             rang(desk, kind, of)
 
     with mock.patch("ackd.core.clocks.rang", ring):
@@ -142,5 +155,5 @@ def restless(run: Simulation) -> Iterator[None]:
 
 
 ALL: Final[dict[str, Callable[[Simulation], Any]]] = {
-    one.__name__: one for one in (deaf, boastful, careless, patient, forgetful, hoarding, silent, restless)
+    one.__name__: one for one in (deaf, boastful, careless, patient, trusting, forgetful, hoarding, silent, restless)
 }

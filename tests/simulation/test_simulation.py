@@ -86,7 +86,7 @@ def test_what_one_of_several_finds_is_told_and_ends_them_all() -> None:
     found = simulate("--mutation", "forgetful", "--run-hours", "4", "--jobs", "2")
     assert found.returncode == 1, found.stdout + found.stderr
     assert re.search(
-        r"^replay: python -m tests.simulation --seed \d+ .*--mutation forgetful --trace$", found.stdout, re.M
+        r"^replay: python -m tests.simulation --seed \d+ .*--mutation forgetful --trace$", found.stdout, re.MULTILINE
     )
 
 
