@@ -16,7 +16,8 @@ help:
 	@echo "make demo   see ackd at work, in an empty temporary directory"
 	@echo "make test   check and all tests"
 	@echo "make check  ruff, mypy, the layers"
-	@echo "make faults every crash and fault, in full: takes hours, as root mounts file systems of its own"
+	@echo "make faults every crash and fault, in full: an hour on two cores; as root, for it mounts file systems of its own,"
+	@echo "            and with all that .ci/run installs: nothing may be skipped"
 	@echo "make bench  speed, beside limits, other queues and supervisors: prints a table, and keeps it with its plot in"
 	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
 	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 8 minutes in all)"
@@ -40,7 +41,7 @@ check: $(READY)
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 faults: $(READY)
-	ACKD_FAULTS=full $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 0 tests/faults $(PYTEST_ARGS)
+	ACKD_FAULTS=full ACKD_FORBID_SKIPS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 0 tests/faults $(PYTEST_ARGS)
 	$(BIN)/python -m tests.simulation --hours 10000 --jobs $$(nproc)
 
 $(PEERS): $(READY)

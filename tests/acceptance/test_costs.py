@@ -42,7 +42,8 @@ def test_the_cost_of_a_message_does_not_depend_on_how_many_there_are(tmp_path: P
     assert work(few) / FEW <= CALLS_A_MESSAGE_TOGETHER, table(few, FEW)
     assert work(many) / MANY <= CALLS_A_MESSAGE_TOGETHER, table(many, MANY)
     assert work(many) / MANY <= GROWTH * work(few) / FEW, f"{table(few, FEW)}\n\n{table(many, MANY)}"
-    assert flushes(many) <= FLUSHES_A_MESSAGE * MANY, table(many, MANY)
+    assert flushes(few) > 0, table(few, FEW)
+    assert 0 < flushes(many) <= FLUSHES_A_MESSAGE * MANY, table(many, MANY)
 
 
 def test_a_message_that_comes_alone_costs_a_bounded_number_of_calls(tmp_path: Path) -> None:
@@ -50,7 +51,8 @@ def test_a_message_that_comes_alone_costs_a_bounded_number_of_calls(tmp_path: Pa
         first, later = count.one_by_one(FEW // 4), count.one_by_one(FEW)
     assert work(later) / FEW <= CALLS_A_MESSAGE_ALONE, table(later, FEW)
     assert work(later) / FEW <= GROWTH * work(first) / (FEW // 4), f"{table(first, FEW // 4)}\n\n{table(later, FEW)}"
-    assert flushes(later) <= FLUSHES_A_MESSAGE * FEW, table(later, FEW)
+    assert flushes(first) > 0, table(first, FEW // 4)
+    assert 0 < flushes(later) <= FLUSHES_A_MESSAGE * FEW, table(later, FEW)
 
 
 def test_without_durability_against_power_cuts_nothing_is_flushed(tmp_path: Path) -> None:
@@ -75,14 +77,14 @@ class Count:
                 self._send()
             os.kill(self._team.pid, signal.SIGCONT)
             self._all_completed()
-        return parsed(report.read_text())
+        return counted_calls(report.read_text(), messages)
 
     def one_by_one(self, messages: int) -> dict[str, int]:
         with self._strace() as report:
             for _ in range(messages):
                 self._send()
                 self._all_completed()
-        return parsed(report.read_text())
+        return counted_calls(report.read_text(), messages)
 
     def _send(self) -> None:
         self._team.post("worker")
@@ -117,6 +119,13 @@ def counted(place: Path, durability: str) -> Iterator[Count]:
     team.stop()
 
 
+def counted_calls(report: str, messages: int) -> dict[str, int]:
+    """A report that is empty, or that is not understood, is no cheap daemon: each message is renamed at least."""
+    calls = parsed(report)
+    assert work(calls) >= messages > 0, f"not the calls of a daemon that served {messages} messages:\n{report}"
+    return calls
+
+
 def parsed(report: str) -> dict[str, int]:
     """Calls by name, from the table of ``strace -c``."""
     rows = (line.split() for line in report.splitlines())
@@ -149,3 +158,9 @@ def test_a_report_of_strace_is_read_by_name() -> None:
     )
     assert parsed(report) == {"openat": 100, "fsync": 100}
     assert (work(parsed(report)), flushes(parsed(report))) == (200, 100)
+
+
+@pytest.mark.parametrize("report", ["", "strace: cannot say\n"])
+def test_a_report_that_says_nothing_is_not_taken_for_few_calls(report: str) -> None:
+    with pytest.raises(AssertionError, match="not the calls"):
+        counted_calls(report, FEW)

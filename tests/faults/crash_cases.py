@@ -78,6 +78,7 @@ class Case:
         try:
             while step is not None or not self._at_rest(child):
                 if step is not None and step[0]():
+                    self._note_committed()
                     step[1]()
                     step = next(steps, None)
                 elif child.ended(_POLL_S):
@@ -86,6 +87,7 @@ class Case:
                 if self.patience_s < PATIENCE_S and not self._is_up_after_its_faults(child):
                     standstill_at = time.monotonic() + self.patience_s
                 assert time.monotonic() < min(give_up_at, standstill_at), f"not at rest within {self.patience_s} s"
+            self._note_committed()
             child.send(signal.SIGTERM)
             assert child.ended(PATIENCE_S), "does not stop"
             if child.code not in {0, -signal.SIGKILL, *CLEAR_ENDS} and not self._was_starting(child):
@@ -129,8 +131,14 @@ class Case:
         verdict.codes.append(child.code)
         if child.code not in {-signal.SIGKILL, *CLEAR_ENDS}:
             verdict.problems.append(f"ended with {child.code}: {self.stage.output()[-2000:]}")
+        self._note_committed()
+
+    def _note_committed(self) -> None:
+        """Whose end is on disk, and how often it had run by then. Asked while the daemon lives, too: one that survives
+        its fault may run something again. In this order, for a run that counts before its end is looked for is none."""
+        committed = crash_checks.committed(self.stage)
         ran = self.stage.ledger()
-        for key in crash_checks.committed(self.stage):
+        for key in committed:
             self._final.setdefault(key, ran[key])
 
     def _run_again(self) -> list[str]:

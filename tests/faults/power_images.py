@@ -87,7 +87,16 @@ def mounting(device: str, where: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        run("umount", str(where))
+        _unmount(where)
+
+
+def _unmount(where: Path) -> None:
+    """A thread of a process that was just killed may still be leaving."""
+    for _ in range(50):
+        if subprocess.run(["umount", str(where)], capture_output=True, check=False, timeout=60).returncode == 0:
+            return
+        time.sleep(0.2)
+    run("umount", str(where))
 
 
 def run(*command: str) -> str:

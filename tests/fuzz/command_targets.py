@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from typing import TYPE_CHECKING, Final
 
 from ackd import plain_toml
-from ackd.adapters import root_lock
+from ackd.adapters import maildrop, root_lock
+from ackd.core.board.errands import Address, errands
+from ackd.dialects import ignite, yaml_body
+from ackd.frontends.cli import board_doors
 from ackd.frontends.cli.waiting import Waiter
 from ackd.site import find_site
 from tests.fuzz.families import MESSAGE_ID
-from tests.fuzz.place import place, serving
+from tests.fuzz.place import CONFIG, place, serving
 from tests.fuzz.terminal import ackd, quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.fuzz.families import Family
+    from tests.fuzz.place import Place
+    from tests.fuzz.terminal import Shown
 
+_BOARD: Final = f"""{CONFIG}
+[board]
+directors = {{ CA = "technical", CPO = "product" }}
+agents = {{ CA = "worker", CPO = "worker" }}
+rounds = 1
+""".encode()
 _LOG: Final = "logs/session-20261116-010203.ndjson"
 
 
@@ -59,6 +71,95 @@ def sent_body(data: bytes) -> None:
         ackd("message", "build", "--from=a", "--to=b", "--type=message", "--body-file=input.yaml", "-o", "input.mime")
 
 
+def reply_body(data: bytes) -> None:
+    with place() as at:
+        (at.home / "input.yaml").write_bytes(data)
+        asked = _asked(at)
+        for kind in ("message", "task_completed", "code_review"):
+            by_file = ackd("reply", asked, "--type", kind, "--body-file", "input.yaml")
+            assert ackd("reply", asked, "--type", kind, "--body-file", "-", stdin=data).code == by_file.code
+        for file in sorted((at.root / "queue" / "leader").glob("*.mime")):
+            assert ackd("message", "validate", str(file)).code == 0
+
+
+def checkpoint_file(data: bytes) -> None:
+    """What is taken is a receipt that the daemon takes, too."""
+    with place() as at:
+        (at.home / "input.txt").write_bytes(data)
+        asked = _asked(at)
+        by_file = ackd("checkpoint", asked, "--file", "input.txt", "--agent", "worker", "--step", "2")
+        assert ackd("checkpoint", asked, "-", "--agent", "worker", stdin=data).code == by_file.code
+        receipts = [maildrop.read_receipt(file) for file in sorted((at.root / "receipts").glob("*.json"))]
+        assert len(receipts) == (0 if by_file.code else 2)
+        assert len({receipt.text for receipt in receipts}) <= 1
+
+
+def _asked(at: Place) -> str:
+    """The file of a message that leader sent to worker."""
+    assert ackd("send", "worker", "--from", "leader", "--body", "what of it?").code == 0
+    (file,) = (at.root / "queue" / "worker").glob("*.mime")
+    return str(file)
+
+
+# --- the board --------------------------------------------------------------------------------------------------------
+def board_context(data: bytes) -> None:
+    """`board open --context`: what was taken is shown, as JSON that any reader takes, and can be sent to a director."""
+    with place(_BOARD) as at:
+        (at.home / "input.json").write_bytes(data)
+        if _open("--proposal", "Launch", "--context", "input.json").code == 0:
+            _look_at_the_meeting()
+
+
+def board_proposal(data: bytes) -> None:
+    """To the end of the meeting: the resolution quotes the proposal."""
+    with place(_BOARD) as at:
+        (at.home / "input.txt").write_bytes(data)
+        by_file = _open("--proposal", "@input.txt")
+        assert _open("--proposal", "@-", stdin=data).code == by_file.code
+        if by_file.code == 0:
+            _look_at_the_meeting()
+            assert ackd("board", "assess", "--director", "CA", "--verdict", "REJECT").code == 0
+            assert ackd("board", "resolve").code == 0
+            assert ackd("board", "show").code == 0
+
+
+def board_message(data: bytes) -> None:
+    with place(_BOARD) as at:
+        (at.home / "input.txt").write_bytes(data)
+        _open("--proposal", "Launch", "--checkpoint", "PRE_LAUNCH")
+        for director in ("CA", "CPO"):
+            assert ackd("board", "assess", "--director", director, "--verdict", "CONCERNS").code == 0
+        words = ("board", "discuss", "--type", "QUESTION", "--changes-my-verdict", "--director")
+        by_file = ackd(*words, "CA", "--message", "@input.txt")
+        _look_at_the_meeting()
+        by_stdin = ackd(*words, "CPO", "--message", "@-", stdin=data)
+        assert by_stdin.code == by_file.code, (by_file, by_stdin)
+        _look_at_the_meeting()
+        assert ackd("board", "resolve").code in (0, 1)
+
+
+def _open(*words: str, stdin: bytes = b"") -> Shown:
+    return ackd("board", "open", "--checkpoint", "QUICK_REVIEW", *words, stdin=stdin)
+
+
+def _look_at_the_meeting() -> None:
+    for words in (("show",), ("show", "--for", "CA"), ("list",)):
+        shown = ackd("board", *words)
+        assert shown.code == 0, shown
+        json.loads(ackd("board", *words, "--json").out, parse_constant=_no_json)
+    room = board_doors.room_of(find_site(), None)
+    for errand in errands(room.find(None), Address(room.track.name, room.track.bus, "leader")):
+        if errand.mail is not None:
+            sent = ignite.encode_draft(errand.mail, 1.7e9)
+            ignite.decode(sent, "worker")
+            yaml_body.load(ignite.split(sent).body.decode())
+
+
+def _no_json(word: str) -> None:
+    raise AssertionError(f"{word} is no JSON")
+
+
+# --- what lies in the way ---------------------------------------------------------------------------------------------
 def queued(data: bytes) -> None:
     """Commands that look at mail, in each place where mail lies."""
     with place() as at:
@@ -167,6 +268,11 @@ DOORS: Final[tuple[tuple[str, Family, Callable[[bytes], None]], ...]] = (
     ("message_file", "message", message_file),
     ("report", "text", report),
     ("sent_body", "yaml", sent_body),
+    ("reply_body", "yaml", reply_body),
+    ("checkpoint_file", "text", checkpoint_file),
+    ("board_context", "context", board_context),
+    ("board_proposal", "text", board_proposal),
+    ("board_message", "text", board_message),
     ("queued", "message", queued),
     ("dead_letter", "message", dead_letter),
     ("reason", "reason", reason),

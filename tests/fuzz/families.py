@@ -18,7 +18,7 @@ from ackd.frontends.facts.wording import WORDS
 Family: TypeAlias = Literal[
     "message", "yaml", "text", "toml", "log", "journal", "receipt", "reason", "status", "totals", "lock",
     "escalations", "boxes", "run", "worker_line", "checkpoint", "ensemble_register", "bus", "bus_status",
-    "stage_text", "leases", "board", "story",
+    "stage_text", "leases", "board", "context", "story",
 ]  # fmt: skip
 
 MESSAGE_ID: Final = "1763254800.4242.a1b2c3@ignite.local"
@@ -177,6 +177,11 @@ SEEDS: Final[dict[Family, list[bytes]]] = {
         _json({"CA": {"verdict": "CONCERNS", "score": 7, "concerns": ["slow"]}, "CPO": {"verdict": "REJECT"}}),
         _json({"CSO": {"final_verdict": "APPROVE", "confidence": 0.9, "conditions": ["tests"], "timestamp": _AT}}),
         _json({"from": "CA", "to": "CPO", "type": "CHALLENGE", "message": "why?", "changes_my_verdict": True}) + b"\n",
+    ],
+    "context": [
+        _json({"users": 3, "cost": 1.5e3, "risks": ["slow", None], "who": {"owner": "é", "sure": True}}),
+        b"Three users asked for it.\nNobody else did.\n",
+        _json("one text"),
     ],
     "story": [
         story_record.encode(

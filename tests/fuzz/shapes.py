@@ -117,6 +117,14 @@ def _changed_line(draw: DrawFn, family: Family) -> bytes:
     return b"\n".join(lines)
 
 
+@st.composite
+def _nested_json(draw: DrawFn) -> bytes:
+    """Around the depths at which somebody gives up: mail, the recursion of Python's readers and writers."""
+    opening, closing = draw(st.sampled_from([("[", "]"), ('{"a":', "}"), ('[{"a":', "}]")]))
+    deep = draw(st.sampled_from([1, 15, 16, 30, 31, 32, 33, 300, 490, 900, 980, 5000]))
+    return encoded(opening * deep + draw(st.sampled_from(["0", '""', "[]", "{}"])) + closing * deep)
+
+
 # --- messages, YAML, TOML -------------------------------------------------------------------------------------------
 _HEADERS: Final = (
     "Message-ID", "From", "To", "Cc", "Date", "In-Reply-To", "X-IGNITE-Type", "X-IGNITE-Priority", "X-IGNITE-Status",
@@ -194,6 +202,7 @@ _OWN: Final[dict[Family, SearchStrategy[bytes]]] = {
     "yaml": st.one_of(_yaml(), _nested()),
     "text": st.lists(words, max_size=30).map(lambda parts: encoded(" ".join(parts))),
     "toml": _toml(),
+    "context": st.one_of(_changed_json("context"), _nested_json()),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from errno import EMFILE
 from typing import TYPE_CHECKING
 
 import anyio
@@ -41,6 +42,21 @@ async def test_what_stays_is_killed_when_its_time_is_up() -> None:
 async def test_nothing_to_end_is_nothing_met() -> None:
     cleared = await clear_away(brood("nobody"), 10, anyio.CapacityLimiter(1))
     assert (cleared.gone, cleared.met) == (True, frozenset())
+
+
+async def test_who_cannot_look_says_why_once_and_looks_again_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    refusals, said = [EMFILE, EMFILE], list[OSError]()
+
+    def look(*_: object) -> dict[int, int]:
+        if refusals:
+            raise OSError(refusals.pop(), "Too many open files")
+        return {}
+
+    monkeypatch.setattr("ackd.processes.belongings.belongings", look)
+    monkeypatch.setattr(ending, "_LOOK_AGAIN_S", 0.001)
+    cleared = await clear_away(Brood("ACKD_RUN=x", hindered=said.append), 10, anyio.CapacityLimiter(1))
+    assert cleared.gone
+    assert [error.errno for error in said] == [EMFILE]
 
 
 async def test_what_no_kill_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

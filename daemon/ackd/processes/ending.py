@@ -29,7 +29,7 @@ _LOOK_AGAIN_S: Final = 0.25
 class Brood:
     """What is to be ended. ``session`` and ``group`` answer None when that number may be someone else's by now:
     while its leader lives, or is our own zombie, it is not. ``others``: pids that belong to it by other signs;
-    ``kill``: a blow to all of these at once.
+    ``kill``: a blow to all of these at once. ``hindered``: told why we cannot look, when that begins.
     """
 
     mark: str
@@ -37,6 +37,7 @@ class Brood:
     group: Callable[[], int | None] = lambda: None
     others: Callable[[], Collection[int]] = tuple
     kill: Callable[[], None] | None = None
+    hindered: Callable[[OSError], None] = lambda _error: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +79,15 @@ async def _watch(left: dict[int, int], kill_at: float) -> None:
 
 async def _left(brood: Brood, walkers: anyio.CapacityLimiter | None) -> dict[int, int]:
     """Waits while the machine does not let us look: what is not seen is not gone."""
+    said = False
     while True:
         try:
             look = belongings.belongings
             return await anyio.to_thread.run_sync(look, brood.mark, brood.session(), brood.others, limiter=walkers)
-        except OSError:
+        except OSError as error:
+            if not said:
+                brood.hindered(error)
+            said = True
             await anyio.sleep(_LOOK_AGAIN_S)
 
 

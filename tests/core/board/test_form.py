@@ -30,3 +30,14 @@ def test_what_is_no_record_is_named(data: bytes) -> None:
 def test_a_record_that_does_not_add_up_is_named(key: str, value: object) -> None:
     with pytest.raises(BadMeeting):
         decode(json.dumps(json.loads(encode(called())) | {key: value}).encode(), "x")
+
+
+@pytest.mark.parametrize(
+    ("context", "why"),
+    [(json.loads("[" * 900 + "]" * 900), "nested more than 31 deep"), ([0] * 10_001, "more than 10000 values")],
+)
+def test_a_context_that_no_request_can_hold_is_no_meetings(context: object, why: str) -> None:
+    """Somebody's hand, or an older ackd, wrote it: who reads it must not fall over it."""
+    record = json.loads(encode(called())) | {"context": context}
+    with pytest.raises(BadMeeting, match=why):
+        decode(json.dumps(record).encode(), "meeting.json")

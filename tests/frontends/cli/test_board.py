@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ackd.dialects import yaml_body
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -165,6 +167,40 @@ def test_a_meeting_of_a_few_with_papers_from_files(board: Team) -> None:
     opened(board, "--context", "notes")
     assert board.json("board", "show")["proposal"]["context"] == "just text"
     assert "\ncontext:\njust text\n" in board.ackd("board", "show").output
+
+
+@pytest.mark.parametrize("deep", [32, 300, 985, 20_000])
+def test_a_context_that_no_request_could_hold_is_refused(board: Team, deep: int) -> None:
+    """The daemon would fail at it, at every start, or nobody could read the request."""
+    for given in ("[" * deep + "]" * deep, '{"a":' * deep + "0" + "}" * deep):
+        (board.home / "facts.json").write_text(given)
+        result = board.ackd("board", "open", "--checkpoint", "PRE_LAUNCH", "--proposal", "x", "--context", "facts.json")
+        assert result.exit_code == 65
+        assert result.output == "ackd: --context is nested more than 31 deep\n"
+    assert board.json("board", "list") == []
+
+
+def test_a_context_of_too_many_values_is_refused(board: Team) -> None:
+    (board.home / "facts.json").write_text(json.dumps([0] * 10_000))
+    result = board.ackd("board", "open", "--checkpoint", "PRE_LAUNCH", "--proposal", "x", "--context", "facts.json")
+    assert (result.exit_code, result.output) == (65, "ackd: --context has more than 10000 values\n")
+    (board.home / "facts.json").write_text(json.dumps([0] * 9_999))
+    opened(board, "--context", "facts.json")
+
+
+@pytest.mark.parametrize("given", ["[" * 31 + "]" * 31, '{"a":' * 31 + "0" + "}" * 31])
+def test_the_deepest_context_can_be_read_by_whoever_is_asked(board: Team, given: str) -> None:
+    (board.home / "facts.json").write_text(given)
+    opened(board, "--context", "facts.json")
+    told = board.json("board", "show", "--for", "CA")["context"]
+    assert yaml_body.load(yaml_body.dump({"context": told})) == {"context": told}
+
+
+@pytest.mark.parametrize("given", ['{"a": NaN}', "[1e999]", "-Infinity"])
+def test_numbers_that_json_has_not_make_a_context_text(board: Team, given: str) -> None:
+    (board.home / "facts.json").write_text(given)
+    opened(board, "--context", "facts.json")
+    assert board.json("board", "show")["proposal"]["context"] == given
 
 
 def test_a_meeting_can_be_cancelled_once(board: Team) -> None:

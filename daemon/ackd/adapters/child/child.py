@@ -68,7 +68,9 @@ class Child:
         remnant = dataclasses.replace(remnant, pid=pid, start_ticks=_start_ticks(pid))
         self._write_down(remnant)
         self._log.begin(f"[ackd] {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ} {self.agent} started, pid {pid}")
-        return Life(spawned, remnant, self.directory, self._log, self._walkers, cgroup)
+        return Life(
+            spawned, remnant, self.directory, self._log, self._walkers, cgroup, partial(self._trouble, "what is left")
+        )
 
     def _refusal(self, error: Exception) -> CannotStart:
         if isinstance(error, processes.NoProgramError):

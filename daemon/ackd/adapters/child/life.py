@@ -23,7 +23,7 @@ from ackd.adapters.child.pipes import LineReader, LineWriter, TextReader
 from ackd.ports import Exit
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from ackd.adapters.child.cgroup import Cgroup
@@ -42,6 +42,8 @@ class Life:
     log: StderrLog
     walkers: anyio.CapacityLimiter
     cgroup: Cgroup | None = None
+    #: Told why it cannot be looked for what it left: its end waits for that.
+    hindered: Callable[[OSError], None] = lambda _error: None
     exit: Exit | None = field(default=None, init=False)
     _since: float = field(default_factory=time.monotonic, init=False)
     _dead: anyio.Event = field(default_factory=anyio.Event, init=False)
@@ -123,6 +125,7 @@ class Life:
             group=lambda: self.pid,
             others=self.cgroup.pids if self.cgroup is not None else tuple,
             kill=self.cgroup.kill if self.cgroup is not None else None,
+            hindered=self.hindered,
         )
         cleared = await processes.clear_away(brood, stop_timeout_s, self.walkers)
         self._note_death()

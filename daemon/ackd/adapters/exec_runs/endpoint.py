@@ -246,7 +246,7 @@ class ExecEndpoint:
     async def _tidy(self, run: Run) -> None:
         """It ended while nobody looked: what it left behind goes on until somebody does."""
         with self._watched(run):
-            await run.clear_away(self.stop_timeout_s, self._walkers)
+            await run.clear_away(self.stop_timeout_s, self._walkers, self._hindered)
         if not run.watch.cancelled_caught:
             self._forget_orphan(run)
 
@@ -273,8 +273,12 @@ class ExecEndpoint:
             await run.gone()
         if not run.is_gone():
             run.blame(Outcome.FAILED, f"timed out after {run.timeout_s:g} s")
-        await run.clear_away(self.stop_timeout_s, self._walkers)
+        await run.clear_away(self.stop_timeout_s, self._walkers, self._hindered)
         await run.gone()
+
+    def _hindered(self, error: OSError) -> None:
+        """Its message waits meanwhile, and somebody must know why."""
+        self.record("io_error", {"what": f"look for what a run of {self.agent} left", "error": str(error)})
 
     def _report(self, run: Run) -> None:
         """Reap the shim and say what came of the run. Its own status counts before its exit, which is only a copy."""

@@ -19,6 +19,7 @@ from ackd import processes
 from ackd.adapters.exec_runs.run_files import lock_held, read_leader, read_status, write_private
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from ackd.core.events import Outcome
@@ -98,9 +99,12 @@ class Run:
             age = time.clock_gettime(time.CLOCK_BOOTTIME) - leader.start_ticks / os.sysconf("SC_CLK_TCK")
         return min(max(self.timeout_s - age, 0.0), self.timeout_s)
 
-    async def clear_away(self, stop_timeout_s: float, walkers: anyio.CapacityLimiter) -> None:
-        """End all that is left of the run: nothing, mostly."""
-        brood = processes.Brood(f"ACKD_RUN={self.path.name}", self._session, lambda: self.pid if self.ours else None)
+    async def clear_away(
+        self, stop_timeout_s: float, walkers: anyio.CapacityLimiter, hindered: Callable[[OSError], None]
+    ) -> None:
+        """End all that is left of the run: nothing, mostly. ``hindered``: told why that cannot be looked for."""
+        mark, group = f"ACKD_RUN={self.path.name}", lambda: self.pid if self.ours else None
+        brood = processes.Brood(mark, self._session, group, hindered=hindered)
         await processes.clear_away(brood, stop_timeout_s, walkers)
 
     def _session(self) -> int | None:

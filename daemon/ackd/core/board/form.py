@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ackd.core.board import answers
 from ackd.core.board.answers import Answer, Assessment, Door, Mark, Vote
+from ackd.core.board.context import excess_of
 from ackd.core.board.counting import Decision, Resolution
 from ackd.core.board.meeting import Heard, Meeting, Refusal, Seat, Taken, Turned
 from ackd.core.board.phases import Checkpoint, Phase, Turn
@@ -101,7 +102,7 @@ def _meeting(found: Mapping[str, Any]) -> Meeting:
         meeting_id=str(found["meeting"]),
         checkpoint=Checkpoint(found["checkpoint"]),
         proposal=str(found["proposal"]),
-        context=found["context"],
+        context=_context(found["context"]),
         opener=str(found["opener"]),
         opened_at=float(found["opened_at"]),
         seats=tuple(Seat(name, str(one["focus"]), str(one["agent"])) for name, one in found["directors"].items()),
@@ -121,6 +122,12 @@ def _meeting(found: Mapping[str, Any]) -> Meeting:
         taken=Taken(dict(taken["flat"]), dict(taken["lines"]), tuple(taken["heard"]), tuple(taken["echoes"])),
         done=frozenset(map(str, found["done"])),
     )
+
+
+def _context(found: object) -> object:
+    if (excess := excess_of(found)) is not None:
+        raise ValueError(f"its context {excess}")
+    return found
 
 
 def _mark(one: Mapping[str, Any]) -> Mark:

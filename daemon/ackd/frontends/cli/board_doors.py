@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from ackd.site import Site
 
 MAX_TEXT_BYTES: Final = 128 * 1024
-#: Every request to a director holds the context, and mail has limits of its own (dialects/yaml_body): 32 deep, the body
-#: being the first; 20,000 values, of which the discussion needs some.
-MAX_CONTEXT_DEPTH: Final = 31
-MAX_CONTEXT_VALUES: Final = 10_000
 
 
 def room_of(site: Site, wanted: str | None, *, make: bool = False, listing: bool = False) -> BoardRoom:
@@ -141,16 +137,19 @@ def context(path: str | None) -> object:
     """What is no JSON is text. A JSON number that is none, NaN or 1e999, could be written nowhere as JSON again."""
     import json
 
+    from ackd.core.board.context import TOO_DEEP, excess_of
+
     if path is None:
         return None
     text = text_of(f"@{path}", "--context")
     try:
         found: object = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:
-        raise _too_deep() from None
+        raise Failure(BAD_DATA, f"--context {TOO_DEEP}") from None
     except ValueError:
         return text
-    _check_it_can_be_sent(found)
+    if (excess := excess_of(found)) is not None:  # now, while somebody is there to hear it
+        raise Failure(BAD_DATA, f"--context {excess}")
     return found
 
 
@@ -161,25 +160,6 @@ def _no_number(word: str) -> float:
 def _finite(digits: str) -> float:
     number = float(digits)
     return number if math.isfinite(number) else _no_number(digits)
-
-
-def _check_it_can_be_sent(found: object) -> None:
-    """Now, while somebody is there to hear it: later only the daemon could fail. Level by level, so that no nesting is
-    too deep to be counted."""
-    level, depth, values = [found], 0, 0
-    while level:
-        values += len(level)
-        if values > MAX_CONTEXT_VALUES:
-            raise Failure(BAD_DATA, f"--context has more than {MAX_CONTEXT_VALUES} values")
-        inner = [one for one in level if isinstance(one, dict | list)]
-        depth += bool(inner)
-        if depth > MAX_CONTEXT_DEPTH:
-            raise _too_deep()
-        level = [value for one in inner for value in ([*one, *one.values()] if isinstance(one, dict) else one)]
-
-
-def _too_deep() -> Failure:
-    return Failure(BAD_DATA, f"--context is nested more than {MAX_CONTEXT_DEPTH} deep")
 
 
 def text_of(given: str, what: str) -> str:
