@@ -131,6 +131,18 @@ def open_mail(team: Team) -> list[str]:
     return [name for name, said in agents.items() if name != "user" and said["queued"] + said["in_flight"]]
 
 
+def story_of_open_mail(team: Team) -> str:
+    """What is open, where it lies, and all that the log says of it."""
+    told = []
+    for name in open_mail(team):
+        files = [str(path.relative_to(team.root)) for path in (team.root / "queue" / name).rglob("*") if path.is_file()]
+        words = [
+            f"{line['timestamp']} {line['type']} {line['data']}" for line in team.lines() if name in str(line["data"])
+        ]
+        told.append("\n".join([f"{name}: {team.status()['agents'][name]}, {files}", *words]))
+    return "\n".join(told)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
@@ -151,7 +163,10 @@ def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tm
             team.kill()
             team.start()
         team.until(lambda: all(is_over(team, story_id) for story_id in plans), 240)
-        team.until(lambda: not open_mail(team))
+        try:
+            team.until(lambda: not open_mail(team))
+        except AssertionError:
+            raise AssertionError(story_of_open_mail(team)) from None
     for story_id, moves in plans.items():
         story = record(team, story_id)
         state, tries, reason = expected(moves)
