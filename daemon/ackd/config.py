@@ -13,6 +13,7 @@ import enum
 import hashlib
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -228,8 +229,10 @@ class Config(Table):
 
     def policy(self, agent: str) -> AgentPolicy:
         """How the engine is to treat this agent: its own numbers, else the team's, else its endpoint's."""
-        if self.is_stage_worker(agent):
-            return STAGE_WORKER
+        if self.pipeline is not None and self.is_stage_worker(agent):
+            # A pane has what was typed into it, whatever becomes of us. Mail of others is told again: their endpoint
+            # completes it in the same breath, and if we died in between nobody else would. (An Execute has a flag.)
+            return replace(STAGE_WORKER, volatile=self.pipeline.worker.endpoint != "tmux")
         table = self.agent(agent)
 
         def number(key: str) -> Any:

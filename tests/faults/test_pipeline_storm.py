@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -183,3 +184,25 @@ def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tm
     paused = {story_id for story_id in plans if record(team, story_id)["state"] == "paused"}
     assert {agent.removeprefix("story-").rpartition("-s")[0] for agent in told} == paused
     assert not team.facts("message_dead")
+
+
+def test_mail_of_a_worker_that_is_gone_is_completed_though_we_died_between_telling_and_completing_it(
+    tmp_path: Path,
+) -> None:
+    """Told, its header written, and killed: nobody but its endpoint would ever complete it."""
+    team = Team(tmp_path, CONFIG, delivery='durability = "process"\n')
+    team.script("work", WORK)
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "plans").mkdir()
+    with running(team):
+        assert team.ackd("story", "start", "STORM-1").returncode == 0
+        team.until(lambda: is_over(team, "STORM-1"))
+        team.until(lambda: not open_mail(team))
+        team.kill()
+        told = next((team.root / "archive").glob("*/story-STORM-1-*/shutdown_request_*.mime"))
+        header = b"X-IGNITE-Status: delivered\nX-IGNITE-Seen: yes\n"
+        data = re.sub(rb"Message-ID: <[^@]*@", b"Message-ID: <1794787200.1.left@", told.read_bytes())
+        box = team.root / "queue" / told.parent.name / "processed"
+        (box / told.name).write_bytes(data.replace(b"Content-Type:", header + b"Content-Type:", 1))
+        team.start()
+        team.fact("message_completed", message="1794787200.1.left@ignite.local")
