@@ -71,16 +71,18 @@ def test_a_disk_that_hangs_keeps_nobody_waiting_who_needs_no_flush(tmp_path: Pat
     with running(team):
         before = monitor_mail(team)
         team.fact("message_completed", message=before)
+        # All of them are offered in one turn: a status that is due 50 ms after a telling has its flush before the next.
+        assert team.ackd("agent", "pause", "slow").returncode == 0
+        slow = [team.post("slow") for _ in range(MANY)]
+        team.until(lambda: len(team.facts("message_queued", agent="slow")) == MANY)
         with hanging(team):
-            slow = [team.post("slow") for _ in range(MANY)]
+            assert team.ackd("agent", "resume", "slow").returncode == 0
             team.until((tmp_path / "gate.met").exists)
             for _ in range(20):
                 team.fact("message_completed", message=monitor_mail(team))
-            # The others of its own may wait: a status that is due 50 ms later has its flush before them.
-            team.until(lambda: bool(team.facts("message_told", agent="slow")))
+            team.until(lambda: len(team.facts("message_told", agent="slow")) == MANY)
             assert team.ackd("done", slow[0], "--agent", "slow").returncode == 0
             assert not team.facts("message_completed", agent="slow")
-        team.until(lambda: len(team.facts("message_told", agent="slow")) == MANY)
         team.fact("message_completed", message=slow[0])
         assert not team.facts("io_error", "message_retry", "message_dead")
 
