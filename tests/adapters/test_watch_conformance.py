@@ -650,14 +650,14 @@ async def test_cancellation_leaves_no_descriptor_and_the_watcher_can_run_again(
     async with listening_to(watcher):
         pass  # the first run makes what the loop and its threads keep
     gc.collect()  # what other tests left behind
-    before = set(os.listdir("/proc/self/fd"))  # noqa: PTH208 - pathlib would resolve them
+    before = sorted(os.listdir("/proc/self/fd"))  # noqa: PTH208 - pathlib would resolve them
     for name in ("a", "b"):
         async with listening_to(watcher) as heard:
             (spool.queue / "leader" / name).write_text("x")
             await heard.ready(waiting(name))
             spool.make_box(f"new-{name}")  # cancelled with a listing perhaps half done
     gc.collect()
-    assert not set(os.listdir("/proc/self/fd")) - before  # noqa: PTH208
+    assert sorted(os.listdir("/proc/self/fd")) == before  # noqa: PTH208
 
 
 async def test_beats_only_grow(watcher: BeatingWatcher, spool: Spool) -> None:
