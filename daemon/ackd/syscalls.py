@@ -119,12 +119,14 @@ def _rename_over(new: str, target: str, identity: Identity) -> None:
     os.rename(new, target)
 
 
-# --- telling a directory from its successor ---------------------------------------------------------------------------
+# --- telling a directory from its successor, and a mount from another -------------------------------------------------
 _STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
 _AT_SYMLINK_NOFOLLOW: Final = 0x100
 _STATX_BTIME: Final = 0x800
 _STATX_BYTES: Final = 256
 _BTIME_OFFSET: Final = 80
+_STATX_MNT_ID: Final = 0x1000
+_MNT_ID_OFFSET: Final = 144
 
 
 #: device, inode, nanosecond of birth (0: not recorded)
@@ -153,3 +155,16 @@ def born_at_ns(path: str) -> int:
     (known,) = struct.unpack_from("=I", answer, 0)
     seconds, nanoseconds = struct.unpack_from("=qI", answer, _BTIME_OFFSET)
     return seconds * 1_000_000_000 + nanoseconds if known & _STATX_BTIME else 0
+
+
+def mount_of(path: str) -> int:
+    """Its number, or 0 where that is not told (before Linux 5.8) or nothing lies there.
+
+    No rename leads from one to another. The device does not tell them apart: one file system may be mounted twice.
+    """
+    answer = ctypes.create_string_buffer(_STATX_BYTES)
+    if _STATX is None or _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_MNT_ID, answer) != 0:
+        return 0
+    (known,) = struct.unpack_from("=I", answer, 0)
+    (mount,) = struct.unpack_from("=Q", answer, _MNT_ID_OFFSET)
+    return int(mount) if known & _STATX_MNT_ID else 0

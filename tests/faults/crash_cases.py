@@ -194,4 +194,5 @@ def run_case(
         stage = Stage(Path(place))
         stage.torn_lines_allowed = any(fault.action == "short" for fault in faults)
         stage.disk_refuses = any(fault.action in ("short", "fail") for fault in faults)
-        return Case(zygote, script, stage, faults, broken, patience_s).run()
+        with stage.mounts:
+            return Case(zygote, script, stage, faults, broken, patience_s).run()

@@ -24,10 +24,13 @@ from ackd.leases import Leases
 from ackd.runtime.gateways.ensemble.letters import Sheet, digest_of
 from tests.acceptance.teams import Team, mime
 from tests.faults import crash_board
+from tests.faults.mounts import mounted, needs_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import pytest
 
 #: Retries and rescans within tenths of a second; crashes are what the test makes, never poison.
 NUMBERS = """
@@ -110,6 +113,8 @@ class Stage(Team):
         self.also_settled: list[Callable[[], bool]] = []
         #: What else must hold in the end, in words for what does not.
         self.checks: list[Callable[[], Iterator[str]]] = []
+        #: What a script mounts, until the case is judged.
+        self.mounts = contextlib.ExitStack()
         self._numbers = itertools.count(1)
         self.script("work.sh", f'{NOTE}\nif grep -q fail "$ACKD_BODY"; then exit 1; fi')
         self.script("slow.sh", f'{NOTE}\nfor _ in $(seq 3000); do [ -e "$TEAM_PLACE/go" ] && exit 0; sleep 0.01; done')
@@ -169,8 +174,11 @@ Step: TypeAlias = "tuple[Callable[[], bool], Callable[[], object]]"
 
 @dataclass(frozen=True)
 class Script:
+    """``marks``: of pytest, for what it needs."""
+
     name: str
     steps: Callable[[Stage], Iterator[Step]] = field(repr=False)
+    marks: tuple[pytest.MarkDecorator, ...] = ()
 
 
 SCRIPTS: dict[str, Script] = {}
@@ -179,6 +187,11 @@ SCRIPTS: dict[str, Script] = {}
 def script(steps: Callable[[Stage], Iterator[Step]]) -> Callable[[Stage], Iterator[Step]]:
     """What a step generator does before its first yield, it does before the daemon starts."""
     SCRIPTS[steps.__name__] = Script(steps.__name__, steps)
+    return steps
+
+
+def script_of_mounts(steps: Callable[[Stage], Iterator[Step]]) -> Callable[[Stage], Iterator[Step]]:
+    SCRIPTS[steps.__name__] = Script(steps.__name__, steps, (needs_root,))
     return steps
 
 
@@ -280,6 +293,24 @@ def receipts_for_what_waits_in_line(stage: Stage) -> Iterator[Step]:
 
     yield lambda: stage.said(running, "child_started"), give_and_answer
     yield both_ended, (stage.place / "go").touch
+
+
+@script_of_mounts
+def what_leaves_a_mount_is_copied(stage: Stage) -> Iterator[Step]:
+    """Claimed, buried, dug up, archived, quarantined: each of these moves leads from one mount to another."""
+    for directory in ("queue/scribe", "queue/scribe/processed"):
+        stage.mounts.enter_context(mounted(stage.root / directory, "1m"))
+    yield from a_dead_letter_is_dug_up(stage)
+    yield from what_cannot_be_read(stage)
+
+
+@script_of_mounts
+def what_ends_unread_leaves_a_mount(stage: Stage) -> Iterator[Step]:
+    """Completed, buried, put away as a duplicate: from the queue itself."""
+    for directory in ("queue/slow", "queue/scribe"):
+        stage.mounts.enter_context(mounted(stage.root / directory, "1m"))
+    yield from the_same_message_comes_twice(stage)
+    yield from receipts_for_what_waits_in_line(stage)
 
 
 @script

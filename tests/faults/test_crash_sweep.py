@@ -39,7 +39,7 @@ MISSED = 0.1 if counts.full() else 0.4
 
 pytestmark = [
     pytest.mark.timeout(600 if not counts.full() else 7200),
-    pytest.mark.parametrize("script", SCRIPTS.values(), ids=lambda script: script.name),
+    pytest.mark.parametrize("script", [pytest.param(it, id=it.name, marks=it.marks) for it in SCRIPTS.values()]),
 ]
 
 

@@ -162,9 +162,11 @@ class Intake:
         self.tasks.start_soon(self._wait_until_settled, place, name=f"settle {place}")
 
     def _is_being_claimed(self, place: Place) -> bool:
-        """Our own move, whose answer is on its way to the engine."""
+        """Our own move, whose answer is on its way to the engine; or one to another mount that the disk let us half do."""
         claimed = self.book.at(Place(place.box, Folder.QUEUE, place.name))
-        return claimed is not None and claimed.state is State.CLAIMING
+        return claimed is not None and (
+            claimed.state is State.CLAIMING or self.spool.was_copied(claimed.place, to=place)
+        )
 
     async def _wait_until_settled(self, place: Place) -> None:
         """A scan cannot know whether its writer is through: nobody has it open, and it has not changed for a while."""

@@ -2,13 +2,13 @@
 
 Reads them once and feeds the engine the same events as ever. Lines that a crash swallowed are written by
 ``aftermath``. Safe to be interrupted and done again: nothing here moves a file (but for removing what has been copied
-to another file system).
+to another mount).
 
 | found                                              | means                                            |
 |----------------------------------------------------|--------------------------------------------------|
 | in queue/                                          | never claimed: offered                           |
 | in processed/, its run alive or with a result      | adopted, or its result taken                     |
-| in processed/, and a copy in archive/ or dead_letter/ | its move across file systems was not finished: it is |
+| twice, on two mounts, the same to the byte         | its move was not finished: the copy stays        |
 | in processed/, else                                | by its header: offered again, or its clock goes on |
 | journal has it, something else in its place        | written over while we were away: withdrawn       |
 | journal has it, file in archive/ or dead_letter/   | ended; the line is written if it is missing      |
@@ -20,6 +20,7 @@ Names are compared as identities: a config that now spells an agent otherwise ha
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
@@ -30,7 +31,7 @@ from ackd.core import events
 from ackd.core.message import Folder, Place, Status, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ackd.adapters.exec_runs import FoundRun
     from ackd.adapters.journal import Journal, JournalState, TakenIn
@@ -96,6 +97,7 @@ class Recovery:
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
         self._before = before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
         self._kept = self._remember(state)
+        self._finish_moves(state.in_flight.values())
         self._remember_archived(in_flight.values())
         await self._meet_what_speaks()
         await self.intake.letterbox.scan()  # what an agent said during a run was said before the run ended
@@ -133,6 +135,42 @@ class Recovery:
         for entry in in_flight:
             if not entry.is_duplicate and not self._lies_there(entry):
                 self.aftermath.was_completed(entry)
+
+    # --- moves to another mount ---------------------------------------------------------------------------------------
+    def _finish_moves(self, in_flight: Iterable[TakenIn]) -> None:
+        """Copied, and we died before the old file was removed: that is done now, before anything is met twice.
+
+        What was on its way out of dead_letter/ is undone: whoever asked for that has left a receipt, and it goes again.
+        """
+        entries = {(entry.box, entry.name): entry for entry in in_flight}
+        for kept, reason in self._kept:
+            with self._reporting(f"quarantine {kept}"):
+                if reason is not None:
+                    self.spool.finish_quarantine(kept, reason)
+        for box in self.spool.boxes():
+            with self._reporting(f"queue/{box}"):
+                places = [place for place, _ in self.spool.scan(box)] if self.spool.is_apart(box) else []
+                for place in places:
+                    for copy in self._copies(place, entries.get((box, place.name))):
+                        if self.spool.finish_move(place, to=copy):
+                            break
+
+    def _copies(self, place: Place, entry: TakenIn | None) -> Iterator[Place]:
+        """Where a file of this place may have been copied to. Ends are in the journal before they are on disk."""
+        if place.folder is Folder.QUEUE:
+            yield Place(place.box, Folder.PROCESSED, place.name)
+        yield Place(place.box, Folder.DEAD, place.name)
+        if entry is not None and (archived := self.aftermath.in_archive(entry)) is not None:
+            yield archived
+
+    @contextlib.contextmanager
+    def _reporting(self, what: str) -> Iterator[None]:
+        try:
+            yield
+        except FileNotFoundError:
+            pass  # gone meanwhile, or a name that no file has
+        except OSError as error:
+            self.record("io_error", {"what": what, "error": str(error)})
 
     # --- files --------------------------------------------------------------------------------------------------------
     async def _meet_what_speaks(self) -> None:
@@ -191,19 +229,8 @@ class Recovery:
             self.record("io_error", {"what": f"read {place}", "error": str(error)})
             return None
         if place.folder is Folder.PROCESSED and isinstance(event, events.Arrived):
-            return None if self._was_moved(event) else self._taken_up(event)
+            return self._taken_up(event)
         return event
-
-    def _was_moved(self, event: events.Arrived) -> bool:
-        """Copied to another file system, and we died before the old file was removed. The copy was the commit."""
-        place, entry = event.place, self._before.in_flight.get(_known_of(event.message))
-        if entry is None or not self.spool.is_apart(place.box):
-            return False
-        copies = (self.aftermath.in_archive(replace(entry, name=place.name)), Place(place.box, Folder.DEAD, place.name))
-        if not any(copy is not None and self.spool.is_copy(place, of=copy) for copy in copies):
-            return False
-        self.spool.remove_moved(place)
-        return True
 
     def _settled(self, place: Place) -> bool:
         """As a scan meets it: a writer may still be at it."""

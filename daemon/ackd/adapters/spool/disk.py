@@ -1,7 +1,7 @@
 """The few steps that every change on disk is made of.
 
 Owns making directories, writing temporary files, and moving under a free name. Nothing here waits for the disk, but for
-a move across file systems (``across``), which is for threads: without it that is EXDEV. Refuses to know the layout.
+a move across mounts (``across``), which is for threads: without it that is EXDEV. Refuses to know the layout.
 Fails with OSError, and then leaves nothing behind.
 """
 
@@ -16,7 +16,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.names import numbered, temporary
-from ackd.adapters.spool.reading import open_regular
+from ackd.adapters.spool.reading import open_regular, same_bytes
 from ackd.syscalls import rename_noreplace
 
 if TYPE_CHECKING:
@@ -89,7 +89,14 @@ class Disk:
             self._carry_over(source, target)
 
     def _carry_over(self, source: str, target: str) -> None:
-        """To another file system: a durable copy first. A crash in between leaves both, which a start recognises."""
+        """To another mount: a durable copy first. A crash in between leaves both, as does a disk that takes the one and
+        keeps the other: whoever moves it again finds the copy there, and so does a start."""
+        if not same_bytes(target, source):
+            self._copy(source, target)
+        self._flush(os.path.dirname(target))
+        os.unlink(source)
+
+    def _copy(self, source: str, target: str) -> None:
         directory = os.path.dirname(target)
         with (
             open(open_regular(source)[0], "rb") as old,
@@ -103,8 +110,6 @@ class Disk:
         except OSError:
             os.unlink(temp)
             raise
-        self._flush(directory)
-        os.unlink(source)
 
     def _flush(self, path: str) -> None:
         if not self._durable:

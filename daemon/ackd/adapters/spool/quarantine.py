@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.names import numbered, plain
-from ackd.adapters.spool.reading import read_regular
+from ackd.adapters.spool.reading import is_copy, read_regular
 from ackd.core.errors import BadMessage
 
 if TYPE_CHECKING:
@@ -56,11 +56,17 @@ class Quarantine:
         os.lstat(source)
         wanted = f"{reason.name}.file" if reason.name.endswith(_TAIL) else reason.name
         for kept in numbered(wanted, room_bytes=len(_TAIL)):
-            if not os.path.lexists(f"{self._directory}/{kept}"):
+            path = f"{self._directory}/{kept}"
+            if not os.path.lexists(path) or (across and is_copy(path, source)):
                 self._write_reason(kept, reason)
                 self._take(source, kept, across=across)
                 return kept
         raise AssertionError("numbered() raises when it runs out")
+
+    def finish(self, kept: str, source: str) -> None:
+        """A move from another mount: the copy was the commit."""
+        if is_copy(f"{self._directory}/{plain(kept)}", source):
+            os.unlink(source)
 
     def __iter__(self) -> Iterator[tuple[str, Reason | None]]:
         with os.scandir(self._directory) as entries:

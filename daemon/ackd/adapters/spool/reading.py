@@ -17,12 +17,14 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
 from ackd.core.values import value
+from ackd.syscalls import mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PEEK_BYTES: Final = 4096
+_PIECE_BYTES: Final = 65_536
 _KINDS: Final = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a directory",
@@ -63,6 +65,25 @@ def read_regular(path: str, limit: int) -> FileBytes:
     finally:
         os.close(fd)
     return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)
+
+
+def same_bytes(one: str, other: str) -> bool:
+    """Of two regular files, however large. What is missing is the same as nothing."""
+    try:
+        with open(open_regular(one)[0], "rb") as left, open(open_regular(other)[0], "rb") as right:  # noqa: PTH123
+            if os.fstat(left.fileno()).st_size != os.fstat(right.fileno()).st_size:
+                return False
+            while piece := left.read(_PIECE_BYTES):
+                if piece != right.read(_PIECE_BYTES):
+                    return False
+            return not right.read(1)
+    except (FileNotFoundError, BadMessage):
+        return False
+
+
+def is_copy(there: str, here: str) -> bool:
+    """On another mount, and the same to the byte: as a move that was not finished leaves it."""
+    return mount_of(there) != mount_of(here) and same_bytes(there, here)
 
 
 def read_header_block(path: str, limit: int) -> FileBytes:

@@ -24,11 +24,19 @@ from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.graves import Graves
 from ackd.adapters.spool.names import plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
-from ackd.adapters.spool.reading import FileBytes, Peeked, has_settled, peek_all, read_header_block, read_regular
+from ackd.adapters.spool.reading import (
+    FileBytes,
+    Peeked,
+    has_settled,
+    is_copy,
+    peek_all,
+    read_header_block,
+    read_regular,
+)
 from ackd.adapters.spool.sweeping import sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
-from ackd.syscalls import Birth, Identity, birth, changed, put_in_place_of
+from ackd.syscalls import Birth, Identity, birth, changed, mount_of, put_in_place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -214,7 +222,7 @@ class Spool:
         """By one rename, under the next free name. For the archive ``date`` is YYYYMMDD and becomes part of the name.
 
         Nothing is flushed: a durable file whose move is lost in a power cut lies where it was, and is offered again.
-        Where a queue is a mount of its own that is EXDEV; ``across`` then copies, flushes and removes, in a thread.
+        Where a queue is a mount of its own this is EXDEV; ``across`` then copies, flushes and removes, in a thread.
         """
         to_box = box if box is not None else place.box
         directory = self._directory(to_box, folder_to, date or "")
@@ -222,20 +230,28 @@ class Spool:
         return Place(to_box, folder_to, f"{date}/{moved}" if folder_to is Folder.ARCHIVE else moved)
 
     def is_apart(self, box: str) -> bool:
-        """Whether what its agent has in hand lies on another file system than the archive."""
-        here, there = Path(f"{self._queue}/{plain(box)}/processed"), Path(self._archive)
-        return here.stat().st_dev != there.stat().st_dev
+        """Whether something may have been copied on its way through this box: not all of the way is one mount."""
+        here = f"{self._queue}/{plain(box)}"
+        mounts = {mount_of(path) for path in (here, f"{here}/processed", self._archive, self._dead)}
+        return mounts == {0} or len(mounts - {0}) > 1
 
-    def is_copy(self, place: Place, of: Place) -> bool:
-        """Whether both are there and the same to the byte: a move across file systems that was not finished."""
-        try:
-            return self.read(place).data == self.read(of).data
-        except (FileNotFoundError, BadMessage):
-            return False
+    def was_copied(self, place: Place, to: Place) -> bool:
+        """To another mount, the same to the byte, and not been removed here: a move that is not finished."""
+        return is_copy(self._path(to), self._path(place))
 
-    def remove_moved(self, place: Place) -> None:
-        """What such a move left behind."""
-        os.unlink(self._path(place))
+    def finish_move(self, place: Place, to: Place) -> bool:
+        """Whether there was one."""
+        unfinished = self.was_copied(place, to)
+        if unfinished:
+            os.unlink(self._path(place))
+        return unfinished
+
+    def finish_quarantine(self, kept: str, reason: Reason) -> None:
+        """The same for what was brought to corrupt/, from where its reason says."""
+        if reason.folder == "receipts":
+            self._corrupt.finish(kept, f"{self._receipts}/{plain(reason.name)}")
+        elif reason.folder in (Folder.QUEUE.value, Folder.PROCESSED.value):
+            self._corrupt.finish(kept, self._path(Place(reason.queue, Folder(reason.folder), reason.name)))
 
     @property
     def made_directories(self) -> bool:
