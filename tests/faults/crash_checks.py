@@ -217,7 +217,7 @@ def _of_leftovers(stage: Stage) -> Iterator[str]:
     """What a crash left behind is what the sweep takes away, or the next start does where the disk refused even that."""
     spool = Spool(stage.root, max_message_bytes=1 << 20, durable=False)
     spool.sweep_temps(0, time.time() + 60)
-    for part in ("queue", "receipts", "state"):
+    for part in ("queue", "receipts", "state", "archive"):
         for path in (stage.root / part).rglob(".*"):
             next_start_removes = stage.disk_refused and path.name.startswith(".journal.ndjson.")
             if path.name not in _OVERWRITTEN and not next_start_removes and not path.match("gateways/.*.json.tmp"):

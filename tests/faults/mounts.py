@@ -40,6 +40,18 @@ def mounted(at: Path, size: str = "8m", inodes: int = 0) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
+def bound(at: Path) -> Iterator[Path]:
+    """A mount of its own of the same file system, as a container has it: the same device, and no rename leads out."""
+    at.mkdir(parents=True, exist_ok=True)
+    _run("mount", "--bind", str(at), str(at))
+    try:
+        yield at
+    finally:
+        end_strays(at.parent)
+        _run("umount", str(at))
+
+
+@contextlib.contextmanager
 def read_only(at: Path) -> Iterator[None]:
     """Everything that is reached by its path below ``at`` is on a read-only mount; what was opened before is not.
 

@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.acceptance.teams import Team, running
-from tests.faults.mounts import full, half_written, mounted, needs_root
+from tests.faults.mounts import bound, full, half_written, mounted, needs_root
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from pathlib import Path
+
+    Mount = Callable[[Path], AbstractContextManager[Path]]
 
 pytestmark = needs_root
 
@@ -62,11 +66,12 @@ def test_messages_pass_from_one_file_system_to_another(tmp_path: Path, what: str
         assert half_written(team.root) == []
 
 
+@pytest.mark.parametrize("mount", [mounted, bound])
 @pytest.mark.parametrize("where", ["archive", "dead_letter"])
-def test_a_crash_between_the_copy_and_the_removal_runs_nothing_again(tmp_path: Path, where: str) -> None:
+def test_a_crash_between_the_copy_and_the_removal_runs_nothing_again(tmp_path: Path, where: str, mount: Mount) -> None:
     """As it is found then: the copy is durable under its name, the old file is still there, the log has no line."""
     team = team_in(tmp_path)
-    with mounted(team.root / "queue/worker", "8m"), running(team):
+    with mount(team.root / "queue/worker"), running(team):
         message = team.send("worker", body="refuse" if where == "dead_letter" else "do it")
         end = "message_dead" if where == "dead_letter" else "message_completed"
         team.fact(end, message=message)
@@ -150,9 +155,10 @@ def test_what_is_no_file_and_lies_on_another_mount_is_said_once_and_stays(tmp_pa
         assert len(team.facts("io_error")) == 1
 
 
-def test_check_says_that_a_queue_is_a_mount_of_its_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mount", [mounted, bound])
+def test_check_says_that_a_queue_is_a_mount_of_its_own(tmp_path: Path, mount: Mount) -> None:
     team = team_in(tmp_path)
     assert team.ackd("check").returncode in {0, 1}
-    with mounted(team.root / "queue/worker", "8m"):
+    with mount(team.root / "queue/worker"):
         shown = team.ackd("check").stdout
-        assert f"{team.root / 'queue/worker'} is a file system of its own" in shown
+        assert f"{team.root / 'queue/worker'} is a mount of its own" in shown

@@ -162,7 +162,7 @@ class Intake:
         self.tasks.start_soon(self._wait_until_settled, place, name=f"settle {place}")
 
     def _is_being_claimed(self, place: Place) -> bool:
-        """Our own move, whose answer is on its way to the engine; or one to another mount that the disk let us half do."""
+        """Our own move, whose answer is on its way to the engine; or, to another mount, one that was half refused."""
         claimed = self.book.at(Place(place.box, Folder.QUEUE, place.name))
         return claimed is not None and (
             claimed.state is State.CLAIMING or self.spool.was_copied(claimed.place, to=place)

@@ -16,11 +16,13 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.names import numbered, temporary
-from ackd.adapters.spool.reading import open_regular, same_bytes
-from ackd.syscalls import rename_noreplace
+from ackd.adapters.spool.reading import open_regular
+from ackd.syscalls import identity_of, rename_noreplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ackd.syscalls import Identity
 
 _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
 
@@ -28,12 +30,14 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NO
 class Disk:
     """``durable``: whether anything is to be flushed at all."""
 
-    __slots__ = ("_durable", "unflushed")
+    __slots__ = ("_copied", "_durable", "unflushed")
 
     def __init__(self, *, durable: bool) -> None:
         self._durable = durable
         #: Directories in which others were made: for whoever may wait to flush, and take out of here.
         self.unflushed: set[str] = set()
+        #: By the file that is still there: its copy on another mount, and which file that is.
+        self._copied: dict[str, tuple[str, Identity]] = {}
 
     def make_directory(self, directory: str) -> None:
         """With its missing parents, 0700. Something else under that name, a link too, is NotADirectoryError."""
@@ -89,12 +93,27 @@ class Disk:
             self._carry_over(source, target)
 
     def _carry_over(self, source: str, target: str) -> None:
-        """To another mount: a durable copy first. A crash in between leaves both, as does a disk that takes the one and
-        keeps the other: whoever moves it again finds the copy there, and so does a start."""
-        if not same_bytes(target, source):
-            self._copy(source, target)
-        self._flush(os.path.dirname(target))
-        os.unlink(source)
+        """To another mount: a durable copy first. A crash in between leaves both, which a start recognises. A disk that
+        lets the one come and not the other go must give the copy back before the file is moved again."""
+        self._take_back(source)
+        self._copy(source, target)
+        self._copied[source] = (target, identity_of(target))
+        try:
+            self._flush(os.path.dirname(target))
+            os.unlink(source)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self._take_back(source)
+            raise
+        del self._copied[source]
+
+    def _take_back(self, source: str) -> None:
+        target, identity = self._copied.get(source, (None, None))
+        if target is not None:
+            with contextlib.suppress(FileNotFoundError):  # whoever found it has taken it
+                if identity_of(target) == identity:
+                    os.unlink(target)
+            del self._copied[source]
 
     def _copy(self, source: str, target: str) -> None:
         directory = os.path.dirname(target)

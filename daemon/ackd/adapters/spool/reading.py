@@ -67,23 +67,20 @@ def read_regular(path: str, limit: int) -> FileBytes:
     return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)
 
 
-def same_bytes(one: str, other: str) -> bool:
-    """Of two regular files, however large. What is missing is the same as nothing."""
+def is_copy(there: str, here: str) -> bool:
+    """Two regular files, however large, on two mounts and the same to the byte: a move that was not finished."""
+    if mount_of(there) == mount_of(here):
+        return False
     try:
-        with open(open_regular(one)[0], "rb") as left, open(open_regular(other)[0], "rb") as right:  # noqa: PTH123
-            if os.fstat(left.fileno()).st_size != os.fstat(right.fileno()).st_size:
+        with open(open_regular(there)[0], "rb") as copy, open(open_regular(here)[0], "rb") as old:  # noqa: PTH123
+            if os.fstat(copy.fileno()).st_size != os.fstat(old.fileno()).st_size:
                 return False
-            while piece := left.read(_PIECE_BYTES):
-                if piece != right.read(_PIECE_BYTES):
+            while piece := old.read(_PIECE_BYTES):
+                if piece != copy.read(_PIECE_BYTES):
                     return False
-            return not right.read(1)
+            return not copy.read(1)
     except (FileNotFoundError, BadMessage):
         return False
-
-
-def is_copy(there: str, here: str) -> bool:
-    """On another mount, and the same to the byte: as a move that was not finished leaves it."""
-    return mount_of(there) != mount_of(here) and same_bytes(there, here)
 
 
 def read_header_block(path: str, limit: int) -> FileBytes:

@@ -33,7 +33,7 @@ from ackd.adapters.spool.reading import (
     read_header_block,
     read_regular,
 )
-from ackd.adapters.spool.sweeping import sweep_days, sweep_temporary
+from ackd.adapters.spool.sweeping import latest_days, sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
 from ackd.syscalls import Birth, Identity, birth, changed, mount_of, put_in_place_of
@@ -347,6 +347,8 @@ class Spool:
         directories = [self._receipts, self._dead, f"{self._queue}/corrupt"]
         for box in self.boxes():
             directories += [f"{self._queue}/{box}", f"{self._queue}/{box}/processed"]
+            if self.is_apart(box):  # what is copied to the archive; older days go with what is in them
+                directories += [f"{self._archive}/{day}/{box}" for day in latest_days(self._archive, 2)]
         return sum(sweep_temporary(directory, now_wall - older_than_s) for directory in directories)
 
     # --- the steps ----------------------------------------------------------------------------------------------------

@@ -20,12 +20,20 @@ _DAY: Final = re.compile(r"\d{8}")
 
 
 def sweep_days(archive: str, oldest: dt.date) -> int:
-    with os.scandir(archive) as entries:
-        days = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
-    old = [entry for entry in days if (day := _as_day(entry.name)) is not None and day < oldest]
-    for entry in old:
-        shutil.rmtree(entry.path)
+    old = [name for name, day in _days(archive).items() if day < oldest]
+    for name in old:
+        shutil.rmtree(f"{archive}/{name}")
     return len(old)
+
+
+def latest_days(archive: str, count: int) -> list[str]:
+    return sorted(_days(archive))[-count:]
+
+
+def _days(archive: str) -> dict[str, dt.date]:
+    with os.scandir(archive) as entries:
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return {name: day for name in names if (day := _as_day(name)) is not None}
 
 
 def _as_day(name: str) -> dt.date | None:

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ackd.syscalls import mount_of
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -146,14 +148,14 @@ def file_system(root: Path, mode: str) -> Finding:
 
 def mounts(site: Site) -> Iterator[Finding]:
     """Out of a mount no rename leads: it works, by copying, and a person should have meant it."""
-    own = site.root.stat().st_dev
+    own = mount_of(str(site.root))
     try:
         boxes = site.boxes()
     except OSError:  # another row says why
         return
     for path in (site.queue, site.archive, *(site.queue / box for box in boxes)):
-        if path.is_dir() and path.stat().st_dev not in (own, path.parent.stat().st_dev):
-            words = f"{path} is a file system of its own: messages are copied into and out of it"
+        if path.is_dir() and mount_of(str(path)) not in (own, mount_of(str(path.parent))):
+            words = f"{path} is a mount of its own: messages are copied into and out of it"
             yield Finding(WARN, "file system", words, "mount the whole root there instead, if speed matters")
 
 
