@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.acceptance.teams import Team, running
+from tests.living import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 #: Notes every task, starts a process in a session of its own, and completes it unless told to hang.
 WORKER = """
@@ -59,13 +60,6 @@ def pids(team: Team) -> tuple[int, int]:
     team.until(path.exists)
     worker, lost = path.read_text().split()
     return int(worker), int(lost)
-
-
-def is_gone(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
 
 
 def completed(team: Team) -> set[str]:

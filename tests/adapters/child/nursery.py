@@ -17,17 +17,6 @@ REPOSITORY = Path(__file__).parents[3]
 STUBBORN = "trap '' TERM; echo ready; while :; do sleep 1; done"
 
 
-def process_state(pid: int) -> str | None:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return None
-
-
-def is_gone(pid: int) -> bool:
-    return process_state(pid) in {None, "Z"}
-
-
 def descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 

@@ -13,7 +13,8 @@ from ackd.adapters.child import delegated, end_remnants
 from ackd.adapters.child.cgroup import Cgroup
 from ackd.adapters.child.remnants import Remnant, write_down
 from ackd.processes import boot_id
-from tests.adapters.child.nursery import Nursery, is_gone
+from tests.adapters.child.nursery import Nursery
+from tests.living import is_gone
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -11,14 +11,8 @@ import pytest
 
 from ackd.adapters.child import Line, spawning
 from ackd.core.errors import CannotStart
-from tests.adapters.child.nursery import (
-    REPOSITORY,
-    Nursery,
-    assert_no_child_left,
-    descriptors,
-    first_line,
-    is_gone,
-)
+from tests.adapters.child.nursery import REPOSITORY, Nursery, assert_no_child_left, descriptors, first_line
+from tests.living import is_gone
 from tests.waiting import until
 
 if TYPE_CHECKING:

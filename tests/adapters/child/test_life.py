@@ -10,16 +10,8 @@ import pytest
 
 from ackd.adapters.child import CannotWrite, Line
 from ackd.ports import Exit
-from tests.adapters.child.nursery import (
-    STUBBORN,
-    Nursery,
-    all_lines,
-    assert_no_child_left,
-    descriptors,
-    first_line,
-    is_gone,
-    process_state,
-)
+from tests.adapters.child.nursery import STUBBORN, Nursery, all_lines, assert_no_child_left, descriptors, first_line
+from tests.living import is_gone, process_state
 from tests.waiting import until
 
 

@@ -18,7 +18,8 @@ from ackd.adapters.child.pipes import (
     Pace,
     TextReader,
 )
-from tests.adapters.child.nursery import Nursery, process_state
+from tests.adapters.child.nursery import Nursery
+from tests.living import process_state
 from tests.waiting import until
 
 

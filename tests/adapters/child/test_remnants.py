@@ -12,7 +12,8 @@ import sys
 from ackd import processes
 from ackd.adapters.child import end_remnants
 from ackd.adapters.child.remnants import Remnant, remnants, write_down
-from tests.adapters.child.nursery import REPOSITORY, Nursery, is_gone
+from tests.adapters.child.nursery import REPOSITORY, Nursery
+from tests.living import is_gone
 from tests.waiting import until
 
 

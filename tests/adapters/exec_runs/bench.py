@@ -33,18 +33,6 @@ def tell(key: int = 1) -> TellAgent:
     return TellAgent("worker", key, MESSAGE, PLACE, attempt=2)
 
 
-def process_state(pid: int) -> str | None:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except OSError:
-        return None
-
-
-def process_is_gone(pid: int) -> bool:
-    """Dead and reaped by someone, or a zombie whose parent is not us."""
-    return process_state(pid) in {None, "Z"}
-
-
 def time_is_up(endpoint: ExecEndpoint) -> None:
     """For what runs, now: a timeout short enough for a test would be too short for a script's first words."""
     for run in endpoint._running.values():

@@ -15,7 +15,8 @@ import anyio
 from ackd.adapters.exec_runs import scan_runs
 from ackd.core.effects import NudgeAgent
 from ackd.core.events import EndpointAway, Event, Hindered, NotTold, Outcome, RunEnded, Told
-from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, process_is_gone, tell
+from tests.adapters.exec_runs.bench import MESSAGE, PLACE, Bench, tell
+from tests.living import is_gone
 from tests.strays import UNTIL_GO
 from tests.waiting import until
 
@@ -144,7 +145,7 @@ async def test_what_still_runs_after_the_drain_is_stopped_not_failed(bench: Benc
         pid = await bench.pid_in("pid")
         await endpoint.stop(0.05)
         assert bench.events == [RunEnded(1, Outcome.STOPPED, "ackd was stopped", 2)]
-        assert process_is_gone(pid)
+        assert is_gone(pid)
         assert await endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping", attempt=2)
     bench.assert_no_child_left()
     (found,) = scan_runs(bench.runs)  # and should we die before that is committed, the next daemon reads the same
@@ -177,7 +178,7 @@ async def test_abandoned_runs_go_on_and_nothing_is_posted(bench: Bench) -> None:
             await asyncio.sleep(0)
             endpoint.abandon()
     assert bench.events == []
-    assert not process_is_gone(pid)
+    assert not is_gone(pid)
     (found,) = scan_runs(bench.runs)
     assert found.alive
     os.kill(pid, signal.SIGKILL)

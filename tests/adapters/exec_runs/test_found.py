@@ -11,7 +11,8 @@ import pytest
 from ackd.adapters.exec_runs import discard_run, lock_held, scan_runs
 from ackd.adapters.exec_runs.run_files import read_leader
 from ackd.core.events import Outcome, RunEnded, Told
-from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run
+from tests.adapters.exec_runs.bench import Bench, crashed_daemon, tell, the_run
+from tests.living import is_gone
 from tests.strays import UNTIL_GO
 from tests.waiting import until
 
@@ -81,7 +82,7 @@ async def test_what_a_run_left_behind_while_nobody_looked_is_ended(bench: Bench)
     left, found = await bench.pid_in("left"), the_run(bench)
     async with bench.sh("true") as endpoint:
         endpoint.adopt(7, found)
-        await until(lambda: process_is_gone(left))
+        await until(lambda: is_gone(left))
         assert found.path.exists()  # its outcome is not committed yet
         assert bench.events == []
 

@@ -7,7 +7,8 @@ import signal
 import time
 
 from ackd.core.events import Outcome, RunEnded
-from tests.adapters.exec_runs.bench import Bench, process_is_gone, process_state, tell, time_is_up
+from tests.adapters.exec_runs.bench import Bench, tell, time_is_up
+from tests.living import is_gone, process_state
 from tests.waiting import until
 
 
@@ -27,7 +28,7 @@ async def test_a_command_that_forks_and_leaves_is_done_and_its_fork_is_ended(ben
     async with bench.sh("sleep 60 & echo $! >pid") as endpoint:
         await endpoint.tell(tell())
         assert await bench.news() == RunEnded(1, Outcome.DONE, "exit 0", 2)
-        assert process_is_gone(await bench.pid_in("pid"))
+        assert is_gone(await bench.pid_in("pid"))
 
 
 async def test_a_grandchild_that_holds_stdout_delays_nothing(bench: Bench) -> None:
@@ -44,7 +45,7 @@ async def test_a_child_that_called_setsid_is_found_and_ended(bench: Bench) -> No
     async with bench.sh(script) as endpoint:
         await endpoint.tell(tell())
         assert await bench.news() == RunEnded(1, Outcome.DONE, "exit 0", 2)
-        assert process_is_gone(await bench.pid_in("pid"))
+        assert is_gone(await bench.pid_in("pid"))
 
 
 async def test_a_fork_that_cleaned_its_environment_is_still_known_by_its_session(bench: Bench) -> None:
@@ -52,7 +53,7 @@ async def test_a_fork_that_cleaned_its_environment_is_still_known_by_its_session
     async with bench.sh(script) as endpoint:
         await endpoint.tell(tell())
         await bench.news()
-        assert process_is_gone(await bench.pid_in("pid"))
+        assert is_gone(await bench.pid_in("pid"))
 
 
 async def test_a_command_may_leave_something_behind_on_purpose(bench: Bench) -> None:
@@ -61,7 +62,7 @@ async def test_a_command_may_leave_something_behind_on_purpose(bench: Bench) -> 
         await endpoint.tell(tell())
         await bench.news()
         pid = await bench.pid_in("pid")
-        assert not process_is_gone(pid)
+        assert not is_gone(pid)
         os.kill(pid, signal.SIGKILL)
 
 
@@ -71,5 +72,5 @@ async def test_a_neighbours_run_is_not_touched(bench: Bench) -> None:
         pid = await bench.pid_in("pid")
         await endpoint.tell(tell(2))
         assert await bench.news() == RunEnded(2, Outcome.DONE, "exit 0", 2)
-        assert not process_is_gone(pid)
+        assert not is_gone(pid)
         await endpoint.stop(0)

@@ -12,7 +12,8 @@ import pytest
 from ackd.adapters.exec_runs import lock_held
 from ackd.adapters.exec_runs import run as run_module
 from ackd.core.events import Outcome, RunEnded
-from tests.adapters.exec_runs.bench import Bench, crashed_daemon, process_is_gone, tell, the_run, time_is_up
+from tests.adapters.exec_runs.bench import Bench, crashed_daemon, tell, the_run, time_is_up
+from tests.living import is_gone
 from tests.strays import UNTIL_GO
 from tests.waiting import until
 
@@ -29,7 +30,7 @@ async def test_a_command_that_ignores_term_is_killed(bench: Bench) -> None:
         pid = await bench.pid_in("pid")
         time_is_up(endpoint)
         assert await bench.news() == RunEnded(1, Outcome.FAILED, "timed out after 60 s", 2)
-        assert process_is_gone(pid)
+        assert is_gone(pid)
 
 
 async def test_a_fork_that_ignores_term_is_killed_after_its_time(bench: Bench) -> None:
@@ -38,7 +39,7 @@ async def test_a_fork_that_ignores_term_is_killed_after_its_time(bench: Bench) -
     ) as it:
         await it.tell(tell())
         assert await bench.news() == RunEnded(1, Outcome.DONE, "exit 0", 2)
-        assert process_is_gone(await bench.pid_in("pid"))
+        assert is_gone(await bench.pid_in("pid"))
 
 
 async def test_a_setsid_child_that_ignores_term_is_killed_at_the_timeout(bench: Bench) -> None:
@@ -48,7 +49,7 @@ async def test_a_setsid_child_that_ignores_term_is_killed_at_the_timeout(bench: 
         pid = await bench.pid_in("pid")
         time_is_up(endpoint)
         assert await bench.news() == RunEnded(1, Outcome.FAILED, "timed out after 60 s", 2)
-        assert process_is_gone(pid)
+        assert is_gone(pid)
 
 
 async def test_an_adopted_run_that_ends_before_we_look_says_its_outcome(bench: Bench) -> None:
@@ -85,7 +86,7 @@ async def test_an_adopted_run_keeps_its_own_timeout_when_the_wall_clock_fell_bac
     async with bench.sh("exit 0") as endpoint:
         endpoint.adopt(7, the_run(bench))
         assert await bench.news() == RunEnded(7, Outcome.FAILED, "timed out after 0.5 s")
-    assert all(map(process_is_gone, pids))
+    assert all(map(is_gone, pids))
 
 
 @pytest.mark.parametrize(("started_at", "least", "most"), [(-86400, 0, 0), (86400, 10, 10), (-4, 5.5, 6.5)])
@@ -124,7 +125,7 @@ async def test_a_recycled_pid_is_not_taken_for_the_shim(bench: Bench, monkeypatc
     async with bench.sh("exit 0") as endpoint:
         endpoint.adopt(7, the_run(bench))
         assert await bench.news() == RunEnded(7, Outcome.FAILED, "timed out after 0.3 s")
-    assert process_is_gone(victim)
+    assert is_gone(victim)
 
 
 async def test_stopping_ends_adopted_runs_too(bench: Bench) -> None:
@@ -134,4 +135,4 @@ async def test_stopping_ends_adopted_runs_too(bench: Bench) -> None:
         endpoint.adopt(7, the_run(bench))
         await endpoint.stop(0)
         assert bench.events == [RunEnded(7, Outcome.STOPPED, "ackd was stopped")]
-    assert process_is_gone(pid)
+    assert is_gone(pid)

@@ -12,7 +12,8 @@ import pytest
 
 from ackd.adapters.exec_runs import shim
 from ackd.core.events import Outcome, RunEnded
-from tests.adapters.exec_runs.bench import BODY, HEADER, REPOSITORY, Bench, process_is_gone, tell
+from tests.adapters.exec_runs.bench import BODY, HEADER, REPOSITORY, Bench, tell
+from tests.living import is_gone
 from tests.strays import UNTIL_GO
 
 
@@ -99,7 +100,7 @@ async def test_a_killed_shim_is_a_failure_and_its_command_is_ended(bench: Bench)
         pid = await bench.pid_in("pid")
         os.kill(int(str(bench.facts[0][1]["pid"])), signal.SIGKILL)
         assert await bench.news() == RunEnded(1, Outcome.FAILED, "killed by SIGKILL", 2)
-        assert process_is_gone(pid)
+        assert is_gone(pid)
     bench.assert_no_child_left()
 
 

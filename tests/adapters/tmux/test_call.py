@@ -9,7 +9,8 @@ import anyio
 import pytest
 
 from ackd.adapters.tmux.call import call
-from tests.adapters.child.nursery import assert_no_child_left, descriptors, is_gone, note_others
+from tests.adapters.child.nursery import assert_no_child_left, descriptors, note_others
+from tests.living import is_gone
 from tests.waiting import until
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from ackd.adapters.tmux import Occupants
 from ackd.core.errors import CannotStart
 from ackd.core.events import Told
 from ackd.runtime.terminals import StartedPane, TerminalEndpoint
+from tests.living import is_gone
 from tests.runtime.terminals.stage import FAKE, Stage, tell
 from tests.waiting import until
 
@@ -78,15 +79,15 @@ async def test_what_emptied_its_environment_and_ignores_the_hang_up_is_ended_too
         pane = started(stage, endpoint, f"exec env -i PATH=/usr/bin:/bin sh -c {shlex.quote(program)}")
         await pane.start()
         stage.open("cat", title="other")  # or the server would end with it
-        process = Path("/proc") / (stage.place / "pid").read_text().strip()
-        assert process.exists()
+        pid = int((stage.place / "pid").read_text())
+        assert not is_gone(pid)
         if how == "stopped":
             await pane.stop(1)
         else:
             await stage.tmux.kill(str(endpoint.eye.pane_id))
         with anyio.fail_after(20):
             await pane.exited()
-        assert not process.exists()
+        assert is_gone(pid)
 
 
 async def test_a_pane_outlives_the_daemon_and_is_taken_up_again(stage: Stage) -> None:

@@ -29,7 +29,8 @@ from ackd.core.restarts import RestartPolicy
 from ackd.core.worker import WorkerState
 from ackd.ports import Inhabited
 from ackd.runtime.supervisor import Standing
-from tests.adapters.child.nursery import assert_no_child_left, descriptors, is_gone, process_state
+from tests.adapters.child.nursery import assert_no_child_left, descriptors
+from tests.living import is_gone, process_state
 from tests.runtime.workers.shop import Shop, message, tell
 from tests.waiting import until
 

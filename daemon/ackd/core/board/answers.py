@@ -166,7 +166,7 @@ def _items(said: object, key: str) -> tuple[str, ...]:
         raise BadAnswer(key, "must be a list")
     if len(listed) > MAX_ITEMS:
         raise BadAnswer(key, f"has {len(listed)} items, more than {MAX_ITEMS}")
-    texts = [_whole(one) if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in listed]
+    texts = [_whole(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) for one in listed]
     if sum(map(len, texts)) > MAX_LIST_CHARS:
         raise BadAnswer(key, f"has more than {MAX_LIST_CHARS} characters")
     return tuple(texts)

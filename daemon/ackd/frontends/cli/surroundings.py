@@ -13,8 +13,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackd.syscalls import mount_of
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -148,31 +146,35 @@ def file_system(root: Path, mode: str) -> Finding:
 
 def mounts(site: Site) -> Iterator[Finding]:
     """Out of a mount no rename leads: it works, by copying, and a person should have meant it."""
-    own = mount_of(str(site.root))
+    points = {point for point, _ in _mounted()}
     try:
         boxes = site.boxes()
     except OSError:  # another row says why
         return
     for path in (site.queue, site.archive, *(site.queue / box for box in boxes)):
-        if path.is_dir() and mount_of(str(path)) not in (own, mount_of(str(path.parent))):
+        if str(path.resolve()) in points:
             words = f"{path} is a mount of its own: messages are copied into and out of it"
             yield Finding(WARN, "file system", words, "mount the whole root there instead, if speed matters")
 
 
 def _kind_of(root: Path) -> str | None:
     """The type of the mount that the root lies on: the longest mount point above it, the last of equals."""
+    path = root.resolve()
+    best: tuple[int, str | None] = (-1, None)
+    for point, kind in _mounted():
+        if path.is_relative_to(point) and len(point) >= best[0]:
+            best = (len(point), kind)
+    return best[1]
+
+
+def _mounted() -> list[tuple[str, str]]:
+    """Where, and of what kind."""
     try:
         lines = _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
-        return None
-    path = root.resolve()
-    best: tuple[int, str | None] = (-1, None)
-    for line in lines:
-        before, _, after = line.partition(" - ")
-        point = before.split()[4].replace("\\040", " ")
-        if path.is_relative_to(point) and len(point) >= best[0]:
-            best = (len(point), after.split()[0])
-    return best[1]
+        return []
+    halves = [line.split(" - ", 1) for line in lines]
+    return [(before.split()[4].replace("\\040", " "), after.split()[0]) for before, after in halves]
 
 
 def watches(agents: int) -> Finding:
