@@ -6,6 +6,7 @@ fit for a terminal.
 
 from __future__ import annotations
 
+import gc
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -55,9 +56,19 @@ def serve(at: Place) -> None:
     """One session on the place's root: it becomes ready, and ends."""
     site, service = find_site(), _StopWhenReady()
     service.daemon = Daemon(load_site(site), site, _View(), service=service)
-    anyio.run(service.daemon.serve)
+    try:
+        anyio.run(service.daemon.serve)
+    finally:
+        _forget(service.daemon)
     assert service.was_ready
     assert at.root.is_dir()
+
+
+def _forget(daemon: Daemon) -> None:
+    """A daemon keeps a descriptor, and takes what it is made of from the collector: its process ends with it. This one
+    goes on."""
+    daemon._page._spend_spare()
+    gc.unfreeze()
 
 
 class _View:
