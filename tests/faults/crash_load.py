@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 import threading
 from collections import Counter
@@ -34,7 +35,8 @@ _SEND_S = 60.0
 
 @dataclass
 class Load:
-    """``accepted_at`` is asked after every accepted send: what it answers is kept with the message."""
+    """``accepted_at`` is asked after every accepted send: what it answers is kept with the message. ``limit``: how many
+    may be accepted by now. Senders wait for it: else the slower the test is, the more it has to look through."""
 
     zygote: Zygote
     stage: Stage
@@ -42,6 +44,7 @@ class Load:
     kill_share: float = 0.0
     broken: str | None = None
     accepted_at: Callable[[], int] = lambda: 0
+    limit: float = math.inf
     marks: dict[tuple[str, str], int] = field(default_factory=dict)
     refused: list[str] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=itertools.count)
@@ -66,7 +69,10 @@ class Load:
     def _send_on(self, rng: random.Random) -> None:
         try:
             while not self._stop.is_set():
-                self._send(rng)
+                if len(self.stage.accepted) < self.limit:
+                    self._send(rng)
+                else:
+                    self._stop.wait(0.002)
         except BaseException as error:  # noqa: BLE001 - told by stop(), in the test's own thread
             self._trouble.append(error)
 
