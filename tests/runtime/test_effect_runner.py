@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -298,7 +299,24 @@ async def test_a_revived_message_has_a_clean_slate(tmp_path: Path) -> None:
         (moved,) = bench.posted
         assert isinstance(moved, events.Moved)
         assert moved.place.folder is Folder.QUEUE
-        assert bench.spool.path(moved.place).read_bytes() == mime(to="leader")
+        assert bench.spool.path(moved.place).read_bytes() == mime(to="leader", extra="X-IGNITE-Recipient: leader\n")
+
+
+async def test_a_letter_that_is_cleaned_and_not_moved_says_for_whom_it_died(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a crash between the two leaves it: whoever digs it up again must not give it to another of its recipients."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.DEAD, extra="X-IGNITE-Error-Reason: why\nX-IGNITE-Recipient: leader\n")
+        monkeypatch.setattr(Spool, "move", refuse)
+        await bench.carry_out(effects.ReviveMessage("leader", 1, bench.message(place), place))
+        kept = bench.spool.path(place).read_bytes()
+        assert b"Error-Reason" not in kept
+        assert b"X-IGNITE-Recipient: leader\n" in kept
 
 
 async def test_a_file_that_is_gone_is_not_quarantined(tmp_path: Path) -> None:

@@ -95,10 +95,13 @@ def one(seed: int, options: argparse.Namespace, until: float) -> bool:
     signal.setitimer(signal.ITIMER_PROF, PATIENCE_S)
     try:
         run.run()
-    except Broken as broken:
-        if options.trace and broken.__cause__ is not None:
-            traceback.print_exception(broken.__cause__)
-        print(f"seed {seed} breaks a promise after {run.timeline.hours:.2f} hours: {broken}")
+    except OutOfTime:
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever else it is, in the daemon or around it, has a seed, too
+        cause = error.__cause__ if isinstance(error, Broken) else error
+        if cause is not None and (options.trace or not isinstance(error, Broken)):
+            traceback.print_exception(cause)
+        print(f"seed {seed} breaks a promise after {run.timeline.hours:.2f} hours: {error}")
         mutated = f" --mutation {options.mutation}" if options.mutation else ""
         print(f"replay: python -m tests.simulation --seed {seed} --run-hours {options.run_hours:g}{mutated} --trace")
         sys.stdout.flush()

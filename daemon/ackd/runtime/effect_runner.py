@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 #: A message of our own that cannot be written (disk full) is tried again after this; its lane waits.
 SEND_AGAIN_S: Final = 5.0
 _DAY_S: Final = 86_400.0
-#: What a revived message leaves behind in dead_letter/.
+#: What a revived message leaves behind in dead_letter/. Not for whom it died: should we die before it is moved, nothing
+#: else says which of several recipients is meant.
 CLEAN_SLATE: Final[tuple[tuple[str, None], ...]] = tuple(
     (f"X-IGNITE-{name}", None)
-    for name in "Status Error-Reason Error-At Retry-Count Recipient Next-Retry-After Processed-At Seen".split()
+    for name in "Status Error-Reason Error-At Retry-Count Next-Retry-After Processed-At Seen".split()
 )
 
 
