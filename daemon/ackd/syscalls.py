@@ -158,13 +158,18 @@ def born_at_ns(path: str) -> int:
 
 
 def mount_of(path: str) -> int:
-    """Its number, or 0 where that is not told (before Linux 5.8) or nothing lies there.
+    """Its number; 0 if nothing lies there. No rename leads from one to another.
 
-    No rename leads from one to another. The device does not tell them apart: one file system may be mounted twice.
+    The device does not always tell them apart, for one file system may be mounted twice: it stands for the number where
+    that is not told (before Linux 5.8).
     """
     answer = ctypes.create_string_buffer(_STATX_BYTES)
-    if _STATX is None or _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_MNT_ID, answer) != 0:
+    if _STATX is not None and _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_MNT_ID, answer) == 0:
+        (known,) = struct.unpack_from("=I", answer, 0)
+        (mount,) = struct.unpack_from("=Q", answer, _MNT_ID_OFFSET)
+        if known & _STATX_MNT_ID:
+            return int(mount)
+    try:
+        return os.lstat(path).st_dev
+    except (FileNotFoundError, NotADirectoryError):
         return 0
-    (known,) = struct.unpack_from("=I", answer, 0)
-    (mount,) = struct.unpack_from("=Q", answer, _MNT_ID_OFFSET)
-    return int(mount) if known & _STATX_MNT_ID else 0

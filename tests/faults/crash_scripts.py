@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ackd.adapters import maildrop
@@ -184,15 +185,15 @@ class Script:
 SCRIPTS: dict[str, Script] = {}
 
 
-def script(steps: Callable[[Stage], Iterator[Step]]) -> Callable[[Stage], Iterator[Step]]:
+def script(
+    steps: Callable[[Stage], Iterator[Step]], marks: tuple[pytest.MarkDecorator, ...] = ()
+) -> Callable[[Stage], Iterator[Step]]:
     """What a step generator does before its first yield, it does before the daemon starts."""
-    SCRIPTS[steps.__name__] = Script(steps.__name__, steps)
+    SCRIPTS[steps.__name__] = Script(steps.__name__, steps, marks)
     return steps
 
 
-def script_of_mounts(steps: Callable[[Stage], Iterator[Step]]) -> Callable[[Stage], Iterator[Step]]:
-    SCRIPTS[steps.__name__] = Script(steps.__name__, steps, (needs_root,))
-    return steps
+script_of_mounts = partial(script, marks=(needs_root,))
 
 
 def _started(stage: Stage) -> Callable[[], bool]:

@@ -87,6 +87,7 @@ def test_without_descriptors_it_lives_on_says_so_once_and_serves_when_there_are_
 
 def test_with_a_few_descriptors_left_nothing_is_counted_or_run_twice(tmp_path: Path) -> None:
     """Enough to read a message, too few to start its command: the limit is met at every step of the way."""
+    met = set()
     for spare in (1, 2, 3, 4, 5):
         team = team_in(tmp_path / str(spare))
         (team.place / "go").touch()
@@ -105,6 +106,8 @@ def test_with_a_few_descriptors_left_nothing_is_counted_or_run_twice(tmp_path: P
                 team.fact("message_completed", message=message)
             assert {fact["counted"] for fact in team.facts("message_retry")} <= {False}
             assert runs(team) == sorted([first, *ids])
+            met |= {fact["what"] for fact in team.facts("io_error")}
+    assert "tell" in met, f"no command was ever refused its start, only {met}"
 
 
 def test_what_a_run_leaves_behind_is_ended_though_there_was_no_descriptor_to_look_for_it(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.names import numbered, temporary
-from ackd.adapters.spool.reading import open_regular
+from ackd.adapters.spool.reading import is_copy, open_regular
 from ackd.syscalls import identity_of, rename_noreplace
 
 if TYPE_CHECKING:
@@ -108,12 +108,22 @@ class Disk:
         del self._copied[source]
 
     def _take_back(self, source: str) -> None:
-        target, identity = self._copied.get(source, (None, None))
-        if target is not None:
-            with contextlib.suppress(FileNotFoundError):  # whoever found it has taken it
-                if identity_of(target) == identity:
-                    os.unlink(target)
-            del self._copied[source]
+        if source not in self._copied:
+            return
+        target, identity = self._copied[source]
+        with contextlib.suppress(FileNotFoundError):  # whoever found it has taken it
+            if identity_of(target) == identity:
+                os.unlink(target)
+        del self._copied[source]
+
+    def finish(self, source: str, target: str) -> bool:
+        """Whether there was such a copy. It stays, durable before the old file goes."""
+        if not is_copy(target, source):
+            return False
+        self._flush(os.path.dirname(target))
+        os.unlink(source)
+        self._copied.pop(source, None)
+        return True
 
     def _copy(self, source: str, target: str) -> None:
         directory = os.path.dirname(target)

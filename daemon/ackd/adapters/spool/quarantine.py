@@ -57,16 +57,19 @@ class Quarantine:
         wanted = f"{reason.name}.file" if reason.name.endswith(_TAIL) else reason.name
         for kept in numbered(wanted, room_bytes=len(_TAIL)):
             path = f"{self._directory}/{kept}"
-            if not os.path.lexists(path) or (across and is_copy(path, source)):
+            if not os.path.lexists(path):
                 self._write_reason(kept, reason)
                 self._take(source, kept, across=across)
+                return kept
+            if across and is_copy(path, source):  # the disk has kept both
+                self._write_reason(kept, reason)
+                self._disk.finish(source, path)
                 return kept
         raise AssertionError("numbered() raises when it runs out")
 
     def finish(self, kept: str, source: str) -> None:
         """A move from another mount: the copy was the commit."""
-        if is_copy(f"{self._directory}/{plain(kept)}", source):
-            os.unlink(source)
+        self._disk.finish(source, f"{self._directory}/{plain(kept)}")
 
     def __iter__(self) -> Iterator[tuple[str, Reason | None]]:
         with os.scandir(self._directory) as entries:

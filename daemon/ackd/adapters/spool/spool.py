@@ -233,7 +233,7 @@ class Spool:
         """Whether something may have been copied on its way through this box: not all of the way is one mount."""
         here = f"{self._queue}/{plain(box)}"
         mounts = {mount_of(path) for path in (here, f"{here}/processed", self._archive, self._dead)}
-        return mounts == {0} or len(mounts - {0}) > 1
+        return len(mounts - {0}) > 1
 
     def was_copied(self, place: Place, to: Place) -> bool:
         """To another mount, the same to the byte, and not been removed here: a move that is not finished."""
@@ -241,10 +241,7 @@ class Spool:
 
     def finish_move(self, place: Place, to: Place) -> bool:
         """Whether there was one."""
-        unfinished = self.was_copied(place, to)
-        if unfinished:
-            os.unlink(self._path(place))
-        return unfinished
+        return self._disk.finish(self._path(place), self._path(to))
 
     def finish_quarantine(self, kept: str, reason: Reason) -> None:
         """The same for what was brought to corrupt/, from where its reason says."""
