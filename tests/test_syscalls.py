@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd import syscalls
-from ackd.syscalls import identity_of, put_in_place_of, rename_noreplace
+from ackd.syscalls import identity_of, mount_of, put_in_place_of, rename_noreplace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -141,3 +141,16 @@ def test_the_time_of_birth_is_read_from_the_right_place(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     born_s = syscalls.born_at_ns(str(tmp_path / "new")) / 1e9
     assert born_s == 0 or abs(born_s - time.time()) < 60
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_mount_has_a_number_or_at_least_a_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, told: bool
+) -> None:
+    """Two file systems are told apart on every kernel; what is not there lies on none."""
+    if not told:  # before Linux 5.8
+        monkeypatch.setattr(syscalls, "_STATX", None)
+    (tmp_path / "a").touch()
+    assert mount_of(str(tmp_path / "a")) == mount_of(str(tmp_path)) != mount_of("/proc")
+    assert 0 not in (mount_of(str(tmp_path)), mount_of("/proc"))
+    assert mount_of(str(tmp_path / "missing")) == mount_of(str(tmp_path / "a/below")) == 0
