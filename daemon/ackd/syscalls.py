@@ -32,7 +32,10 @@ Identity: TypeAlias = tuple[int, int, int]
 
 
 def identity_of(path: str) -> Identity:
-    status = os.lstat(path)
+    return identity_in(os.lstat(path))
+
+
+def identity_in(status: os.stat_result) -> Identity:
     return (status.st_ino, status.st_mtime_ns, status.st_size)
 
 

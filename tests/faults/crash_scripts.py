@@ -236,6 +236,12 @@ def a_dead_letter_is_dug_up(stage: Stage) -> Iterator[Step]:
 
 
 @script
+def a_dead_letter_is_completed_after_all(stage: Stage) -> Iterator[Step]:
+    dead = stage.give("scribe", "refuse", "message_dead", "message_completed")
+    yield lambda: stage.said(dead, "message_dead"), lambda: stage.receipt(ReceiptKind.DONE, dead, "scribe")
+
+
+@script
 def what_cannot_be_read(stage: Stage) -> Iterator[Step]:
     bad = b"To: scribe\n\nno message\n"
     stage.put("scribe", bad, "message_0000000000000001.mime")
@@ -312,6 +318,14 @@ def what_ends_unread_leaves_a_mount(stage: Stage) -> Iterator[Step]:
         stage.mounts.enter_context(mounted(stage.root / directory, "1m"))
     yield from the_same_message_comes_twice(stage)
     yield from receipts_for_what_waits_in_line(stage)
+
+
+@script_of_mounts
+def what_is_over_goes_to_a_mount(stage: Stage) -> Iterator[Step]:
+    """Completed, and completed after all: out of processed/ and out of dead_letter/."""
+    stage.mounts.enter_context(mounted(stage.root / "archive", "1m"))
+    stage.give("scribe", "fine", "message_completed")
+    yield from a_dead_letter_is_completed_after_all(stage)
 
 
 @script

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.acceptance.teams import Team, running
+from tests.acceptance.teams import Team, mime, running
 from tests.faults.mounts import bound, full, half_written, mounted, needs_root
 
 if TYPE_CHECKING:
@@ -68,8 +69,14 @@ def test_messages_pass_from_one_file_system_to_another(tmp_path: Path, what: str
 
 @pytest.mark.parametrize("mount", [mounted, bound])
 @pytest.mark.parametrize("where", ["archive", "dead_letter"])
-def test_a_crash_between_the_copy_and_the_removal_runs_nothing_again(tmp_path: Path, where: str, mount: Mount) -> None:
-    """As it is found then: the copy is durable under its name, the old file is still there, the log has no line."""
+@pytest.mark.parametrize("taken", [False, True], ids=["", "name_taken"])
+def test_a_crash_between_the_copy_and_the_removal_runs_nothing_again(
+    tmp_path: Path, where: str, mount: Mount, taken: bool
+) -> None:
+    """As it is found then: the copy is durable under its name, the old file is still there, the log has no line.
+
+    ``taken``: another message had that name before, so that the copy has the next free one.
+    """
     team = team_in(tmp_path)
     with mount(team.root / "queue/worker"), running(team):
         message = team.send("worker", body="refuse" if where == "dead_letter" else "do it")
@@ -82,7 +89,10 @@ def test_a_crash_between_the_copy_and_the_removal_runs_nothing_again(tmp_path: P
             if where == "archive"
             else (team.root / "queue/dead_letter").glob("*.mime")
         )
-        (team.root / "queue/worker/processed" / moved.name).write_bytes(moved.read_bytes())
+        copied_back(moved, team.root / "queue/worker/processed")
+        if taken:
+            moved.rename(moved.with_stem(f"{moved.stem}-1"))
+            moved.write_bytes(mime(to="worker", message_id="another@ignite.local"))
         forget_the_end(team, end, message)
         team.start()
         told = team.fact(end, message=message)
@@ -91,7 +101,74 @@ def test_a_crash_between_the_copy_and_the_removal_runs_nothing_again(tmp_path: P
         later = team.send("worker")
         team.fact("message_completed", message=later)
         assert runs(team) == [*ran, later]
-        assert len(list((team.root / "archive").rglob("*/worker/*.mime"))) == (2 if where == "archive" else 1)
+        archived, buried = list((team.root / "archive").rglob("*/worker/*.mime")), team.files("queue/dead_letter")
+        ended = archived if where == "archive" else [*archived, *buried]
+        assert len(ended) == (3 if taken else 2)
+        if where == "archive":
+            assert message.encode() in (team.root / str(told["file"])).read_bytes()
+
+
+def copied_back(moved: Path, directory: Path) -> None:
+    """As if the old file had not been removed."""
+    (directory / moved.name).write_bytes(moved.read_bytes())
+    os.utime(directory / moved.name, ns=(moved.stat().st_atime_ns, moved.stat().st_mtime_ns))
+
+
+def test_a_twin_in_the_archive_does_not_end_what_is_in_hand(tmp_path: Path) -> None:
+    """Sent twice under one name: the second was put away as a duplicate while the first was in hand, and we died."""
+    team = team_in(tmp_path)
+    with mounted(team.root / "queue/worker"), running(team):
+        message = team.send("worker")
+        team.fact("message_completed", message=message)
+        team.kill()
+        (twin,) = (team.root / "archive").rglob("*/worker/*.mime")
+        copied_back(twin, team.root / "queue/worker/processed")
+        os.utime(twin, (twin.stat().st_atime, twin.stat().st_mtime + 60))
+        forget_the_end(team, "message_completed", message)
+        team.start()
+        team.fact("message_completed", message=message)
+        assert runs(team) == [message, message]
+        assert len(list((team.root / "archive").rglob("*/worker/*.mime"))) == 2
+
+
+def test_a_dead_letter_that_was_completed_after_all_is_one_file_after_a_crash(tmp_path: Path) -> None:
+    team = team_in(tmp_path)
+    with mounted(team.root / "archive"), running(team):
+        message = team.send("worker", body="refuse")
+        team.fact("message_dead", message=message)
+        assert team.ackd("done", message, "--agent", "worker").returncode == 0
+        team.fact("message_completed", message=message)
+        team.kill()
+        (archived,) = (team.root / "archive").rglob("*/worker/*.mime")
+        copied_back(archived, team.root / "queue/dead_letter")
+        forget_the_end(team, "message_completed", message)
+        team.start()
+        told = team.fact("message_completed", message=message)
+        assert told["recovered"] is True
+        assert team.files("queue/dead_letter") == []
+        assert len(list((team.root / "archive").rglob("*/worker/*.mime"))) == 1
+        assert runs(team) == [message]
+
+
+def test_a_box_whose_processed_is_a_link_to_the_dead_letters_costs_none_of_them(tmp_path: Path) -> None:
+    """By a second mount of the same directory: one file, two paths, two mounts."""
+    team = team_in(tmp_path)
+    with mounted(team.root / "queue/other"), running(team):
+        message = team.send("worker", body="refuse")
+        team.fact("message_dead", message=message)
+        team.kill()
+        (letter,) = team.files("queue/dead_letter")
+        (tmp_path / "elsewhere").mkdir()
+        subprocess.run(["mount", "--bind", team.root / "queue/dead_letter", tmp_path / "elsewhere"], check=True)
+        try:
+            (team.root / "queue/other/processed").rmdir()
+            (team.root / "queue/other/processed").symlink_to(tmp_path / "elsewhere")
+            team.start()
+            later = team.send("worker")
+            team.fact("message_completed", message=later)
+            assert team.files("queue/dead_letter") == [letter]
+        finally:
+            subprocess.run(["umount", tmp_path / "elsewhere"], check=True)
 
 
 def forget_the_end(team: Team, end: str, message: str) -> None:

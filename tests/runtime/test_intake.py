@@ -126,6 +126,24 @@ async def test_our_own_claim_is_not_read_a_second_time(tmp_path: Path) -> None:
         assert desk.posted == []
 
 
+async def test_what_may_be_a_copy_and_cannot_be_read_is_said_and_left_for_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that waits in the queue and lies in processed/, too: half a move to another mount, or somebody's own."""
+
+    def unreadable(place: Place, to: Place) -> bool:
+        raise PermissionError(13, "Permission denied", str(to))
+
+    async with desk_in(tmp_path) as desk:
+        desk.waiting(desk.put("a.mime"))
+        monkeypatch.setattr(desk.spool, "was_copied", unreadable)
+        there = Place("leader", Folder.PROCESSED, "a.mime")
+        desk.spool.path(there).write_bytes(mime())
+        desk.intake.hint(FileReady(there, closed=True))
+        assert desk.posted == []
+        assert desk.said("io_error")
+
+
 # --- departures -------------------------------------------------------------------------------------------------------
 async def test_a_deletion_is_proven_before_it_is_believed(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:

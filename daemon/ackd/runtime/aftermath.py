@@ -24,7 +24,7 @@ from ackd.core.message import Folder, Place, identity
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from ackd.adapters.journal import Journal
@@ -118,11 +118,18 @@ class Aftermath:
         return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
 
     def in_archive(self, entry: TakenIn) -> Place | None:
+        """The one that bears its id, for another message may have had the name before; else whatever has the name."""
+        found = list(self.archived(entry))
+        named = (place for place in found if self.spool.mentions(place, entry.message_id))
+        return next(named, found[0] if found else None)
+
+    def archived(self, entry: TakenIn) -> Iterator[Place]:
+        """What lies in the archive under the names that it may have got there; the newest day first."""
         since = datetime.fromtimestamp(entry.at, UTC).date() - timedelta(days=1)
         today = datetime.fromtimestamp(self.clock.now().wall, UTC).date()
-        days = min(max((today - since).days, 0), 3660)
-        dates = [(today - timedelta(days=n)).strftime("%Y%m%d") for n in range(days + 1)]
-        return self.spool.find_in_archive(entry.box, entry.name, dates)
+        for n in range(min(max((today - since).days, 0), 3660) + 1):
+            day = (today - timedelta(days=n)).strftime("%Y%m%d")
+            yield from self.spool.namesakes(Place(entry.box, Folder.ARCHIVE, f"{day}/{entry.name}"))
 
     def _graves(self) -> dict[_About, _Grave]:
         """Dead letters by message id and recipient (a Message-ID may have several), as their log line has them."""

@@ -164,9 +164,13 @@ class Intake:
     def _is_being_claimed(self, place: Place) -> bool:
         """Our own move, whose answer is on its way to the engine; or, to another mount, one that was half refused."""
         claimed = self.book.at(Place(place.box, Folder.QUEUE, place.name))
-        return claimed is not None and (
-            claimed.state is State.CLAIMING or self.spool.was_copied(claimed.place, to=place)
-        )
+        if claimed is None or claimed.state is State.CLAIMING:
+            return claimed is not None
+        try:
+            return self.spool.was_copied(claimed.place, to=place)
+        except OSError as error:  # the next scan meets it again
+            self.record("io_error", {"what": f"read {place}", "error": str(error)})
+            return True
 
     async def _wait_until_settled(self, place: Place) -> None:
         """A scan cannot know whether its writer is through: nobody has it open, and it has not changed for a while."""

@@ -31,7 +31,7 @@ from ackd.core import events
 from ackd.core.message import Folder, Place, Status, identity
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ackd.adapters.exec_runs import FoundRun
     from ackd.adapters.journal import Journal, JournalState, TakenIn
@@ -137,31 +137,50 @@ class Recovery:
                 self.aftermath.was_completed(entry)
 
     # --- moves to another mount ---------------------------------------------------------------------------------------
-    def _finish_moves(self, in_flight: Iterable[TakenIn]) -> None:
+    def _finish_moves(self, in_flight: Collection[TakenIn]) -> None:
         """Copied, and we died before the old file was removed: that is done now, before anything is met twice.
 
         What was on its way out of dead_letter/ is undone: whoever asked for that has left a receipt, and it goes again.
+        Unless it was completed after all.
         """
-        entries = {(entry.box, entry.name): entry for entry in in_flight}
+        late = [entry for entry in in_flight if entry.late]
+        entries = {(entry.box, entry.name): entry for entry in in_flight if not entry.late}
         for kept, reason in self._kept:
             with self._reporting(f"quarantine {kept}"):
                 if reason is not None:
                     self.spool.finish_quarantine(kept, reason)
+        for place in self._apart():
+            self._finish_move(place, entries.get((place.box, place.name)))
+        for entry in late:
+            self._finish_move(Place(entry.box, Folder.DEAD, entry.name), entry)
+
+    def _apart(self) -> list[Place]:
+        """Whatever lies where a way out leads to another mount. A directory that is none is not looked into."""
+        found: list[Place] = []
         for box in self.spool.boxes():
             with self._reporting(f"queue/{box}"):
-                places = [place for place, _ in self.spool.scan(box)] if self.spool.is_apart(box) else []
-                for place in places:
-                    for copy in self._copies(place, entries.get((box, place.name))):
-                        if self.spool.finish_move(place, to=copy):
-                            break
+                if self.spool.births(box) is not None and self.spool.is_apart(box):
+                    found += [place for place, _ in self.spool.scan(box)]
+        return found
+
+    def _finish_move(self, place: Place, entry: TakenIn | None) -> None:
+        with self._reporting(f"finish the move of {place}"):
+            for copy in self._copies(place, entry):
+                if not self.spool.was_copied(place, to=copy):
+                    continue
+                if entry is not None and copy.folder is Folder.ARCHIVE and not entry.is_duplicate:
+                    self.aftermath.was_completed(entry)  # if the disk keeps the old file, that is a second copy
+                self.spool.finish_move(place, to=copy)
+                return
 
     def _copies(self, place: Place, entry: TakenIn | None) -> Iterator[Place]:
         """Where a file of this place may have been copied to. Ends are in the journal before they are on disk."""
         if place.folder is Folder.QUEUE:
-            yield Place(place.box, Folder.PROCESSED, place.name)
-        yield Place(place.box, Folder.DEAD, place.name)
-        if entry is not None and (archived := self.aftermath.in_archive(entry)) is not None:
-            yield archived
+            yield from self.spool.namesakes(Place(place.box, Folder.PROCESSED, place.name))
+        if place.folder is not Folder.DEAD:
+            yield from self.spool.namesakes(Place(place.box, Folder.DEAD, place.name))
+        if entry is not None:
+            yield from self.aftermath.archived(entry)
 
     @contextlib.contextmanager
     def _reporting(self, what: str) -> Iterator[None]:

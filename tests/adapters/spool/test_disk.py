@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ackd.adapters.spool import disk as disk_module
+from ackd.adapters.spool import reading as reading_module
 from ackd.adapters.spool.disk import Disk
 from ackd.syscalls import rename_noreplace
 
@@ -65,7 +67,8 @@ class TestAcrossFileSystems:
         real = rename_noreplace
 
         def across(source: str, target: str) -> None:
-            if os.path.dirname(source) != os.path.dirname(target):  # noqa: PTH120
+            there = os.path.dirname(target)  # noqa: PTH120
+            if os.path.dirname(source) != there and os.path.exists(there):  # noqa: PTH110, PTH120
                 raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source)
             real(source, target)
 
@@ -91,13 +94,18 @@ class TestAcrossFileSystems:
         assert Disk(durable=True).move(str(source), f"{tmp_path}/b", "m.mime", across=True) == "m-1.mime"
         copy = tmp_path / "b" / "m-1.mime"
         assert (copy.stat().st_size, copy.stat().st_mode & 0o777, copy.stat().st_mtime) == (200_000, 0o640, 7)
-        assert synced[-1] == str(tmp_path / "b")
+        written, directory = synced
+        assert (os.path.basename(written)[0], directory) == (".", str(tmp_path / "b"))  # noqa: PTH119
         assert not source.exists()
         assert sorted(p.name for p in (tmp_path / "b").iterdir()) == ["m-1.mime", "m.mime"]
 
-    def test_a_failed_copy_leaves_the_original_alone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("failing", ["the file", "its directory"])
+    def test_a_failed_copy_leaves_the_original_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str
+    ) -> None:
         def broken(fd: int) -> None:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
+            if stat.S_ISDIR(os.fstat(fd).st_mode) == (failing == "its directory"):
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
 
         monkeypatch.setattr(os, "fsync", broken)
         (tmp_path / "a" / "m").write_bytes(b"x")
@@ -105,6 +113,75 @@ class TestAcrossFileSystems:
             Disk(durable=True).move(f"{tmp_path}/a/m", f"{tmp_path}/b", "m", across=True)
         assert (tmp_path / "a" / "m").read_bytes() == b"x"
         assert list((tmp_path / "b").iterdir()) == []
+
+    def test_the_directories_that_were_made_for_a_copy_are_durable_before_the_file_goes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source, synced = tmp_path / "a" / "m", set[str]()
+
+        def fsync(fd: int) -> None:
+            assert source.exists()
+            synced.add(os.readlink(f"/proc/self/fd/{fd}"))  # noqa: PTH115
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        source.write_bytes(b"x")
+        Disk(durable=True).move(str(source), f"{tmp_path}/b/day/box", "m", across=True)
+        assert synced >= {f"{tmp_path}/b", f"{tmp_path}/b/day", f"{tmp_path}/b/day/box"}
+
+    def test_what_someone_puts_there_while_it_is_copied_is_not_removed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source = tmp_path / "a" / "m"
+
+        def fsync(fd: int) -> None:
+            (tmp_path / "new").write_bytes(b"another message")
+            (tmp_path / "new").rename(source)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        source.write_bytes(b"x")
+        with pytest.raises(OSError, match="changed by someone else"):
+            Disk(durable=True).move(str(source), f"{tmp_path}/b", "m", across=True)
+        assert source.read_bytes() == b"another message"
+        assert list((tmp_path / "b").iterdir()) == []
+
+    def test_a_copy_that_could_not_be_taken_back_goes_before_the_file_is_moved_anywhere(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source, real_unlink = tmp_path / "a" / "m", os.unlink
+        disk = Disk(durable=True)
+        source.write_bytes(b"x")
+
+        def refuse(path: str) -> None:
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "unlink", refuse)
+            with pytest.raises(OSError, match="Read-only"):
+                disk.move(str(source), f"{tmp_path}/b", "m", across=True)
+        assert (tmp_path / "b" / "m").exists()
+        assert os.unlink is real_unlink
+        disk.rename(str(source), f"{tmp_path}/a/elsewhere")
+        assert list((tmp_path / "b").iterdir()) == []
+        assert (tmp_path / "a" / "elsewhere").read_bytes() == b"x"
+
+    def test_finishing_makes_the_copy_durable_before_the_old_file_goes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        old, copy, synced = tmp_path / "a" / "m", tmp_path / "b" / "m", []
+
+        def fsync(fd: int) -> None:
+            assert old.exists()
+            synced.append(os.readlink(f"/proc/self/fd/{fd}"))  # noqa: PTH115
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(reading_module, "mount_of", os.path.dirname)
+        for path in (old, copy):
+            path.write_bytes(b"x")
+            os.utime(path, (5, 7))
+        assert Disk(durable=True).finish(str(old), str(copy))
+        assert synced == [f"{tmp_path}/b"]
+        assert not old.exists()
+        assert copy.exists()
 
     def test_a_fifo_stays_where_it_is(self, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / "a" / "fifo")

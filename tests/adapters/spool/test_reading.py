@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from ackd.adapters.spool.reading import has_settled, is_closed, peek_all, read_header_block, read_regular
+from ackd.adapters.spool import reading
+from ackd.adapters.spool.reading import has_settled, is_closed, is_copy, peek_all, read_header_block, read_regular
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
+from ackd.syscalls import identity_of
 
 LONG_AGO = 1_000_000_000.0
 
@@ -265,3 +267,50 @@ def test_a_writer_who_comes_while_we_look_does_not_kill_us(tmp_path: Path) -> No
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ended.returncode != -signal.SIGIO
     assert (ended.returncode, ended.stdout) == (0, "lease broken\nsettled True\n")
+
+
+class TestUnfinishedMoves:
+    """Two directories stand for two mounts; tests/faults has real ones."""
+
+    @pytest.fixture(autouse=True)
+    def two_mounts(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(reading, "mount_of", os.path.dirname)
+        (tmp_path / "a").mkdir()
+        (tmp_path / "b").mkdir()
+
+    def two(self, tmp_path: Path, old: bytes, copy: bytes, later_s: float = 0) -> tuple[str, str]:
+        (tmp_path / "a/m").write_bytes(old)
+        (tmp_path / "b/m").write_bytes(copy)
+        return aged(tmp_path / "b/m", LONG_AGO + later_s), aged(tmp_path / "a/m")
+
+    def test_a_copy_has_the_same_bytes_and_the_same_time(self, tmp_path: Path) -> None:
+        there, here = self.two(tmp_path, b"x" * 200_000, b"x" * 200_000)
+        assert is_copy(there, here) == identity_of(here)
+
+    @pytest.mark.parametrize("other", [b"x" * 199_999, b"x" * 200_001, b"x" * 199_999 + b"y", b""])
+    def test_other_bytes_are_another_message(self, tmp_path: Path, other: bytes) -> None:
+        assert is_copy(*self.two(tmp_path, b"x" * 200_000, other)) is None
+
+    @pytest.mark.parametrize("later_s", [-10, 10])
+    def test_another_time_is_a_message_that_was_sent_again(self, tmp_path: Path, later_s: float) -> None:
+        assert is_copy(*self.two(tmp_path, b"x", b"x", later_s)) is None
+
+    def test_a_file_system_with_coarse_times_is_no_reason_to_doubt(self, tmp_path: Path) -> None:
+        assert is_copy(*self.two(tmp_path, b"x", b"x", -1.5)) is not None
+
+    def test_one_file_on_two_paths_is_no_copy_of_itself(self, tmp_path: Path) -> None:
+        there, here = self.two(tmp_path, b"x", b"x")
+        (tmp_path / "b/m").unlink()
+        (tmp_path / "b/m").hardlink_to(tmp_path / "a/m")
+        assert is_copy(there, here) is None
+
+    def test_what_is_missing_or_no_file_is_no_copy(self, tmp_path: Path) -> None:
+        there, here = self.two(tmp_path, b"x", b"x")
+        Path(there).unlink()
+        assert is_copy(there, here) is None
+        Path(there).symlink_to(here)
+        assert is_copy(there, here) is None
+
+    def test_on_one_mount_nothing_is_ever_copied(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(reading, "mount_of", lambda _: 1)
+        assert is_copy(*self.two(tmp_path, b"x", b"x")) is None

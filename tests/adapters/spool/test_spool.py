@@ -187,7 +187,7 @@ def test_a_file_that_its_agent_removed_cannot_be_moved(spool: Spool) -> None:
     spool.path(place).unlink()
     with pytest.raises(FileNotFoundError):
         spool.move(place, Folder.ARCHIVE, date=TODAY)
-    assert spool.find_in_archive("leader", "task_1.mime", [TODAY]) is None
+    assert list(spool.namesakes(Place("leader", Folder.ARCHIVE, f"{TODAY}/task_1.mime"))) == []
 
 
 def test_processed_swept_away_by_git_clean_is_made_again(spool: Spool) -> None:
@@ -361,10 +361,11 @@ def test_receipts_are_scanned_removed_and_put_away(spool: Spool) -> None:
 
 
 # --- archive and sweeping ---------------------------------------------------------------------------------------------
-def test_the_archive_is_searched_by_day(spool: Spool) -> None:
-    archived = spool.move(put(spool), Folder.ARCHIVE, date="20261115")
-    assert spool.find_in_archive("leader", "task_1.mime", ["20261116", "20261115"]) == archived
-    assert spool.find_in_archive("leader", "task_1.mime", ["20261116"]) is None
+def test_what_a_name_was_given_to_is_found_by_it(spool: Spool) -> None:
+    archived = [spool.move(put(spool), Folder.ARCHIVE, date="20261115") for _ in range(3)]
+    assert [place.name for place in archived] == [f"20261115/task_1{tail}.mime" for tail in ("", "-1", "-2")]
+    assert list(spool.namesakes(archived[0])) == archived
+    assert list(spool.namesakes(Place("leader", Folder.ARCHIVE, "20261116/task_1.mime"))) == []
 
 
 def test_only_old_days_are_swept_and_no_link_is_followed(tmp_path: Path, spool: Spool) -> None:

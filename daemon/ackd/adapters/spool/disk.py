@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.names import numbered, temporary
 from ackd.adapters.spool.reading import is_copy, open_regular
-from ackd.syscalls import identity_of, rename_noreplace
+from ackd.syscalls import changed, identity_in, identity_of, rename_noreplace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,6 +80,7 @@ class Disk:
 
     def rename(self, source: str, target: str, *, across: bool = False) -> None:
         """To exactly this name, or FileExistsError. FileNotFoundError means the source: a missing directory is made."""
+        self._take_back(source)
         try:
             rename_noreplace(source, target)
         except FileNotFoundError:
@@ -94,12 +95,15 @@ class Disk:
 
     def _carry_over(self, source: str, target: str) -> None:
         """To another mount: a durable copy first. A crash in between leaves both, which a start recognises. A disk that
-        lets the one come and not the other go must give the copy back before the file is moved again."""
-        self._take_back(source)
-        self._copy(source, target)
-        self._copied[source] = (target, identity_of(target))
+        lets the one come and not the other go must give the copy back before the file is moved again. ESTALE, and
+        nothing done, if the file is another by then: what someone put there meanwhile is in no copy."""
+        if os.path.lexists(target):  # before a long copy
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        copied = self._copy(source, target)
         try:
-            self._flush(os.path.dirname(target))
+            self._flush_way_to(target)
+            if identity_of(source) != copied:
+                raise changed(source)
             os.unlink(source)
         except OSError:
             with contextlib.suppress(OSError):
@@ -118,27 +122,41 @@ class Disk:
 
     def finish(self, source: str, target: str) -> bool:
         """Whether there was such a copy. It stays, durable before the old file goes."""
-        if not is_copy(target, source):
+        copied = is_copy(target, source)
+        if copied is None:
             return False
-        self._flush(os.path.dirname(target))
+        self._flush_way_to(target)
+        if identity_of(source) != copied:
+            raise changed(source)
         os.unlink(source)
         self._copied.pop(source, None)
         return True
 
-    def _copy(self, source: str, target: str) -> None:
-        directory = os.path.dirname(target)
+    def _copy(self, source: str, target: str) -> Identity:
+        """Returns which file it was."""
         with (
             open(open_regular(source)[0], "rb") as old,
-            self._temporary(directory, os.fstat(old.fileno())) as (temp, fd),
+            self._temporary(os.path.dirname(target), os.fstat(old.fileno())) as (temp, fd),
             open(fd, "wb", closefd=False) as new,
         ):
+            copied = identity_in(os.fstat(old.fileno()))
             shutil.copyfileobj(old, new)
         try:
             self._flush(temp)
+            copy = identity_of(temp)
             rename_noreplace(temp, target)
         except OSError:
             os.unlink(temp)
             raise
+        self._copied[source] = (target, copy)
+        return copied
+
+    def _flush_way_to(self, target: str) -> None:
+        """So that the file is found after a power cut: its directory, and those that were just made to hold that."""
+        self._flush(os.path.dirname(target))
+        for directory in tuple(self.unflushed):  # a copy: the loop goes on, and this is a thread
+            if target.startswith(f"{directory}/"):
+                self._flush(directory)
 
     def _flush(self, path: str) -> None:
         if not self._durable:
@@ -168,5 +186,5 @@ def _make_like(fd: int, old: os.stat_result) -> None:
     if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
         with contextlib.suppress(PermissionError):  # only root may give a file away
             os.fchown(fd, old.st_uid, old.st_gid)
-    os.fchmod(fd, stat.S_IMODE(old.st_mode))
+    os.fchmod(fd, old.st_mode & 0o777)
     os.utime(fd, ns=(old.st_atime_ns, old.st_mtime_ns))

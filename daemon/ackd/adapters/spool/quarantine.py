@@ -61,7 +61,7 @@ class Quarantine:
                 self._write_reason(kept, reason)
                 self._take(source, kept, across=across)
                 return kept
-            if across and is_copy(path, source):  # the disk has kept both
+            if across and is_copy(path, source) is not None:  # the disk has kept both
                 self._write_reason(kept, reason)
                 self._disk.finish(source, path)
                 return kept

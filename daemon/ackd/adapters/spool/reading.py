@@ -17,14 +17,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
 from ackd.core.values import value
-from ackd.syscalls import mount_of
+from ackd.syscalls import identity_in, mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from ackd.syscalls import Identity
+
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _PEEK_BYTES: Final = 4096
 _PIECE_BYTES: Final = 65_536
+#: Of the file systems that a copy may have got its time from: FAT counts in two seconds.
+_COARSEST_TIME_S: Final = 2
 _KINDS: Final = {
     stat.S_IFLNK: "a symbolic link",
     stat.S_IFDIR: "a directory",
@@ -67,20 +71,24 @@ def read_regular(path: str, limit: int) -> FileBytes:
     return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)
 
 
-def is_copy(there: str, here: str) -> bool:
-    """Two regular files, however large, on two mounts and the same to the byte: a move that was not finished."""
+def is_copy(there: str, here: str) -> Identity | None:
+    """Two regular files, however large, on two mounts, the same to the byte and of the same time: a move that was not
+    finished. Which file it left ``here``. One that was sent once more has another time; one file that is reached by two
+    paths is no copy of itself."""
     if mount_of(there) == mount_of(here):
-        return False
+        return None
     try:
         with open(open_regular(there)[0], "rb") as copy, open(open_regular(here)[0], "rb") as old:  # noqa: PTH123
-            if os.fstat(copy.fileno()).st_size != os.fstat(old.fileno()).st_size:
-                return False
+            its, ours = os.fstat(copy.fileno()), os.fstat(old.fileno())
+            same = (its.st_dev, its.st_ino) == (ours.st_dev, ours.st_ino)
+            if same or its.st_size != ours.st_size or abs(its.st_mtime - ours.st_mtime) > _COARSEST_TIME_S:
+                return None
             while piece := old.read(_PIECE_BYTES):
                 if piece != copy.read(_PIECE_BYTES):
-                    return False
-            return not copy.read(1)
+                    return None
+            return None if copy.read(1) else identity_in(ours)
     except (FileNotFoundError, BadMessage):
-        return False
+        return None
 
 
 def read_header_block(path: str, limit: int) -> FileBytes:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.graves import Graves
-from ackd.adapters.spool.names import plain
+from ackd.adapters.spool.names import numbered, plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
 from ackd.adapters.spool.reading import (
     FileBytes,
@@ -39,7 +39,7 @@ from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
 from ackd.syscalls import Birth, Identity, birth, changed, mount_of, put_in_place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 _LAYOUT: Final = (
     *("queue/dead_letter", "queue/corrupt", "receipts", "archive", "logs"),
@@ -155,9 +155,14 @@ class Spool:
         except FileNotFoundError:
             return []
 
-    def find_in_archive(self, box: str, name: str, dates: Iterable[str]) -> Place | None:
-        places = (Place(box, Folder.ARCHIVE, f"{date}/{name}") for date in dates)
-        return next((place for place in places if self.exists(place)), None)
+    def namesakes(self, place: Place) -> Iterator[Place]:
+        """What lies there, and under the names that a move there gives to what comes later."""
+        day, slash, name = place.name.rpartition("/")
+        for candidate in numbered(name):
+            taken = Place(place.box, place.folder, f"{day}{slash}{candidate}")
+            if not self.exists(taken):
+                return
+            yield taken
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, place: Place) -> FileBytes:
@@ -237,7 +242,7 @@ class Spool:
 
     def was_copied(self, place: Place, to: Place) -> bool:
         """To another mount, the same to the byte, and not been removed here: a move that is not finished."""
-        return is_copy(self._path(to), self._path(place))
+        return is_copy(self._path(to), self._path(place)) is not None
 
     def finish_move(self, place: Place, to: Place) -> bool:
         """Whether there was one."""
