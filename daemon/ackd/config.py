@@ -245,6 +245,7 @@ class Config(Table):
             **{key: number(key) for key in shared},
             max_in_flight=window,
             volatile=table.endpoint in (EndpointKind.EXEC, EndpointKind.HANDLER, EndpointKind.PROCESS),
+            unwatched=table.endpoint is EndpointKind.HANDLER,
             reminds=table.endpoint is EndpointKind.INBOX,
             **(self._life(table) if table.endpoint in INHABITED else {}),
         )

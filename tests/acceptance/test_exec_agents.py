@@ -159,6 +159,7 @@ def test_a_script_uses_the_doors_without_being_told_where_they_are(tmp_path: Pat
         assert team.fact("message_completed", message=ids["defer"])["by"] == "exit 0"
         assert team.fact("message_dead", message=ids["refuse"])["reason"] == "ackd refuse: not my trade"
         team.until(lambda: not team.files("receipts"))
+        team.until(lambda: not list((team.root / "state/runs").iterdir()))  # also of those that spoke and then ended
     assert [fact["retry_count"] for fact in team.facts("message_retry", message=ids["defer"])] == [1]
     assert not team.facts("message_retry", message=ids["done"])
 

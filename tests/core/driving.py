@@ -47,7 +47,7 @@ PANE = AgentPolicy(rungs=3)
 WATCHED_PANE = AgentPolicy(rungs=3, heartbeat_timeout_s=120)
 PROCESS = AgentPolicy(rungs=3, heartbeat_timeout_s=120, volatile=True, restarts=True)
 EXEC = AgentPolicy(volatile=True)
-HANDLER = AgentPolicy(volatile=True, max_in_flight=UNLIMITED)
+HANDLER = AgentPolicy(volatile=True, unwatched=True, max_in_flight=UNLIMITED)
 
 TEAM: dict[str, tuple[AgentPolicy, str]] = {
     USER: (INBOX, "inbox"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import USER
-from tests.core.driving import INBOX, PANE, TEAM, World, letter
+from tests.core.driving import HANDLER, INBOX, PANE, TEAM, World, letter
 
 
 def test_two_clocks_that_ring_in_one_breath_do_not_contradict_each_other() -> None:
@@ -17,6 +17,37 @@ def test_two_clocks_that_ring_in_one_breath_do_not_contradict_each_other() -> No
     world.mono += 100
     asked = world.handle(ev.Ticked())
     assert not [e for e in asked if isinstance(e, fx.WriteStatus)]
+
+
+def test_a_handler_that_does_not_return_is_said_once() -> None:
+    world = World({**TEAM, "worker": (HANDLER, "handler")})
+    world.on_tell["worker"] = lambda order: [ev.Told(order.key, "handler called", seen=True, attempt=order.attempt)]
+    world.send(letter("m1"))
+    world.wait(1799)
+    assert world.facts("message_overdue") == []
+    world.wait(10_000)
+    assert world.fact("message_overdue")["message_id"] == "m1"
+    assert [e["cause"] for e in world.facts("escalation")] == ["overdue"]
+    assert "was called with 1 message 1800 s ago" in str(world.sent[0])
+    assert world.state_of("m1") == "delivered"
+
+
+def test_of_one_that_returned_or_failed_nothing_is_said() -> None:
+    world = World({**TEAM, "worker": (HANDLER, "handler")})
+    ends = {"m1": ev.Outcome.DONE, "m2": ev.Outcome.FAILED}
+    told: dict[str, int] = {}
+
+    def called(order: fx.TellAgent) -> list[ev.Event]:
+        told[order.message.message_id] = order.key
+        return [ev.Told(order.key, "handler called", seen=True, attempt=order.attempt)]
+
+    world.on_tell["worker"] = called
+    for message_id, outcome in ends.items():
+        world.send(letter(message_id))
+        world.wait(1000)
+        world.tell(ev.RunEnded(told[message_id], outcome, "so"))
+    world.wait(1700)
+    assert world.facts("message_overdue") == []
 
 
 # --- unread mail ------------------------------------------------------------------------------------------------------

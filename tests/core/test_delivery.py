@@ -37,7 +37,7 @@ failed       =         =           R:retry     R:retry     R:retry     =        
 exhausted    =         =           B:bury      B:bury      B:bury      B:bury    =        =           =           =         -  -
 stopped      =         =           R:postpone  R:postpone  R:postpone  =         =        =           =           =         -  -
 silent       -         -           -           B:bury      B:bury      -         -        -           -           -         -  -
-overdue      -         -           -           -           =:warn      -         -        -           -           -         -  -
+overdue      -         -           -           =:warn      =:warn      -         -        -           -           -         -  -
 vanished     W:end     =           Z:end       Z:end       Z:end       Z:end     =        =           =           =         -  -
 moved        -         -           -           -           -           -         Z:end    X:end       Q:note      -         -  -
 lost         -         W:end       -           -           -           -         Z:end    Z:end       X:nothing   -         -  -

@@ -116,6 +116,26 @@ def test_an_answer_that_comes_after_its_time_is_not_taken_for_the_next(
 
 
 # --- order and window -------------------------------------------------------------------------------------------------------
+def test_a_telling_that_waited_until_it_was_given_up_is_not_wanted_any_more() -> None:
+    world = World()
+    world.handle(world.arrival(world.drop(letter("m1"))))
+    world.work("worker")
+    world.deliver()
+    (first,) = [effect for effect in world.lanes["worker"] if isinstance(effect, fx.TellAgent)]
+    assert world.engine.is_wanted(first)
+    world.mono += 301
+    world.handle(ev.Ticked())
+    assert not world.engine.is_wanted(first)
+    world.settle()
+    world.wait(10)
+    second = [effect for effect in world.done if isinstance(effect, fx.TellAgent)][-1]
+    assert second.attempt == 2
+    assert world.engine.is_wanted(second)
+    assert not world.engine.is_wanted(first)
+    world.says("done", "m1", "worker")
+    assert not world.engine.is_wanted(second)
+
+
 def test_critical_comes_first_and_low_becomes_as_urgent_as_high_in_time() -> None:
     """Order by file name puts type before time; priority is parsed and never used."""
     world = World()

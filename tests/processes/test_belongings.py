@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 
+from ackd.processes import belongings as belongings_module
 from ackd.processes.belongings import belongings, close_all, is_dead, send
 
 
@@ -31,6 +32,19 @@ def test_found_by_mark_by_session_or_by_another_sign_and_nobody_else() -> None:
         assert stranger.poll() is None
     finally:
         end(marked, led, other, stranger)
+
+
+def test_a_tree_of_thousands_is_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(belongings_module, "AT_A_TIME", 2)
+    many = [sleeper(M="many") for _ in range(5)]
+    before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    try:
+        found = belongings("M=many")
+        assert len(found) == 2
+        assert len(os.listdir("/proc/self/fd")) == before + 2  # noqa: PTH208
+        close_all(found)
+    finally:
+        end(*many)
 
 
 def test_the_dead_do_not_belong() -> None:

@@ -67,3 +67,26 @@ async def test_what_no_kill_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) ->
     assert not cleared.gone
     child.kill()
     child.wait()
+
+
+async def test_more_than_are_held_at_once_are_ended_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackd.processes.belongings.AT_A_TIME", 2)
+    many = [start("many", "trap '' TERM; echo; while :; do sleep 1; done") for _ in range(5)]
+    cleared = await clear_away(brood("many"), 0.05, anyio.CapacityLimiter(1))
+    assert [child.wait(60) for child in many] == [-9] * 5
+    assert cleared.gone
+    assert cleared.met >= {child.pid for child in many}
+
+
+async def test_who_cannot_look_kills_what_can_be_killed_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be the tree itself that has used up what we look with."""
+    child = subprocess.Popen(["sleep", "60"], start_new_session=True)  # noqa: ASYNC220
+
+    def look(*_: object) -> dict[int, int]:
+        if child.poll() is None:
+            raise OSError(EMFILE, "Too many open files")
+        return {}
+
+    monkeypatch.setattr("ackd.processes.belongings.belongings", look)
+    await clear_away(Brood("M=none", group=lambda: child.pid), 0.05, anyio.CapacityLimiter(1))
+    assert child.wait(60) == -9

@@ -125,6 +125,16 @@ async def bench_in(root: Path) -> AsyncIterator[Bench]:
     bench.journal.close()
 
 
+async def test_what_is_not_wanted_any_more_when_its_turn_comes_is_not_told(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(box="slow")
+        bench.slow.go.set()
+        bench.runner.is_wanted = lambda order: order.attempt == 2
+        for attempt in (1, 2):
+            await bench.carry_out(effects.TellAgent("slow", 1, bench.message(place), place, attempt=attempt))
+        assert len(bench.posted) == 1
+
+
 # --- claiming -----------------------------------------------------------------------------------------------------------
 async def test_a_claim_is_in_the_journal_before_the_file_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench_in(tmp_path) as bench:

@@ -157,6 +157,13 @@ def watch_silence(desk: Desk, delivery: Delivery, waited_s: float) -> None:
         desk.alarm("remind", delivery.key, max(0.0, policy.remind_after_s - waited_s))
 
 
+def watch_return(desk: Desk, delivery: Delivery) -> None:
+    """Not from the telling on: nearly all are through before."""
+    policy = desk.book.agents[delivery.agent].policy
+    if policy.unwatched:
+        desk.alarm("task", delivery.key, max(0.0, policy.task_timeout_s - STATUS_AFTER_S))
+
+
 def write_status(desk: Desk, delivery: Delivery, status: str) -> None:
     words = headers.in_hand(status, desk.now.wall, seen=delivery.seen)
     desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words))
@@ -309,8 +316,8 @@ def _warn(desk: Desk, delivery: Delivery, _happening: Happening, _why: str) -> N
         delivery.agent,
         "overdue",
         escalations.derived_id("overdue", delivery.message.message_id, delivery.agent, delivery.retries),
-        f"{delivery.agent} acknowledged 1 message {seconds:.0f} s ago and has not completed it: 1 of 1 open (100%), "
-        f"{delivery.place}",
+        f"{delivery.agent} {'acknowledged' if delivery.state is S.ACKED else 'was called with'} 1 message "
+        f"{seconds:.0f} s ago and has not completed it: 1 of 1 open (100%), {delivery.place}",
         "Nothing was retried. Ask the agent, or answer for it with `ackd done` or `ackd defer`",
         delivery,
     )

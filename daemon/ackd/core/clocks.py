@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.core import arrivals, calling, endings, lives, silence
-from ackd.core.acts import apply, claim_acked, fail, line_up, write_status
+from ackd.core.acts import apply, claim_acked, fail, line_up, watch_return, write_status
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import RemindPerson
 
@@ -25,7 +25,7 @@ _RUNS_IN: Final = {
     "status": {S.DELIVERED},
     "remind": {S.DELIVERED},
     "processing": {S.PROCESSING},
-    "task": {S.ACKED},
+    "task": {S.DELIVERED, S.ACKED},
     "retry": {S.RETRYING},
     "disk": {S.QUEUED, S.FINISHING, S.BURYING, S.REVIVING},
 }
@@ -70,6 +70,7 @@ def _rang_for(desk: Desk, kind: str, delivery: Delivery) -> None:
             line_up(desk, delivery)
         case "status":
             write_status(desk, delivery, "delivered")
+            watch_return(desk, delivery)
         case "remind":
             _remind(desk, delivery)
         case "disk" if delivery.state is S.QUEUED:

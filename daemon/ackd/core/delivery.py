@@ -50,7 +50,7 @@ class Happening(Word):
     EXHAUSTED = "exhausted"  # the same, and the retry policy says enough
     STOPPED = "stopped"  # by our own shutdown: uncounted
     SILENT = "silent"  # its agent's ladder ended
-    OVERDUE = "overdue"  # acked long ago, not completed
+    OVERDUE = "overdue"  # acked (or a handler called) long ago, not completed
     VANISHED = "file gone"
     MOVED = "moved"  # the asked-for move is on disk
     LOST = "nothing to move"  # the file was gone when we came to move it
@@ -143,6 +143,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
         H.SILENT: (S.BURYING, A.BURY),
+        H.OVERDUE: (S.DELIVERED, A.WARN),  # a handler that does not return
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.DELIVERED, A.NOTHING),

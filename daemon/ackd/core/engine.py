@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import random
 
     from ackd.core.book import Delivery
-    from ackd.core.effects import Effect
+    from ackd.core.effects import Effect, TellAgent
     from ackd.core.events import Event, Now
     from ackd.core.policy import EnginePolicy
 
@@ -68,6 +68,11 @@ class Engine:
             else:
                 self._offer(agent)
         return desk.tray
+
+    def is_wanted(self, order: TellAgent) -> bool:
+        """Whether the message is still to be told, or has been given up, ended or told again since."""
+        delivery = self.desk.book.get(order.key)
+        return delivery is not None and delivery.state in IN_HAND and delivery.tells == order.attempt
 
     def next_deadline(self) -> float | None:
         """Monotonic time at which ``Ticked`` should come; None: nothing is waited for."""

@@ -37,6 +37,8 @@ class AgentPolicy:
     restarts: bool = False
     #: True: telling does not outlive the daemon (exec, handler): what was told but has no living run is offered again.
     volatile: bool = False
+    #: True: nobody else notices when it takes too long (handler): that is said after task_timeout_s, as of who acked.
+    unwatched: bool = False
     #: True: mail waits to be pulled, and one reminder is given after remind_after_s (inbox).
     reminds: bool = False
 

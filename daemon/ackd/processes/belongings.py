@@ -16,7 +16,7 @@ import os
 import select
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core import faults
 
@@ -24,17 +24,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
 
+#: Held at once: a tree of thousands must not take every descriptor that we have.
+AT_A_TIME: Final = 128
+
+
 def belongings(mark: str, session: int | None = None, others: Callable[[], Collection[int]] = tuple) -> dict[int, int]:
     """The pid and a pidfd of each living process with ``mark`` ("NAME=value") in its environment, or in ``session``.
 
     ``others``: pids that belong as well. All are looked at again once the pidfd holds them: a pid that was recycled in
-    between fails the second look.
+    between fails the second look. At most ``AT_A_TIME``: whoever ends them looks until there is none.
     """
     fds: dict[int, int] = {}
     try:
         for pid in _members(mark, session, others, _all_pids()):
             if (fd := _held(pid)) is not None:
                 fds[pid] = fd
+            if len(fds) == AT_A_TIME:
+                break
         confirmed = _members(mark, session, others, fds) if fds else set()
         for pid in [pid for pid, fd in fds.items() if pid not in confirmed or is_dead(fd)]:
             os.close(fds.pop(pid))

@@ -42,10 +42,14 @@ class Brood:
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """``met``: the pids of all that there was. ``gone``: nothing of it is left."""
+    """The pids of all that there was, and of what is left of it in the end, or some of that: nothing, mostly."""
 
-    gone: bool
     met: frozenset[int]
+    left: frozenset[int] = frozenset()
+
+    @property
+    def gone(self) -> bool:
+        return not self.left
 
 
 async def clear_away(brood: Brood, stop_timeout_s: float, walkers: anyio.CapacityLimiter | None = None) -> Cleared:
@@ -53,7 +57,7 @@ async def clear_away(brood: Brood, stop_timeout_s: float, walkers: anyio.Capacit
     kill_at = anyio.current_time() + stop_timeout_s
     termed: set[int] = set()
     met: set[int] = set()
-    while left := await _left(brood, walkers):
+    while left := await _left(brood, kill_at, walkers):
         met |= left.keys()
         try:
             if anyio.current_time() >= kill_at:
@@ -64,8 +68,8 @@ async def clear_away(brood: Brood, stop_timeout_s: float, walkers: anyio.Capacit
         finally:
             belongings.close_all(left)
         if anyio.current_time() > kill_at + KILLED_WAIT_S:
-            return Cleared(gone=False, met=frozenset(met))
-    return Cleared(gone=True, met=frozenset(met))
+            return Cleared(frozenset(met), frozenset(left))
+    return Cleared(frozenset(met))
 
 
 async def _watch(left: dict[int, int], kill_at: float) -> None:
@@ -77,8 +81,9 @@ async def _watch(left: dict[int, int], kill_at: float) -> None:
             await belongings.died(fd)
 
 
-async def _left(brood: Brood, walkers: anyio.CapacityLimiter | None) -> dict[int, int]:
-    """Waits while the machine does not let us look: what is not seen is not gone."""
+async def _left(brood: Brood, kill_at: float, walkers: anyio.CapacityLimiter | None) -> dict[int, int]:
+    """Waits while the machine does not let us look: what is not seen is not gone. What can be killed unseen is: it may
+    be what the machine is exhausted by."""
     said = False
     while True:
         try:
@@ -88,6 +93,8 @@ async def _left(brood: Brood, walkers: anyio.CapacityLimiter | None) -> dict[int
             if not said:
                 brood.hindered(error)
             said = True
+            if anyio.current_time() >= kill_at:
+                _kill(brood, {})
             await anyio.sleep(_LOOK_AGAIN_S)
 
 

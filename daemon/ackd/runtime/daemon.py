@@ -169,6 +169,7 @@ class Daemon:
             tasks=tasks,
             team=self._team,
             ring=self._notifier.ring,
+            is_wanted=self._engine.is_wanted,
             renamed=self._renamed,
         )
 

@@ -74,6 +74,8 @@ class EffectRunner:
     tasks: TaskGroup
     team: Roster
     ring: Callable[[str, bytes], None]
+    #: Whether a telling is still wanted when its turn comes: one that waited too long behind others was given up.
+    is_wanted: Callable[[effects.TellAgent], bool] = lambda _order: True
     #: Told of every file that was renamed for a message: it is no news to us.
     renamed: Callable[[Place, Place], None] = lambda _source, _target: None
     _claims: list[effects.ClaimMessage] = field(default_factory=list, init=False)
@@ -237,6 +239,8 @@ class EffectRunner:
 
     # --- slow -------------------------------------------------------------------------------------------------------
     def _tell(self, effect: effects.TellAgent) -> Coroutine[None, None, None] | None:
+        if not self.is_wanted(effect):
+            return None
         if effect.key not in self._in_journal:  # it came straight into processed/, or from before a restart
             try:
                 self.take_in(effect.key, effect.message, effect.place, effect.crashes)

@@ -104,7 +104,7 @@ class Team:
         """The message has ended."""
         endpoint = self._endpoints[agent]
         if isinstance(endpoint, ExecEndpoint):
-            endpoint.forget(key)
+            endpoint.let_go(key)
         elif (inhabited := self._inhabited.get(agent)) is not None:
             inhabited.forget(key)
         self.work_ended(agent, message_id)

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +30,8 @@ PLACE = Place("worker", Folder.PROCESSED, "task_assignment_1.mime")
 
 
 def tell(key: int = 1) -> TellAgent:
-    return TellAgent("worker", key, MESSAGE, PLACE, attempt=2)
+    """Every key is a message of its own."""
+    return TellAgent("worker", key, replace(MESSAGE, message_id=f"m{key}@ignite.local"), PLACE, attempt=2)
 
 
 def time_is_up(endpoint: ExecEndpoint) -> None:

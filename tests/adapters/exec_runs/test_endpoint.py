@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,38 @@ async def test_the_same_key_is_not_run_twice_at_once(bench: Bench) -> None:
         await endpoint.tell(tell())
         assert await endpoint.tell(tell()) == NotTold(1, "its last run has not ended", attempt=2)
         await endpoint.stop(0)
+
+
+async def test_nor_is_the_same_message_by_another_key(bench: Bench) -> None:
+    """Refused by its command, which goes on, and dug up: another delivery, the same work."""
+    again = replace(tell(), key=2)
+    other = replace(tell(), key=3, message=replace(MESSAGE, digest="other content"))
+    async with bench.sh("sleep 60") as endpoint:
+        await endpoint.tell(tell())
+        assert await endpoint.tell(again) == NotTold(2, "its last run has not ended", attempt=2)
+        assert isinstance(await endpoint.tell(other), Told)
+        await endpoint.stop(0)
+
+
+async def test_what_a_run_leaves_goes_when_it_ends_if_its_message_has_ended_before(bench: Bench) -> None:
+    """A command that says ``ackd done`` and then exits."""
+    async with bench.sh(UNTIL_GO) as endpoint:
+        await endpoint.tell(tell())
+        endpoint.let_go(1)
+        assert len(bench.run_dirs) == 1
+        (bench.tmp / "work" / "go").touch()
+        await until(lambda: not bench.run_dirs)
+        assert endpoint.ended_keys() == []
+
+
+async def test_what_no_kill_ends_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackd.processes.ending._kill", lambda *_: None)
+    monkeypatch.setattr("ackd.processes.ending.KILLED_WAIT_S", 0.1)
+    async with bench.sh("trap '' TERM; sleep 60 & echo $! >pid; exit 0") as endpoint:
+        await endpoint.tell(tell())
+        await bench.news()
+    (ended,) = [facts for kind, facts in bench.facts if kind == "child_ended"]
+    assert ended["left"] == [await bench.pid_in("pid")]
 
 
 async def test_telling_again_waits_for_a_run_that_is_about_to_end(bench: Bench) -> None:

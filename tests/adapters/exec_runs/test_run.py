@@ -93,7 +93,7 @@ async def test_an_adopted_run_keeps_its_own_timeout_when_the_wall_clock_fell_bac
 async def test_without_a_known_process_the_time_left_stays_within_reason(
     started_at: float, least: float, most: float
 ) -> None:
-    run = run_module.Run(1, "m", Path(), timeout_s=10, started_at=time.time() + started_at)
+    run = run_module.Run(1, "m", "d", Path(), timeout_s=10, started_at=time.time() + started_at)
     assert least <= run.time_left_s(None) <= most
 
 

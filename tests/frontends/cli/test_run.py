@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from ackd.core.errors import ImpossibleEvent, RootHeld
+from ackd.frontends.cli import main as main_module
 from ackd.frontends.cli import run as run_module
 from ackd.frontends.cli.group import cli
 from ackd.frontends.cli.run import ROUTINE
@@ -47,13 +48,13 @@ def test_a_thread_that_never_ends_does_not_keep_the_process(monkeypatch: pytest.
     go = threading.Event()
     alone = [thread for thread in threading.enumerate() if not thread.daemon] == [threading.main_thread()]
     if alone:
-        run_module._leave_threads_behind()
+        main_module._leave_threads_behind(3)
         assert left == []
     stuck = threading.Thread(target=go.wait)
     stuck.start()
     try:
-        run_module._leave_threads_behind()
-        assert left == [0]
+        main_module._leave_threads_behind(3)
+        assert left == [3]
     finally:
         go.set()
         stuck.join()

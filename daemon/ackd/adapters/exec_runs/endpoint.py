@@ -74,7 +74,7 @@ class ExecEndpoint:
     async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway | Hindered:
         if self._stopping:
             return EndpointAway(order.key, "ackd is stopping", attempt=order.attempt)
-        if not await self._is_free(order.key):
+        if not await self._is_free(order):
             return NotTold(order.key, "its last run has not ended", attempt=order.attempt)
         self.forget(order.key)  # told again: what came before was committed
         try:
@@ -119,9 +119,8 @@ class ExecEndpoint:
         ``forget``. Of both, what they started and left is ended, and until then the message is not told again. Without
         a key the message is nobody's any more, and the run's directory goes when the run has.
         """
-        run = Run(
-            self._orphan() if key is None else key, found.message_id, found.path, found.timeout_s, found.started_at
-        )
+        which = (self._orphan() if key is None else key, found.message_id, found.digest)
+        run = Run(*which, found.path, found.timeout_s, found.started_at)
         run.speaks = speaks and key is not None
         if found.alive:
             self._watch_over(run)
@@ -161,21 +160,38 @@ class ExecEndpoint:
         if path is not None:
             shutil.rmtree(path, ignore_errors=True)
 
+    def let_go(self, key: int) -> None:
+        """The message has ended. A run of it that has not is seen through, and then its directory goes, too."""
+        if key in self._running:
+            self._running[key].forgotten = True
+        self.forget(key)
+
     # --- starting
-    async def _is_free(self, key: int) -> bool:
+    async def _is_free(self, order: TellAgent) -> bool:
         """A command that says ``defer`` may be told again before it has come to its exit, and what a dead run left may
-        have to be killed: wait for that a while."""
+        have to be killed: wait for that a while. One that was refused and dug up, or moved back into the queue by hand,
+        is another delivery of the same message."""
         with anyio.move_on_after(self.stop_timeout_s + KILL_TAKES_S):
-            while key in self._running:
-                await self._running[key].over.wait()
-        return key not in self._running
+            while (run := self._run_of(order)) is not None:
+                await run.over.wait()
+        return self._run_of(order) is None
+
+    def _run_of(self, order: TellAgent) -> Run | None:
+        message = order.message
+        same = (
+            run
+            for run in self._running.values()
+            if run.key == order.key or (run.message_id, run.digest) == (message.message_id, message.digest)
+        )
+        return next(same, None)
 
     def _start(self, order: TellAgent) -> Run:
         program = self._program()
         self.runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.runs_dir.absolute() / f"{self.agent}--{secrets.token_hex(8)}"
         path.mkdir(mode=0o700)
-        run = Run(order.key, order.message.message_id, path, self.timeout_s, time.time(), order.attempt, ours=True)
+        which = (order.key, order.message.message_id, order.message.digest)
+        run = Run(*which, path, self.timeout_s, time.time(), order.attempt, ours=True)
         try:
             run.pid = self._spawn(program, order, run)
         except BaseException:
@@ -241,14 +257,14 @@ class ExecEndpoint:
             await self._see_through(run)
         if not run.watch.cancelled_caught:
             self._report(run)
-            self._forget_orphan(run)
+            self._forget_ended(run)
 
     async def _tidy(self, run: Run) -> None:
         """It ended while nobody looked: what it left behind goes on until somebody does."""
         with self._watched(run):
             await run.clear_away(self.stop_timeout_s, self._walkers, self._hindered)
         if not run.watch.cancelled_caught:
-            self._forget_orphan(run)
+            self._forget_ended(run)
 
     @contextlib.contextmanager
     def _watched(self, run: Run) -> Iterator[None]:
@@ -260,8 +276,8 @@ class ExecEndpoint:
             del self._running[run.key]
             run.over.set()
 
-    def _forget_orphan(self, run: Run) -> None:
-        if run.key < 0:
+    def _forget_ended(self, run: Run) -> None:
+        if run.key < 0 or run.forgotten:
             self.forget(run.key)
 
     async def _see_through(self, run: Run) -> None:
@@ -294,6 +310,8 @@ class ExecEndpoint:
         facts |= {"outcome": outcome.value, "seconds": round(time.monotonic() - run.since, 3)}
         if run.cut_bytes:
             facts["output_cut_bytes"] = run.cut_bytes
+        if run.left:
+            facts["left"] = sorted(run.left)
         self.record("child_ended", {name: fact for name, fact in facts.items() if fact is not None})
         self._ended[run.key] = run.path
         if run.speaks:

@@ -33,10 +33,12 @@ class Run:
     """One run under watch. ``pid`` is safe to signal as a group while ``ours``: our zombie keeps the number.
 
     ``speaks``: its end is the message's; one that was heard before, or whose message is gone, is only seen through.
+    ``forgotten``: its message has ended before it. ``left``: what no KILL has ended.
     """
 
     key: int
     message_id: str
+    digest: str
     path: Path
     timeout_s: float
     started_at: float
@@ -45,6 +47,8 @@ class Run:
     pidfd: int | None = None
     ours: bool = False
     speaks: bool = True
+    forgotten: bool = False
+    left: frozenset[int] = frozenset()
     cause: tuple[Outcome, str] | None = None
     cut_bytes: int = 0  # of its output
     since: float = field(default_factory=time.monotonic)
@@ -105,7 +109,7 @@ class Run:
         """End all that is left of the run: nothing, mostly. ``hindered``: told why that cannot be looked for."""
         mark, group = f"ACKD_RUN={self.path.name}", lambda: self.pid if self.ours else None
         brood = processes.Brood(mark, self._session, group, hindered=hindered)
-        await processes.clear_away(brood, stop_timeout_s, walkers)
+        self.left = (await processes.clear_away(brood, stop_timeout_s, walkers)).left
 
     def _session(self) -> int | None:
         return self.pid if self.ours or not self.is_gone() else None

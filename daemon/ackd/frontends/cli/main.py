@@ -5,6 +5,7 @@ Tries without click first (quick.py), because importing it takes longer than `ac
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 
@@ -23,6 +24,18 @@ def _open_what_is_closed() -> None:
     sys.stderr = sys.stderr or open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
 
 
+def _leave_threads_behind(exit_code: int) -> None:
+    """A plain handler that never returns cannot be ended, and Python would wait for its thread, however we end."""
+    import threading
+
+    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
+    if any(not thread.daemon for thread in others):
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):  # a reader that is gone
+                stream.flush()
+        os._exit(exit_code)
+
+
 def main() -> None:
     _open_what_is_closed()
     exit_code = quick.attempt(sys.argv[1:])
@@ -30,4 +43,8 @@ def main() -> None:
         sys.exit(exit_code)
     from ackd.frontends.cli.group import cli
 
-    cli.main(prog_name="ackd")
+    try:
+        cli.main(prog_name="ackd")
+    except SystemExit as end:
+        _leave_threads_behind(end.code if isinstance(end.code, int) else int(end.code is not None))
+        raise

@@ -6,9 +6,7 @@ be searched. ``--quiet`` leaves out the ordinary life of messages: the session l
 
 from __future__ import annotations
 
-import os
 import sys
-import threading
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -62,7 +60,6 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
     except Exception as error:
         _leave_a_trace(error)
         raise
-    _leave_threads_behind()
 
 
 def _leave_a_trace(error: Exception) -> None:
@@ -72,13 +69,6 @@ def _leave_a_trace(error: Exception) -> None:
     import traceback
 
     traceback.print_exception(error)
-
-
-def _leave_threads_behind() -> None:
-    """A plain handler that never returns cannot be ended, and Python would wait for its thread."""
-    others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
-    if any(not thread.daemon for thread in others):
-        os._exit(0)
 
 
 class _Quietly:

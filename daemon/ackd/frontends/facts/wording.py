@@ -168,7 +168,9 @@ def _child_ended(of: _Values) -> str:
     if of("why"):
         return f"pid {of['pid']} ended{of.time('seconds', ' after {}')}: {of['why']}"
     code = f", exit {of['exit']}" if "exit" in of.data else ", nobody knows how"
-    return f"pid {of['pid']} ended{code}{of.time('seconds', ', after {}')}"
+    left = of.data.get("left")
+    behind = f"; no KILL ends what it started: pid {', '.join(map(str, left))}" if isinstance(left, list) else ""
+    return f"pid {of['pid']} ended{code}{of.time('seconds', ', after {}')}{behind}"
 
 
 def _how(of: _Values) -> str:
