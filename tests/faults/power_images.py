@@ -3,6 +3,10 @@
 ``Recorder`` makes a file system on a recording disk and mounts it. ``image_at`` builds what the platter may hold when
 the power goes at one point of the record: every write before the last answered flush, and of those after it a random
 part, each of which may itself be torn between sectors.
+
+How large a sector is, the file system is told by nobody, and xfs cares: it believes what a metadata block's first 512
+bytes say of how new it is, and does not replay its log over a block that is torn behind them. So its disk has sectors of
+4 KiB, as disks have today; that of ext4, whose journal holds whole blocks, tears at 512 bytes.
 """
 
 from __future__ import annotations
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
-SECTOR: Final = 512
+SECTORS: Final = {"ext4": 512, "xfs": 4096}
 MIB: Final = 1 << 20
 #: mkfs.xfs makes none smaller than 300 MiB.
 FILE_SYSTEMS: Final = {
@@ -122,7 +126,7 @@ class Cut:
 
 def image_at(kind: str, log: Path, at: int, rng: random.Random, image: Path) -> Cut:
     """Build the image for a cut at byte ``at`` of the record."""
-    size, _ = FILE_SYSTEMS[kind]
+    (size, _), sector = FILE_SYSTEMS[kind], SECTORS[kind]
     with image.open("xb") as disk, log.open("rb") as record:
         disk.truncate(size)
         durable = _last_flush(log, at)
@@ -134,8 +138,8 @@ def image_at(kind: str, log: Path, at: int, rng: random.Random, image: Path) -> 
         torn = 0
         for offset, data in kept:
             whole = data
-            if rng.random() < 0.1 and len(data) > SECTOR:
-                whole, torn = data[: SECTOR * rng.randrange(1, len(data) // SECTOR)], torn + 1
+            if rng.random() < 0.1 and len(data) >= 2 * sector:
+                whole, torn = data[: sector * rng.randrange(1, len(data) // sector)], torn + 1
             disk.seek(offset)
             disk.write(whole)
     return Cut(at, len(pending), len(kept), torn)

@@ -86,10 +86,14 @@ def test_without_descriptors_it_lives_on_says_so_once_and_serves_when_there_are_
 
 
 def test_with_a_few_descriptors_left_nothing_is_counted_or_run_twice(tmp_path: Path) -> None:
-    """Enough to read a message, too few to start its command: the limit is met at every step of the way."""
+    """Enough to read a message, too few to start its command: the limit is met at every step of the way. Which step
+    meets it first depends on what the threads hold at that moment, so that a slow machine may need another round."""
     met = set()
-    for spare in (1, 2, 3, 4, 5):
-        team = team_in(tmp_path / str(spare))
+    spares = (1, 2, 3, 4, 5)
+    for turn, spare in enumerate(spares * 4):
+        if turn >= len(spares) and "tell" in met:
+            break
+        team = team_in(tmp_path / str(turn))
         (team.place / "go").touch()
         with running(team):
             first = team.send("worker")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import time
 from typing import TYPE_CHECKING
@@ -129,12 +130,21 @@ def delete_slowly(directory: Path) -> None:
         time.sleep(0.07)
 
 
+def remove(directory: Path) -> None:
+    """However slow we are: a daemon that has noticed half of it makes directories again."""
+    for _ in range(100):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(directory)
+            return
+    shutil.rmtree(directory)
+
+
 def test_a_queue_that_is_removed_slowly_is_lost_and_none_of_it_completed(tmp_path: Path) -> None:
     """As ``rm -rf`` of a hundred thousand files."""
     with running(team_in(tmp_path, settle_s=1)) as team:
         ids = held_by_reader(team)
         delete_slowly(box(team) / "processed")
-        shutil.rmtree(box(team))
+        remove(box(team))
         team.fact("spool_lost", agent="reader")
         for one in ids:
             team.fact("message_withdrawn", message=one)

@@ -374,3 +374,18 @@ async def test_a_living_run_whose_word_was_heard_is_adopted_and_says_nothing_mor
         assert delivery.state is State.RETRYING
         assert start.adopted == [("runner", delivery.key)]
         assert start.speaking == [False]
+
+
+async def test_what_a_hint_was_quicker_to_tell_of_is_not_met_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be claimed and through before its second arrival is decided on, and would be called its own duplicate."""
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.QUEUE)
+        await start.recovery.recover(start.journal.load(start.clock.now().wall, 3600), [])
+        start.pump.post(start.recovery.intake.look(place))
+        start.pump.turn()
+        posted: list[object] = []
+        monkeypatch.setattr(start.pump, "post", posted.append)
+        await start.recovery.read_backlog()
+        assert [type(event).__name__ for event in posted] == ["RecoveryEnded"]

@@ -212,10 +212,10 @@ class Recovery:
             if isinstance(event, events.Arrived):
                 self._settle_copy(event)
                 self._met.add(_known_of(event.message))
-            if event is not None:
-                if place.folder is Folder.PROCESSED:
-                    self._before.found[place] = event
-                self.pump.post(event)
+            if event is not None and place.folder is Folder.PROCESSED:
+                self._before.found[place] = event
+            if event is not None and self.engine.desk.book.at(place) is None:  # else a hint was quicker, and the file
+                self.pump.post(event)  # may be through before this is decided on: it would seem a second one
 
     def _settle_copy(self, event: events.Arrived) -> None:
         """In hand by the journal, waiting by its place: what is in processed/ was met before, so this is a second copy
