@@ -159,3 +159,30 @@ def test_a_file_that_was_written_over_while_it_was_dead_is_never_read_as_complet
         assert team.ackd("done", kept, "--agent", "reader").returncode == 0
         team.fact("message_completed", message=kept)
     assert ends(team) == {spoilt: ["withdrawn"], kept: ["completed"]}
+
+
+def test_what_was_answered_while_it_was_dead_is_heard_before_any_clock_rings(tmp_path: Path) -> None:
+    """Told long ago by the header, acknowledged and read a moment before the start."""
+    team = Team(tmp_path, "[agents.user]\nremind_after_s = 1.5\ntask_timeout_s = 3\n")
+    with running(team):
+        unread, taken = (team.post("user") for _ in range(2))
+        for one in (unread, taken):
+            team.fact("message_told", message=one)
+        assert team.ackd("ack", taken, "--agent", "user").returncode == 0
+        team.fact("message_acked", message=taken)
+        team.until(lambda: "acked" in _status(team, taken) and "delivered" in _status(team, unread))
+        assert not team.facts("reminder", "message_overdue")
+        team.kill()
+        over = time.monotonic() + 3.2
+        team.until(lambda: time.monotonic() > over)
+        assert team.ackd("ack", unread, "--agent", "user").returncode == 0
+        assert team.ackd("done", taken, "--agent", "user").returncode == 0
+        team.start()
+        team.fact("message_acked", message=unread)
+        team.fact("message_completed", message=taken)
+        assert not team.facts("reminder", "message_overdue")
+
+
+def _status(team: Team, message: str) -> str:
+    (path,) = [path for path in (team.root / "queue/user/processed").iterdir() if message in path.read_text()]
+    return team.header(path, "X-IGNITE-Status") or ""

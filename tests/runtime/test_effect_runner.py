@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import os
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -63,6 +64,10 @@ class Bench:
         self.rung: list[str] = []
         self.runner: EffectRunner
 
+    def look(self, place: Place) -> events.Arrived:
+        file = self.spool.read(place)
+        return events.Arrived(ignite.decode(file.data, place.box), place, file.mtime, stamp=file.stamp)
+
     # --- Roster
     def endpoint(self, agent: str) -> Any:
         return self.slow if agent == "slow" else InboxEndpoint()
@@ -117,6 +122,7 @@ async def bench_in(root: Path) -> AsyncIterator[Bench]:
             tasks=tasks,
             team=bench,
             ring=lambda message_id, _data: bench.rung.append(message_id),
+            look=bench.look,
         )
         yield bench
         bench.slow.go.set()
@@ -136,6 +142,40 @@ async def test_what_is_not_wanted_any_more_when_its_turn_comes_is_not_told(tmp_p
 
 
 # --- claiming -----------------------------------------------------------------------------------------------------------
+async def test_a_claim_that_moves_another_file_than_was_meant_is_two_messages(tmp_path: Path) -> None:
+    """A sender that always writes to the same name was quicker than the move, and its hint came too late."""
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE, message_id="first@x")
+        first = bench.look(place)
+        other = bench.put(Folder.QUEUE, name="new", message_id="second@x")
+        bench.spool.path(other).rename(bench.spool.path(place))
+        await bench.carry_out(effects.ClaimMessage("leader", 1, first.message, place, first.stamp))
+        lost, found = bench.posted
+        assert lost == events.MoveLost(1)
+        assert isinstance(found, events.Arrived)
+        assert (found.message.message_id, found.place.folder) == ("second@x", Folder.PROCESSED)
+
+
+async def test_what_was_only_touched_is_claimed(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE)
+        met = bench.look(place)
+        os.utime(bench.spool.path(place), (1, 1))
+        await bench.carry_out(effects.ClaimMessage("leader", 1, met.message, place, met.stamp))
+        assert [type(event) for event in bench.posted] == [events.Claimed]
+
+
+async def test_what_was_put_in_place_of_one_that_ends_unclaimed_does_not_end_with_it(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE, message_id="first@x")
+        first = bench.message(place)
+        bench.put(Folder.QUEUE, message_id="second@x")
+        await bench.carry_out(effects.ArchiveMessage("leader", 1, first, place, duplicate=True))
+        await bench.carry_out(effects.BuryMessage("leader", 1, first, place, (("X-IGNITE-Status", "dead"),)))
+        assert bench.posted == [events.MoveLost(1)] * 2
+        assert bench.message(place).message_id == "second@x"
+
+
 async def test_a_claim_is_in_the_journal_before_the_file_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with bench_in(tmp_path) as bench:
         place = bench.put(Folder.QUEUE)

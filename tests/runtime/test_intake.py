@@ -326,6 +326,66 @@ async def test_one_box_that_cannot_be_listed_does_not_hide_the_next(
         assert desk.said("io_error")
 
 
+async def test_what_cannot_be_looked_at_is_not_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A chmod that was meant for the files: nothing below can be seen, and all of it is there."""
+    async with desk_in(tmp_path) as desk:
+        place = desk.put()
+        desk.waiting(place)
+
+        def lstat(path: str) -> os.stat_result:
+            raise PermissionError(13, "Permission denied", path)
+
+        with monkeypatch.context() as patched:
+            patched.setattr("ackd.adapters.spool.spool.os.lstat", lstat)
+            assert not desk.spool.is_gone(place)
+            await desk.intake._scan_missing()
+            await anyio.sleep(3 * SETTLE_S)
+        assert desk.of(events.Vanished) == []
+        desk.spool.path(place).unlink()
+        assert desk.spool.is_gone(place)
+
+
+async def test_one_box_that_cannot_be_seen_is_not_lost_and_does_not_hide_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a mount whose server is gone answers."""
+    async with desk_in(tmp_path) as desk:
+        desk.waiting(desk.put())
+        desk.spool.ensure_box("zeta")
+        place = Place("zeta", Folder.QUEUE, "m.mime")
+        desk.spool.path(place).write_bytes(mime())
+        os.utime(desk.spool.path(place), (1, 1))
+        real = desk.spool.births
+
+        def births(box: str) -> Any:
+            if box == "leader":
+                raise OSError(107, "Transport endpoint is not connected")
+            return real(box)
+
+        monkeypatch.setattr(desk.spool, "births", births)
+        desk.intake.lose_box("leader")
+        await desk.intake.scan()
+        await desk.until(lambda: desk.of(events.Arrived))
+        await anyio.sleep(3 * SETTLE_S)
+        assert desk.of(events.SpoolLost) == []
+        assert desk.said("io_error")
+
+
+async def test_what_is_in_hand_is_recoverys_while_a_start_reads_it(tmp_path: Path) -> None:
+    """An overflow, or a watch that cannot be had: the scan runs beside recovery, and knows nothing of retries."""
+    async with desk_in(tmp_path) as desk:
+        place = Place("leader", Folder.PROCESSED, "m.mime")
+        desk.spool.path(place).write_bytes(mime())
+        desk.intake.only_queues = True
+        desk.intake.hint(FileReady(place, closed=True))
+        assert desk.posted == []
+        desk.intake.only_queues, desk.intake.owed = False, {place}
+        desk.intake.hint(FileReady(place, closed=True))
+        (event,) = desk.of(events.Arrived)
+        assert event.recovered
+        assert desk.intake.owed == set()
+
+
 # --- the scan -----------------------------------------------------------------------------------------------------------
 async def test_the_scan_finds_what_no_hint_told_of(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:

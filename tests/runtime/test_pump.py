@@ -49,6 +49,21 @@ def arrival(number: int = 1) -> Arrived:
     return Arrived(message, Place("worker", Folder.QUEUE, f"message_{number}.mime"), 1_800_000_000.0)
 
 
+def test_while_a_start_reads_what_was_said_no_clock_rings() -> None:
+    loop = Loop()
+    loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
+    loop.pump.post(arrival())
+    loop.pump.turn()
+    loop.engine.desk.alarm("processing", 1, 10)
+    loop.clock.mono += 100
+    loop.pump.clocks_wait = True
+    loop.pump.turn()
+    assert loop.engine.next_deadline() is not None
+    loop.pump.clocks_wait = False
+    loop.pump.turn()
+    assert loop.engine.next_deadline() is None
+
+
 def test_a_turn_decides_what_came_begins_it_and_commits_last() -> None:
     loop = Loop()
     loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))

@@ -90,7 +90,7 @@ def _claim(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> No
     if happening is _ACKED:
         delivery.wish = (happening, why)
     desk.book.agents[delivery.agent].line.discard(delivery.key)
-    desk.put(ClaimMessage(delivery.agent, delivery.key, delivery.message, delivery.place))
+    desk.put(ClaimMessage(delivery.agent, delivery.key, delivery.message, delivery.place, delivery.stamp))
 
 
 def _tell(desk: Desk, delivery: Delivery, happening: Happening, _why: str) -> None:

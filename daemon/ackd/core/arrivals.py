@@ -46,7 +46,8 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
     same = desk.book.of_id(message.message_id, message.recipient)
     if desk.book.at(place) is not None or (same and _is_our_own_move(same, event)):
         return  # a hint that came twice, or before the answer to the move it tells of
-    delivery = desk.book.open(message, place, min(event.arrived_at, desk.now.wall), met_at=desk.now.wall)
+    arrived_at = min(event.arrived_at, desk.now.wall)
+    delivery = desk.book.open(message, place, arrived_at, met_at=desk.now.wall, stamp=event.stamp)
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
         desk.book.set_state(delivery, S.DEAD)
         delivery.late = True

@@ -45,6 +45,7 @@ class Delivery:
     retries: int = 0  # X-IGNITE-Retry-Count
     delay_s: float = 0.0  # of the next retry
     crashes: int = 0
+    stamp: int = 0  # which file it was when it was met in queue/
     tells: int = 0
     told_at: float | None = None  # monotonic, the last telling or nudge
     first_told_at: float = 0.0  # monotonic, of this attempt
@@ -73,7 +74,7 @@ class Delivery:
     def live_again(self, at_wall: float) -> None:
         """Dug up: counts and times begin anew. The story stays, for whoever reads of the next death."""
         self.arrived_at = self.met_at = at_wall
-        self.retries = self.crashes = self.tells = 0
+        self.retries = self.crashes = self.tells = self.stamp = 0
         self.seen = self.started = self.told = self.assigned = self.busy_told = self.late = False
         self.told_at, self.reason, self.by, self.swept = None, "", "", ""
 
@@ -151,9 +152,10 @@ class Book:
     def __iter__(self) -> Iterator[Delivery]:
         return iter(list(self._by_key.values()))
 
-    def open(self, message: Message, place: Place, arrived_at: float, met_at: float) -> Delivery:
+    def open(self, message: Message, place: Place, arrived_at: float, met_at: float, stamp: int = 0) -> Delivery:
         self._last_key += 1
-        delivery = Delivery(self._last_key, message, place, message.recipient, arrived_at, met_at=met_at)
+        of = (message, place, message.recipient, arrived_at)
+        delivery = Delivery(self._last_key, *of, met_at=met_at, stamp=stamp)
         self._by_key[delivery.key] = delivery
         self._by_place[place] = delivery.key
         self._by_id.setdefault((message.message_id, message.recipient), []).append(delivery.key)

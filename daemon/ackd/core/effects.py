@@ -15,12 +15,13 @@ from ackd.core.values import value
 
 @value
 class ClaimMessage:
-    """queue/ → processed/. Answer: Claimed, MoveLost, SpoolFailed."""
+    """queue/ → processed/. Answer: Claimed, MoveLost, SpoolFailed. ``stamp``: of the file that is meant."""
 
     lane: str
     key: int
     message: Message
     place: Place
+    stamp: int = 0
 
 
 @value

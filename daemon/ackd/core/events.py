@@ -58,6 +58,7 @@ class Arrived:
 
     ``arrived_at``: the file's mtime as wall seconds. ``standing``: for ``processed/`` only. ``recovered``: met by the
     scan at start. ``crashes``: how often ackd itself died with it in hand. ``run_alive``: its exec run was adopted.
+    ``stamp``: which file it is; 0 if nobody knows.
     """
 
     message: Message
@@ -67,6 +68,7 @@ class Arrived:
     recovered: bool = False
     crashes: int = 0
     run_alive: bool = False
+    stamp: int = 0
 
 
 @value

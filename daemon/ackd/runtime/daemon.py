@@ -169,6 +169,7 @@ class Daemon:
             tasks=tasks,
             team=self._team,
             ring=self._notifier.ring,
+            look=lambda place: self._intake.look(place),  # noqa: PLW0108 - it is made later
             is_wanted=self._engine.is_wanted,
             renamed=self._renamed,
         )
@@ -271,9 +272,13 @@ class Daemon:
             tasks.start_soon(self._upkeep.watchdog, self.service, self._pump, self._lookout, name="watchdog")
 
     def _lost_boxes(self) -> frozenset[str]:
-        """Asked before any directory is made anew."""
-        before = self._memory.boxes()
-        return frozenset(box for box, then in before.items() if marks(self._spool.births(box)) != then)
+        """Asked before any directory is made anew. One that cannot be looked at is not lost."""
+        lost = set()
+        for box, then in self._memory.boxes().items():
+            with contextlib.suppress(OSError):
+                if marks(self._spool.births(box)) != then:
+                    lost.add(box)
+        return frozenset(lost)
 
     async def _recover(self, tasks: TaskGroup, lost: frozenset[str], left_behind: list[str]) -> None:
         journal = self._chronicle.journal
@@ -301,6 +306,7 @@ class Daemon:
             self._requests.joined(name)
         with self._chronicle.reporting("journal"):
             journal.compact(state)
+        self._intake.only_queues = True  # until recovery is through with what is in hand
         await self._lookout.begin()
         await recovery.recover(state, runs)
         tasks.start_soon(self._catch_up, tasks, recovery, aftermath, name="backlog")

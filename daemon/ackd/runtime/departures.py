@@ -94,7 +94,7 @@ class Departures:
         """``told``: by a hint, which may be about our own rewriting of the file. Found missing again is no news."""
         known = self.book.at(place)
         # Where a move of ours is under way, its answer says what became of the file.
-        if known is None or known.state in MOVING or (told and self.spool.exists(place)):
+        if known is None or known.state in MOVING or (told and not self.spool.is_gone(place)):
             return
         exodus = self._leaving.get(place.box)
         if exodus is not None and place in exodus.missed and not told:
@@ -114,9 +114,13 @@ class Departures:
         del self._leaving[exodus.box]
 
     def _prove_gone(self, place: Place, missed: _Missed) -> None:
-        if self.book.at(place) is None or self.spool.exists(place) or self.door.is_losing(place.box):
+        if self.book.at(place) is None or not self.spool.is_gone(place) or self.door.is_losing(place.box):
             return  # with the whole directory: that is not its agent's word
-        if self.spool.births(place.box) != missed.births:
+        try:
+            births = self.spool.births(place.box)
+        except OSError:
+            return  # it cannot be seen: the next scan misses the file again
+        if births != missed.births:
             self.door.lose_box(place.box)
             return
         other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED

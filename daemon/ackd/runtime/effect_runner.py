@@ -74,6 +74,8 @@ class EffectRunner:
     tasks: TaskGroup
     team: Roster
     ring: Callable[[str, bytes], None]
+    #: What lies at a place, as intake reads it.
+    look: Callable[[Place], events.Arrived | events.Unreadable] | None = None
     #: Whether a telling is still wanted when its turn comes: one that waited too long behind others was given up.
     is_wanted: Callable[[effects.TellAgent], bool] = lambda _order: True
     #: Told of every file that was renamed for a message: it is no news to us.
@@ -88,7 +90,7 @@ class EffectRunner:
         self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
         self.carry_out = self._lanes.carry_out
         self._pen = Pen(self.spool, self.flusher)
-        self._moves = Moves(self.spool, self.clock, self.post, self.tasks, self._report, self.renamed)
+        self._moves = Moves(self.spool, self.clock, self.post, self.tasks, self._report, self.renamed, self.look)
 
     async def settled(self, nothing_new: Callable[[], bool]) -> None:
         """Returns when no lane has anything left to do and no answer waits to be heard."""
@@ -203,6 +205,8 @@ class EffectRunner:
 
     def _archive(self, effect: effects.ArchiveMessage) -> Coroutine[None, None, None] | None:
         day = self._today()
+        if self._moves.is_replaced(effect):
+            return None
         try:
             self._explain(effect, duplicate=effect.duplicate)
         except OSError as error:
@@ -307,6 +311,8 @@ class EffectRunner:
 
     async def _bury(self, effect: effects.BuryMessage) -> None:
         with self._moves.answering(effect):
+            if self._moves.is_replaced(effect):
+                return
             await self._pen.rewrite(effect.place, effect.headers)
             self._explain(effect)
             if (slow := self._moves.move(effect, Folder.DEAD)) is not None:

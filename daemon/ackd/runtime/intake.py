@@ -60,6 +60,10 @@ class Intake:
     #: Told at once when a queue directory is gone: the root's lock may have gone the same way.
     alarm: Callable[[], None]
     fresh: FreshMail = field(default_factory=FreshMail)
+    #: While a start reads what is in hand: that is recovery's, which knows what was done with it.
+    only_queues: bool = False
+    #: What was in hand and could not be read then: whenever it can be, it is from before.
+    owed: set[Place] = field(default_factory=set)
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     #: Whose each of them is.
@@ -120,19 +124,28 @@ class Intake:
             self.alarm()
             self.tasks.start_soon(self._mourn, box, name=f"box {box} gone")
 
+    def _cannot_see(self, box: str, error: OSError) -> None:
+        self.record("io_error", {"what": f"queue/{box}", "error": str(error), "agent": box})
+
     def is_losing(self, box: str) -> bool:
         return box in self._losing
 
     async def _mourn(self, box: str) -> None:
         """Moved away and back is no loss; replaced or gone is: say which files went with it, and make it anew."""
         await anyio.sleep(self.settle_s)
-        if self.spool.births(box) == self._losing.pop(box):
+        before = self._losing.pop(box)
+        try:
+            births = self.spool.births(box)
+        except OSError as error:  # it cannot be seen whether it went; the next scan asks again
+            self._cannot_see(box, error)
+            return
+        if births == before:
             self.scan_box(box)
             return
         known = [
             d.place for d in self.book if d.place.box == box and d.place.folder in (Folder.QUEUE, Folder.PROCESSED)
         ]
-        lost = tuple(place for place in known if not self.spool.exists(place))
+        lost = tuple(place for place in known if self.spool.is_gone(place))
         self.post(events.SpoolLost(box, lost))
         try:
             self.spool.ensure_layout()
@@ -153,7 +166,7 @@ class Intake:
             return  # nothing is moved through a processed/ that is none; once it is mended the scan finds the file
         if self.book.at(place) is not None and not (told and place.folder is Folder.QUEUE):
             return
-        if place.folder is Folder.PROCESSED and self._is_being_claimed(place):
+        if place.folder is Folder.PROCESSED and (self.only_queues or self._is_being_claimed(place)):
             return
         if closed:
             self.read(place)
@@ -191,12 +204,13 @@ class Intake:
         if known is not None and known.state is not State.QUEUED:
             return
         try:
-            event = self.look(place)
+            event = self.look(place, recovered=place in self.owed)
         except FileNotFoundError:
             return
         except OSError as error:  # no descriptors left, I/O error: the next scan meets it again
             self.record("io_error", {"what": f"read {place}", "error": str(error)})
             return
+        self.owed.discard(place)
         if isinstance(event, events.Arrived):
             if known is not None and not self._was_overwritten(known, event.message):
                 return
@@ -219,7 +233,7 @@ class Intake:
             old = same.place
             if old == event.place or old.folder not in (Folder.QUEUE, Folder.PROCESSED):
                 continue
-            if same.message.digest == event.message.digest and not self.spool.exists(old):
+            if same.message.digest == event.message.digest and self.spool.is_gone(old):
                 self.post(events.Vanished(old, moved_to=event.place))
 
     def look(self, place: Place, *, recovered: bool = False) -> events.Arrived | events.Unreadable:
@@ -232,7 +246,7 @@ class Intake:
             return events.Unreadable(place, bad.code, str(bad))
         self.fresh.keep(message, file.data)
         standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED else None
-        return events.Arrived(message, place, file.mtime, standing, recovered=recovered)
+        return events.Arrived(message, place, file.mtime, standing, recovered=recovered, stamp=file.stamp)
 
     # --- the scan -----------------------------------------------------------------------------------------------------
     def _miss_hints(self) -> None:
@@ -262,8 +276,12 @@ class Intake:
         for box in self.boxes.keys() - boxes.keys():
             self.lose_box(box)
         for box in sorted(boxes):
-            if box in self.boxes and self.spool.births(box) != self.boxes[box]:
-                self.lose_box(box)
+            try:
+                if box in self.boxes and self.spool.births(box) != self.boxes[box]:
+                    self.lose_box(box)
+            except OSError as error:
+                self._cannot_see(box, error)
+                continue
             if box in self.boxes or self.meet_box(box):
                 self.scan_box(box)
             await anyio.lowlevel.checkpoint()
@@ -299,7 +317,7 @@ class Intake:
         for number, delivery in enumerate(self.book):
             if number % SLICE == SLICE - 1:
                 await anyio.lowlevel.checkpoint()
-            if delivery.place.folder in (Folder.QUEUE, Folder.PROCESSED) and not self.spool.exists(delivery.place):
+            if delivery.place.folder in (Folder.QUEUE, Folder.PROCESSED) and self.spool.is_gone(delivery.place):
                 self.departures.left(delivery.place, told=False)
 
     def _stray(self, place: Place) -> None:

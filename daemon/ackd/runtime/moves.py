@@ -3,6 +3,10 @@
 Owns that every move is answered exactly once: done, nothing to move, or refused by the disk. A rename is done at once;
 a copy is made and flushed in a thread while its lane waits, and the loop goes on. Refuses to know why something moves.
 What somebody has written over is kept in quarantine, and the message is lost.
+
+A name may be given to another file between the look and the move, by senders that always use the same one. So a claim
+looks whether it has moved the file that was meant, and whatever ends unclaimed is looked at before: the other is a
+message of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +30,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ackd.adapters.spool import Spool
-    from ackd.core.message import Place
+    from ackd.core.events import Arrived, Unreadable
+    from ackd.core.message import Message, Place
     from ackd.ports import Clock, Post
 
     Moving = effects.ClaimMessage | effects.ArchiveMessage | effects.BuryMessage | effects.ReviveMessage
@@ -41,6 +46,8 @@ class Moves:
     report: Callable[[str, OSError | BadMessage], None]
     #: Told of each rename, from where to where: the watcher hears of it, too.
     renamed: Callable[[Place, Place], None]
+    #: What lies at a place, as intake reads it.
+    look: Callable[[Place], Arrived | Unreadable] | None = None
     #: What could not be put into quarantine, and was reported.
     _unkept: set[Place] = field(default_factory=set, init=False)
 
@@ -55,8 +62,37 @@ class Moves:
                 self._not_moved(effect, error)
             return None
         self.renamed(effect.place, moved)
+        if effect.stamp and self._is_another(effect, moved):
+            return moved
         self.post(events.Claimed(effect.key, moved))
         return moved
+
+    def _is_another(self, effect: effects.ClaimMessage, moved: Place) -> bool:
+        """Another message was moved in its place, and goes on from there. What was only touched is the same."""
+        try:
+            if self.spool.stamp(moved) == effect.stamp or self.look is None:
+                return False
+            found = self.look(moved)
+        except OSError:
+            return False  # gone by its agent's hand, or not to be read: whoever is told finds out
+        if isinstance(found, events.Arrived) and _same(found.message, effect.message):
+            return False
+        self.post(events.MoveLost(effect.key))
+        self.post(found)
+        return True
+
+    def is_replaced(self, effect: Moving) -> bool:
+        """Whether another message lies where one waited that is to end unclaimed. It is found by the next scan."""
+        if effect.place.folder is not Folder.QUEUE or self.look is None:
+            return False
+        try:
+            found = self.look(effect.place)
+        except OSError:
+            return False
+        if not isinstance(found, events.Arrived) or found.message.message_id == effect.message.message_id:
+            return False
+        self.post(events.MoveLost(effect.key))
+        return True
 
     def move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
         try:
@@ -133,6 +169,10 @@ class Moves:
             if effect.place not in self._unkept:
                 self._unkept.add(effect.place)
                 self.report(f"quarantine {effect.place}", error)
+
+
+def _same(one: Message, other: Message) -> bool:
+    return (one.message_id, one.digest) == (other.message_id, other.digest)
 
 
 def _is_across(error: OSError | BadMessage) -> bool:

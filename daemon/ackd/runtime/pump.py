@@ -75,6 +75,8 @@ class Pump:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_for = 0.0  # the deadline that it was set for
         self._catching_up: asyncio.Task[None] | None = None
+        #: While a start reads what was said in its absence: a deadline that is over long since rings after that.
+        self.clocks_wait = False
         self._turned = asyncio.Event()
         self.turns = 0  # the watchdog looks whether it grows
         #: Looks for itself at what happened while we did not run; told how late we are.
@@ -139,7 +141,7 @@ class Pump:
     def turn(self, began: Now | None = None) -> None:
         """``began``: now, if that was asked already. What falls due meanwhile is the next turn's."""
         self._hear()
-        deadline = self._engine.next_deadline()
+        deadline = self._engine.next_deadline() if not self.clocks_wait else None
         if deadline is not None and deadline <= (began or self._clock.now()).mono and self._catching_up is None:
             self._handle(Ticked())
         self._gathered()
@@ -176,7 +178,7 @@ class Pump:
     def _come_round(self) -> None:
         assert self._bug is not None
         now, deadline = self._clock.now(), self._engine.next_deadline()
-        late_s = now.mono - deadline if deadline is not None else 0.0
+        late_s = now.mono - deadline if deadline is not None and not self.clocks_wait else 0.0
         if late_s > LATE_S and self._catching_up is None:
             self._catching_up = self._bug.get_loop().create_task(self._catch_up(late_s), name="catch up")
             self._catching_up.add_done_callback(self._caught_up)
@@ -196,7 +198,7 @@ class Pump:
     def _set_timer(self) -> None:
         """A timer that comes too early costs an empty turn, which sets the next: so it is left alone if it does."""
         deadline = self._engine.next_deadline()
-        if deadline is None or self._bug is None:
+        if deadline is None or self._bug is None or self.clocks_wait:
             return
         if self._timer is not None:
             if self._timer_for <= deadline:

@@ -94,6 +94,7 @@ class Recovery:
 
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
         """What was in hand, and whatever says something about it. When this returns, work may be offered."""
+        self.pump.clocks_wait = self.intake.only_queues = True
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
         self._before = before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
         self._kept = self._remember(state)
@@ -108,7 +109,10 @@ class Recovery:
         self.aftermath.settle(list(gone.values()))
         self._met |= gone.keys()
         await self.intake.letterbox.scan()
+        self.intake.owed = {place for place in map(_in_processed, missing.values()) if not self.spool.is_gone(place)}
+        self.pump.clocks_wait = self.intake.only_queues = False
         self.pump.post(events.RecoveryEnded(reading=True))
+        self.pump.turn()  # what fell due long since, now that all is heard that was said meanwhile
 
     async def read_backlog(self) -> None:
         """What waits: met while the first of it is delivered. What became of the rest can be said afterwards."""
@@ -299,7 +303,8 @@ class Recovery:
         before = self._before
         for known, entry in list(before.in_flight.items()):
             found = before.found.get(Place(entry.box, Folder.PROCESSED, entry.name))
-            if known in self._met or found is None or self.spool.exists(Place(entry.box, Folder.QUEUE, entry.name)):
+            waits = not self.spool.is_gone(Place(entry.box, Folder.QUEUE, entry.name))
+            if known in self._met or found is None or waits:
                 continue
             del before.in_flight[known]
             self._met.add(known)
@@ -320,7 +325,11 @@ class Recovery:
     def _lies_there(self, entry: TakenIn) -> bool:
         """Not met, and not gone: we died before the claim moved it and it has not settled yet, or it cannot be read."""
         places = (Place(entry.box, folder, entry.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
-        return any(map(self.spool.exists, places))
+        return not all(map(self.spool.is_gone, places))
+
+
+def _in_processed(entry: TakenIn) -> Place:
+    return Place(entry.box, Folder.PROCESSED, entry.name)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,11 @@ class FileBytes:
     size: int
     inode: int
 
+    @property
+    def stamp(self) -> int:
+        """The same as long as it is the same file, and nobody has written to it."""
+        return hash((self.inode, self.mtime, self.size))
+
 
 def read_regular(path: str, limit: int) -> FileBytes:
     """The whole file, if it is a regular one of at most ``limit`` bytes."""
@@ -69,6 +74,12 @@ def read_regular(path: str, limit: int) -> FileBytes:
     finally:
         os.close(fd)
     return FileBytes(data, status.st_mtime, status.st_size, status.st_ino)
+
+
+def stamp_of(path: str) -> int:
+    """As in ``FileBytes``, without reading it."""
+    status = os.lstat(path)
+    return hash((status.st_ino, status.st_mtime, status.st_size))
 
 
 def is_copy(there: str, here: str) -> Identity | None:

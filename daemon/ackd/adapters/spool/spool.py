@@ -32,6 +32,7 @@ from ackd.adapters.spool.reading import (
     peek_all,
     read_header_block,
     read_regular,
+    stamp_of,
 )
 from ackd.adapters.spool.sweeping import latest_days, sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
@@ -126,6 +127,16 @@ class Spool:
         except FileNotFoundError:  # a name that no file has
             return False
 
+    def is_gone(self, place: Place) -> bool:
+        """Surely. What cannot be looked at (a mode, a mount that does not answer) may be there, and is not gone."""
+        try:
+            os.lstat(self._path(place))
+        except (FileNotFoundError, NotADirectoryError):
+            return True
+        except OSError:
+            return False
+        return False
+
     def scan(self, box: str) -> Iterator[tuple[Place, os.DirEntry[str]]]:
         """What lies in a box and in its processed/, of whatever kind. A box that is not there raises."""
         directory = f"{self._queue}/{plain(box)}"
@@ -167,6 +178,10 @@ class Spool:
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, place: Place) -> FileBytes:
         return read_regular(self._path(place), self._max_message_bytes)
+
+    def stamp(self, place: Place) -> int:
+        """To be compared with that of what was read."""
+        return stamp_of(self._path(place))
 
     def mentions(self, place: Place, message_id: str) -> bool:
         """Whether the file's header block names this id. What cannot be read mentions nothing."""
