@@ -2,12 +2,17 @@ from __future__ import annotations
 
 import itertools
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.names import numbered, plain, temporary, writer_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def first(name: str, count: int = 3, room_bytes: int = 0) -> list[str]:
@@ -49,3 +54,15 @@ def test_our_temporary_names_and_the_droppers_are_recognised() -> None:
 @pytest.mark.parametrize("name", [".gitkeep", ".nfs000012", "task_1.mime", ".task_1.mime", ".x.tmp", "ackd-1-0.tmp"])
 def test_what_others_hide_is_not_ours(name: str) -> None:
     assert writer_of(name) is None
+
+
+def test_of_thousands_of_one_name_each_is_given_a_free_one_soon(tmp_path: Path) -> None:
+    disk = Disk(durable=False)
+    tries: list[str] = []
+    for _ in range(200):
+        (tmp_path / "new").touch()
+        tries.append(disk.move(f"{tmp_path}/new", f"{tmp_path}/archive", "task.mime"))
+    assert len(set(tries)) == 200
+    assert tries[:3] == ["task.mime", "task-1.mime", "task-2.mime"]
+    free = (number for number, name in enumerate(numbered("task.mime")) if not (tmp_path / "archive" / name).exists())
+    assert next(free) < 20

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 _MAX_NAME_BYTES: Final = 255
 _MAX_EXTENSION: Final = 32  # what is longer is no extension
-_MAX_CLASHES: Final = 10_000
+_IN_A_ROW: Final = 16
+_MAX_CLASHES: Final = 1_000
 #: Ours, and those of who drops messages and receipts: a name, its writer's pid, eight hex digits.
 _TEMPORARY: Final = re.compile(r"\.ackd-(\d{1,10})-[0-9a-f]{16}\.tmp|\..*\.(\d{1,10})\.[0-9a-f]{8}", re.DOTALL)
 
@@ -49,14 +50,19 @@ def writer_of(name: str) -> int | None:
 
 
 def numbered(name: str, room_bytes: int = 0) -> Iterator[str]:
-    """The name, then ``stem-1.ext``, ``stem-2.ext`` …, each short enough to leave ``room_bytes`` for a tail."""
+    """The name, then ``stem-1.ext``, ``stem-2.ext`` …, each short enough to leave ``room_bytes`` for a tail.
+
+    After a few, ``stem-<chance>.ext``: a sender that always writes to the same name has thousands a day, and to ask for
+    each number would take ever longer.
+    """
     fits = name.isascii() and len(name) <= _MAX_NAME_BYTES - room_bytes
     if fits:  # nearly always, and it is nearly always free
         yield name
     stem, dot, extension = name.rpartition(".")
     stem, extension = (stem, dot + extension) if stem and len(extension) <= _MAX_EXTENSION else (name, "")
     for number in range(int(fits), _MAX_CLASHES):
-        tail = f"-{number}{extension}" if number else extension
+        which = number if number <= _IN_A_ROW else os.urandom(8).hex()
+        tail = f"-{which}{extension}" if number else extension
         yield _cut(stem, _MAX_NAME_BYTES - room_bytes - len(os.fsencode(tail))) + tail
     raise FileExistsError(errno.EEXIST, f"{_MAX_CLASHES} files of that name", name)
 
