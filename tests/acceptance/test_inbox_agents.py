@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tests.acceptance.teams import Team, running
+from tests.acceptance.teams import Team, mime, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -131,3 +131,32 @@ def test_a_directory_that_turns_up_is_an_agent_from_then_on(tmp_path: Path) -> N
         one = team.post("newcomer")
         team.fact("message_told", message=one)
         assert mail(team, "newcomer") == {one: "delivered"} or mail(team, "newcomer") == {one: "processing"}
+
+
+def test_a_message_as_large_as_may_be_survives_the_headers_that_it_gets(tmp_path: Path) -> None:
+    """Told, kept through a crash, read to its last byte, buried, dug up, kept again, and completed."""
+    team = Team(tmp_path, "[agents.helper]\n", top="max_message_bytes = 3000")
+    body = "x" * (3000 - len(mime(to="helper", body="content: end\n")))
+    with running(team):
+        message = team.post("helper", body=f"content: {body}end\n")
+        for again in (False, True):
+            file = team.until(lambda: delivered(team, "helper"))
+            assert file.stat().st_size > 3000
+            team.kill()
+            team.start()
+            assert team.ackd("read", message).stdout.endswith("xend\n")
+            if again:
+                break
+            assert team.ackd("refuse", message, "--agent", "helper", "--reason", "no").returncode == 0
+            team.fact("message_dead", message=message)
+            assert "xend" in team.ackd("dead", "show", message).stdout
+            assert team.ackd("dead", "requeue", message).returncode == 0
+            team.fact("message_requeued", message=message)
+        assert team.ackd("done", message, "--agent", "helper").returncode == 0
+        team.fact("message_completed", message=message)
+    assert team.facts("message_rejected", "message_withdrawn") == []
+
+
+def delivered(team: Team, agent: str) -> Path | None:
+    """The one file in its hands, once its header says so."""
+    return next((path for path in processed(team, agent) if team.header(path, "X-IGNITE-Status") == "delivered"), None)

@@ -73,6 +73,29 @@ async def test_no_message_is_unreadable_with_its_code(tmp_path: Path) -> None:
         assert [event.code for event in desk.of(events.Unreadable)] == ["empty", "not_regular"]
 
 
+def of_size(size: int, extra: str = "") -> bytes:
+    head = mime(body="", extra=extra)
+    return head + b"x" * (size - len(head))
+
+
+async def test_what_is_new_is_held_to_the_limit_to_the_byte(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        assert isinstance(desk.intake.look(desk.put(data=of_size(100_000))), events.Arrived)
+        refused = desk.intake.look(desk.put(data=of_size(100_001)))
+        assert isinstance(refused, events.Unreadable)
+        assert refused.code == "too_large"
+
+
+async def test_our_own_headers_do_not_make_a_message_too_large(tmp_path: Path) -> None:
+    """In hand it has them; and where it was dug up, or moved back by hand."""
+    ours = "X-IGNITE-Status: delivered\nX-IGNITE-Seen: yes\nX-IGNITE-Recipient: leader\n"
+    data = of_size(100_000 + len(ours), ours)
+    async with desk_in(tmp_path) as desk:
+        for folder in (Folder.PROCESSED, Folder.QUEUE):
+            assert isinstance(desk.intake.look(desk.put(data=data, folder=folder)), events.Arrived)
+        assert isinstance(desk.intake.look(desk.put(data=data + b"x")), events.Unreadable)
+
+
 async def test_a_file_that_is_gone_before_it_is_read_is_nothing(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:
         gone = Place("leader", Folder.QUEUE, "gone.mime")

@@ -7,12 +7,18 @@ file is rewritten. Cannot fail.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
 
 Headers: TypeAlias = tuple[tuple[str, str | None], ...]
+
+#: Takes all of them away: what is left is what its sender wrote.
+NONE_OF_OURS: Final[Headers] = tuple(
+    (f"X-IGNITE-{name}", None)
+    for name in "Status Seen Processed-At Retry-Count Next-Retry-After Error-Reason Error-At Recipient".split()
+)
 
 
 def in_hand(status: str, wall: float, *, seen: bool = False) -> Headers:

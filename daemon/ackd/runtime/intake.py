@@ -15,7 +15,7 @@ import anyio
 import anyio.lowlevel
 
 from ackd import ports
-from ackd.core import events
+from ackd.core import events, headers
 from ackd.core.delivery import State
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import Folder, Place
@@ -240,6 +240,8 @@ class Intake:
         """The file as an event: a message, or a named reason why it is none."""
         try:
             file = self.spool.read(place)
+            if place.folder is Folder.QUEUE and self.spool.is_large(file):  # what is in hand has been let in before
+                self.spool.must_fit(len(ignite.rewrite(file.data, headers.NONE_OF_OURS)))
             owner = self._owners.get(place.box) or self.agent_of(place.box)
             message = ignite.decode(file.data, owner, extra_types=self.extra_types)
         except BadMessage as bad:

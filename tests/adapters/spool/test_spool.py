@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.adapters.spool import Spool
+from ackd.adapters.spool.spool import OWN_HEADERS_BYTES
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place
+from ackd.dialects import ignite
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,10 +136,20 @@ def test_a_box_that_cannot_be_scanned_is_not_an_empty_one(tmp_path: Path, spool:
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------
-def test_a_message_is_read_and_its_limit_held(spool: Spool) -> None:
+def test_a_message_is_read_and_its_limit_held_but_for_headers_of_ours(spool: Spool) -> None:
     assert spool.read(put(spool, data=b"hello")).data == b"hello"
-    with pytest.raises(BadMessage):
-        spool.read(put(spool, data=b"x" * 1001))
+    whole = spool.read(put(spool, data=b"x" * (1000 + OWN_HEADERS_BYTES)))
+    assert len(whole.data) == 1000 + OWN_HEADERS_BYTES
+    assert spool.is_large(whole)
+    with pytest.raises(BadMessage, match="1000 are allowed"):
+        spool.read(put(spool, data=b"x" * (1001 + OWN_HEADERS_BYTES)))
+    assert OWN_HEADERS_BYTES == ignite.RESERVED_BYTES
+
+
+def test_what_is_new_fits_up_to_the_limit(spool: Spool) -> None:
+    spool.must_fit(1000)
+    with pytest.raises(BadMessage, match="1001 bytes, and 1000 are allowed"):
+        spool.must_fit(1001)
 
 
 def test_a_file_mentions_an_id_in_its_header_block_only(spool: Spool) -> None:

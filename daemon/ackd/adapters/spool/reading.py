@@ -58,18 +58,19 @@ class FileBytes:
         return hash((self.inode, self.mtime, self.size))
 
 
-def read_regular(path: str, limit: int) -> FileBytes:
-    """The whole file, if it is a regular one of at most ``limit`` bytes."""
+def read_regular(path: str, limit: int, reserve: int = 0) -> FileBytes:
+    """The whole file, if it is a regular one of at most ``limit`` bytes; ``reserve``: that many more are let pass."""
     fd, status = open_regular(path)
+    most = limit + reserve
     try:
-        if status.st_size > limit:  # a sparse file of 2 GB is refused here, before a byte is read
-            raise _too_large(status.st_size, limit)
+        if status.st_size > most:  # a sparse file of 2 GB is refused here, before a byte is read
+            raise too_large(status.st_size, limit)
         data = os.read(fd, status.st_size + 1)
         if len(data) > status.st_size:  # it grew since
-            while len(data) <= limit and (more := os.read(fd, limit + 1 - len(data))):
+            while len(data) <= most and (more := os.read(fd, most + 1 - len(data))):
                 data += more
-            if len(data) > limit:
-                raise _too_large(len(data), limit)
+            if len(data) > most:
+                raise too_large(len(data), limit)
             status = os.fstat(fd)
     finally:
         os.close(fd)
@@ -204,7 +205,7 @@ def _must_be_regular(mode: int) -> None:
         raise BadMessage(Rejection.NOT_REGULAR, f"it is {kind}, not a regular file")
 
 
-def _too_large(size: int, limit: int) -> BadMessage:
+def too_large(size: int, limit: int) -> BadMessage:
     return BadMessage(Rejection.TOO_LARGE, f"it has {size} bytes, and {limit} are allowed")
 
 

@@ -33,6 +33,7 @@ from ackd.adapters.spool.reading import (
     read_header_block,
     read_regular,
     stamp_of,
+    too_large,
 )
 from ackd.adapters.spool.sweeping import latest_days, sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
@@ -47,6 +48,8 @@ _LAYOUT: Final = (
     *("state/runs", "state/gateways", "run"),
 )
 _HEADER_LIMIT: Final = 65_536
+#: What the headers that ackd adds may take beyond ``max_message_bytes``: as much as the dialect keeps free for them.
+OWN_HEADERS_BYTES: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +180,18 @@ class Spool:
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, place: Place) -> FileBytes:
-        return read_regular(self._path(place), self._max_message_bytes)
+        """With room for our own headers, wherever it lies: one that we accepted is never too large for us. That what is
+        new keeps to the limit is for whoever knows which headers are ours (``must_fit``)."""
+        return read_regular(self._path(place), self._max_message_bytes, OWN_HEADERS_BYTES)
+
+    def is_large(self, file: FileBytes) -> bool:
+        """Above the limit, and read all the same: by our own headers, or its sender's doing."""
+        return file.size > self._max_message_bytes
+
+    def must_fit(self, size_bytes: int) -> None:
+        """``BadMessage`` for more than a sender may bring."""
+        if size_bytes > self._max_message_bytes:
+            raise too_large(size_bytes, self._max_message_bytes)
 
     def stamp(self, place: Place) -> int:
         """To be compared with that of what was read."""

@@ -66,11 +66,12 @@ def list_(site: Site, as_json: bool) -> None:
 def show(site: Site, as_json: bool, wanted: str) -> None:
     """Print one, after the reason why it is here."""
     from ackd.adapters.message_lookup import read_head
+    from ackd.dialects import ignite
     from ackd.frontends.cli import graveyard
     from ackd.frontends.cli.output import printable, printable_lines
 
     grave = graveyard.find(site, wanted)
-    data = read_head(grave.path, site.max_message_bytes)
+    data = read_head(grave.path, site.max_message_bytes + ignite.MAX_HEADER_BYTES)  # with the headers it was given
     text = data.decode(errors="replace") if data is not None else None
     if as_json:
         print_json({**grave.as_dict(), "content": text})

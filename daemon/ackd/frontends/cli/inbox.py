@@ -168,7 +168,7 @@ def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
     name = site.resolve_agent(name) if name else None
     found = message_lookup.find(site.root, message_id)
     one = next((one for one in found if name is not None and identity(one.box) == identity(name)), found[0])
-    data = message_lookup.read_head(one.path, site.max_message_bytes + 1)
+    data = message_lookup.read_head(one.path, site.max_message_bytes + _LOOK_BYTES)
     if data is None:
         raise Failure(NOT_FOUND, f"{one.path}: has just gone")
     _print(one, data, as_json=as_json)
