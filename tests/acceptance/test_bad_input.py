@@ -191,6 +191,16 @@ def test_an_empty_file(team: Team) -> None:
     assert put_away(team, "queue/target/empty.mime", "empty").read_bytes() == b""
 
 
+def test_a_message_written_in_two_goes_is_one_message(team: Team, box: Path) -> None:
+    message = fresh_id()
+    head, blank, body = mime(to="target", message_id=message).partition(b"\n\n")
+    (box / "goes.mime").write_bytes(head + b"\n")
+    with (box / "goes.mime").open("ab") as file:
+        file.write(blank[1:] + body)
+    team.fact("message_told", message=message)
+    assert not [fact for fact in team.facts("message_rejected") if fact["file"].endswith("goes.mime")]
+
+
 def test_a_10_mb_header_is_too_large_as_a_file(team: Team) -> None:
     data = mime(extra=f"X-Note: {'x' * 10_000_000}\n")
     team.drop("target", data, "header.mime")

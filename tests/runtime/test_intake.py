@@ -13,6 +13,7 @@ import pytest
 from ackd.core import events
 from ackd.core.errors import BadName
 from ackd.core.message import Folder, Place
+from ackd.dialects import ignite
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost
 from ackd.runtime import departures
 from ackd.runtime import intake as intake_module
@@ -70,7 +71,49 @@ async def test_no_message_is_unreadable_with_its_code(tmp_path: Path) -> None:
         os.mkfifo(desk.spool.path(Place("leader", Folder.QUEUE, "fifo.mime")))
         desk.intake.hint(FileReady(Place("leader", Folder.QUEUE, "fifo.mime"), closed=False))
         await desk.until(lambda: len(desk.posted) == 2)
-        assert [event.code for event in desk.of(events.Unreadable)] == ["empty", "not_regular"]
+        assert {event.code for event in desk.of(events.Unreadable)} == {"empty", "not_regular"}
+
+
+async def test_what_its_writer_closes_and_goes_on_with_is_read_when_it_has_settled(tmp_path: Path) -> None:
+    """``cat head >x.mime; cat body >>x.mime``: closed twice, and no message before the second time."""
+    head, blank, body = mime().partition(b"\n\n")
+    async with desk_in(tmp_path) as desk:
+        place = desk.put(data=head + b"\n")
+        desk.intake.hint(FileReady(place, closed=True))
+        assert desk.posted == []
+        with desk.spool.path(place).open("ab") as file:
+            file.write(blank[1:] + body)
+        desk.intake.hint(FileReady(place, closed=True))
+        await desk.until(lambda: desk.posted)
+        await anyio.sleep(2 * SETTLE_S)
+        (arrived,) = desk.posted
+        assert isinstance(arrived, events.Arrived)
+        assert arrived.message.digest == ignite.decode(mime(), "leader").digest
+
+
+async def test_what_is_no_message_once_it_has_settled_is_none(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        new, old = desk.put(data=b"half"), desk.put("old.mime", data=b"half")
+        os.utime(desk.spool.path(old), (1, 1))
+        for place in (new, old):
+            desk.intake.hint(FileReady(place, closed=True))
+        assert [event.place for event in desk.of(events.Unreadable)] == [old]
+        await desk.until(lambda: len(desk.posted) == 2)
+        assert desk.of(events.Unreadable)[1].place == new
+
+
+async def test_a_waiting_message_that_is_half_written_over_is_gone_at_once(tmp_path: Path) -> None:
+    """So that what lies there is not claimed in its place meanwhile."""
+    async with desk_in(tmp_path) as desk:
+        place = desk.put()
+        desk.waiting(place)
+        desk.put(data=b"half")
+        desk.intake.hint(FileReady(place, closed=True))
+        assert desk.posted == [events.Vanished(place)]
+        desk.handle(desk.posted[0])
+        desk.put(data=mime(message_id="2.2.b@x"))
+        await desk.until(lambda: desk.of(events.Arrived))
+        assert desk.of(events.Unreadable) == []
 
 
 def of_size(size: int, extra: str = "") -> bytes:

@@ -170,7 +170,10 @@ class Intake:
             return
         if closed:
             self.read(place)
-            return
+        else:
+            self._read_later(place)
+
+    def _read_later(self, place: Place) -> None:
         self._settling.add(place)
         self.tasks.start_soon(self._wait_until_settled, place, name=f"settle {place}")
 
@@ -215,7 +218,20 @@ class Intake:
             if known is not None and not self._was_overwritten(known, event.message):
                 return
             self._tell_of_moves(event)
+        elif not self._has_settled(place):
+            if known is not None:
+                self.post(events.Vanished(place))  # at once, or what lies there would be claimed in its place
+            self._read_later(place)
+            return
         self.post(event)
+
+    def _has_settled(self, place: Place) -> bool:
+        """Whoever closes a file may open it once more and go on: what is no message yet is given the same time as what
+        was never closed. What cannot be looked at will not become one."""
+        try:
+            return self.spool.settled(place, self.clock.now().wall, self.settle_s)
+        except OSError:
+            return True
 
     def _was_overwritten(self, known: Delivery, now: Message) -> bool:
         """Someone who always writes to the same name was quicker than we: one message is gone, another is there."""
