@@ -27,6 +27,7 @@ from ackd.adapters.maildrop import (
 from ackd.core.errors import BadReceipt
 from ackd.core.message import Receipt, ReceiptKind
 from ackd.core.words import AGENT_REQUESTS
+from tests.nobody import NOBODY, needs_root, nobodys_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,30 @@ def test_a_dropped_file_is_whole_and_private(tmp_path: Path) -> None:
     assert (path.read_bytes(), mode(path)) == (b"content", 0o600)
     assert mode(tmp_path / "queue") == mode(tmp_path / "queue" / "leader") == 0o700
     assert names(path.parent) == ["x_1.mime"]
+
+
+@needs_root
+def test_what_root_drops_belongs_to_whom_the_directory_does(tmp_path: Path) -> None:
+    """Or the daemon of that user's team could not read it; the directories that are made for it neither."""
+    os.chown(tmp_path, NOBODY, NOBODY)
+    make_box(tmp_path / "queue" / "leader")
+    message = drop(tmp_path / "queue" / "leader", "x.mime", b"content")
+    receipt = drop_receipt(tmp_path / "receipts", ReceiptKind.ACK, "1@x", "leader")
+    for path in (message, message.parent, message.parent / "processed", tmp_path / "queue", receipt, receipt.parent):
+        assert (path.stat().st_uid, path.stat().st_gid) == (NOBODY, NOBODY), path
+    assert mode(message) == 0o600
+
+
+def test_a_receipt_that_we_may_not_read_is_none() -> None:
+    with nobodys_directory() as place:
+        path = drop_receipt(place, ReceiptKind.ACK, "1@x", "leader")
+        path.chmod(0)
+        with pytest.raises(BadReceipt, match="may not read it"):
+            read_receipt(path)
+        place.chmod(0)
+        with pytest.raises(PermissionError):  # which says nothing about the receipt
+            read_receipt(path)
+        place.chmod(0o700)
 
 
 def test_a_clash_gets_a_number_and_nothing_is_replaced(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from ackd.adapters.message_lookup import find, in_folders, read_head
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
 from ackd.core.message import Folder
+from tests.nobody import nobodys_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,6 +99,17 @@ def test_a_directory_that_cannot_be_read_is_not_an_empty_one(tmp_path: Path) -> 
     (tmp_path / "queue").write_text("not a directory")
     with pytest.raises(OSError, match="Not a directory"):
         find(tmp_path, "1@x")
+
+
+def test_one_file_that_we_may_not_read_hides_no_other() -> None:
+    with nobodys_directory() as root:
+        put(root, "queue/a/closed.mime", "1@x").chmod(0)
+        path = put(root, "queue/a/open.mime", "2@x")
+        assert [one.path for one in find(root, "2@x")] == [path]
+        (root / "queue/a").chmod(0o400)
+        with pytest.raises(PermissionError):
+            find(root, "2@x")
+        (root / "queue/a").chmod(0o700)
 
 
 def test_only_the_first_block_is_read(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost
 from ackd.runtime import departures
 from ackd.runtime import intake as intake_module
 from tests.acceptance.teams import mime
+from tests.nobody import nobodys_directory
 from tests.runtime.desks import SETTLE_S, desk_in
 
 if TYPE_CHECKING:
@@ -114,6 +115,35 @@ async def test_a_waiting_message_that_is_half_written_over_is_gone_at_once(tmp_p
         desk.put(data=mime(message_id="2.2.b@x"))
         await desk.until(lambda: desk.of(events.Arrived))
         assert desk.of(events.Unreadable) == []
+
+
+async def test_what_a_sender_brought_and_we_may_not_read_is_put_away_once_it_has_settled() -> None:
+    """As what root's `cp` left there; given away within that time, it is read."""
+    with nobodys_directory() as root:
+        async with desk_in(root) as desk:
+            places = [desk.put("closed.mime"), desk.put("given.mime", mime(message_id="2.2.b@x"))]
+            for place in places:
+                desk.spool.path(place).chmod(0)
+                desk.intake.hint(FileReady(place, closed=True))
+            assert desk.posted == []
+            desk.spool.path(places[1]).chmod(0o600)
+            await desk.until(lambda: len(desk.posted) == 2)
+            assert [event.place for event in desk.of(events.Arrived)] == [places[1]]
+            (refused,) = desk.of(events.Unreadable)
+            assert (refused.place, refused.code) == (places[0], "not_allowed")
+            assert f"it is user {os.geteuid()}'s, mode 0000" in refused.detail
+            desk.spool.quarantine(refused.place, refused.code, refused.detail, "now")
+            assert desk.said("io_error") == []
+
+
+async def test_what_is_in_hand_and_closed_to_us_stays_where_it_is() -> None:
+    with nobodys_directory() as root:
+        async with desk_in(root) as desk:
+            place = desk.put(folder=Folder.PROCESSED)
+            desk.spool.path(place).chmod(0)
+            desk.intake.hint(FileReady(place, closed=True))
+            assert desk.posted == []
+            assert desk.said("io_error")
 
 
 def of_size(size: int, extra: str = "") -> bytes:

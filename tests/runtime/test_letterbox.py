@@ -16,6 +16,7 @@ from ackd.core import events
 from ackd.core.message import Folder, Place, Receipt, ReceiptKind
 from ackd.runtime.letterbox import LIST_AGAIN_S
 from tests.acceptance.teams import mime
+from tests.nobody import nobodys_directory
 from tests.runtime.desks import SETTLE_S, Desk, desk_in
 
 if TYPE_CHECKING:
@@ -111,6 +112,20 @@ async def test_a_bad_receipt_is_put_away_once_nobody_writes_to_it(tmp_path: Path
         await desk.until(lambda: desk.said("message_rejected"))
         assert not path.exists()
         assert (tmp_path / "queue/corrupt/done_1.json").read_text() == '{"kind": "do'
+
+
+async def test_a_receipt_that_we_may_not_read_is_put_away() -> None:
+    with nobodys_directory() as root:
+        async with desk_in(root) as desk:
+            path = root / "receipts/ack_1.json"
+            path.write_text("{}")
+            path.chmod(0)
+            desk.letterbox.take(path.name)
+            await desk.until(lambda: desk.said("message_rejected"))
+            (refused,) = desk.said("message_rejected")
+            assert "may not read it" in str(refused["reason"])
+            assert (root / "queue/corrupt" / str(refused["kept_as"])).exists()
+            assert desk.said("io_error") == []
 
 
 async def test_a_receipt_that_was_half_written_is_heard_when_it_is_whole(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Putting a file where the daemon will find it: durable, whole, never over another.
 
 Owns how anyone's message or receipt gets into ``queue/<agent>/`` and ``receipts/``: a dot-name in the same directory,
-flushed, renamed without replacing, the directory flushed. Refuses to know what is in a message. Synchronous and quick
+flushed, renamed without replacing, the directory flushed. What root writes belongs to whom the directory does, or the
+daemon of that team could not read it. Refuses to know what is in a message. Synchronous and quick
 to import, because `ackd send` and `ackd ack` pay for every module. Fails with OSError, and then leaves nothing behind;
 a receipt that cannot be read is ``BadReceipt``.
 """
@@ -121,9 +122,11 @@ def make_private_directory(directory: Path, *, fsync: bool = True) -> None:
     if directory.is_dir():
         return
     make_private_directory(directory.parent, fsync=fsync)
-    with contextlib.suppress(FileExistsError):  # someone else made it just now: the next open finds out what it is
-        directory.mkdir(mode=0o700)
     with _opened_directory(directory.parent, nofollow=False) as parent_fd:
+        with contextlib.suppress(FileExistsError):  # someone else made it just now: the next open finds out what it is
+            directory.mkdir(mode=0o700)
+            with _opened_directory(directory) as made_fd:
+                _give_away(made_fd, parent_fd)
         _flush(parent_fd, fsync)
 
 
@@ -224,6 +227,8 @@ def _read_regular(path: Path) -> bytes:
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.ENXIO):
             raise BadReceipt(path.name, "not a regular file") from None
+        if error.errno == errno.EACCES and (owner := _owner(path)) is not None:
+            raise BadReceipt(path.name, f"ackd (user {os.geteuid()}) may not read it: it is user {owner}'s") from None
         raise
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -235,6 +240,14 @@ def _read_regular(path: Path) -> bytes:
     if len(data) > limit:
         raise BadReceipt(path.name, f"larger than {limit} bytes")
     return data
+
+
+def _owner(path: Path) -> int | None:
+    """None where nothing can be said: the directory is closed to us, and so is all that lies in it."""
+    try:
+        return path.lstat().st_uid
+    except OSError:
+        return None
 
 
 # --- the system calls -------------------------------------------------------------------------------------------------
@@ -270,6 +283,7 @@ def _hide(dir_fd: int, directory: str | Path, name: str, data: bytes, fsync: boo
     fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
     try:
         try:
+            _give_away(fd, dir_fd)
             _write_all(fd, data)
             _flush(fd, fsync)
         finally:
@@ -297,6 +311,14 @@ def _show(dir_fd: int, hidden: str, name: str, fsync: bool) -> str:
 def _remove(dir_fd: int, name: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=dir_fd)
+
+
+def _give_away(fd: int, dir_fd: int) -> None:
+    """What root has made, to whom the directory belongs: by descriptor, for others may move names there."""
+    if os.geteuid() == 0:
+        owner = os.fstat(dir_fd)
+        if owner.st_uid != 0:
+            os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def _write_all(fd: int, data: bytes) -> None:

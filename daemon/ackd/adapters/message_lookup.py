@@ -2,11 +2,13 @@
 
 Owns the search: an id, a unique beginning of one or of its hash, or a path, among the queues, the dead letters and
 the archive. Refuses to know what else a message says; the id is found by its header's name alone, so a file that is
-otherwise broken can be found too. Never opens anything but regular files, and no links. Fails with ``UnknownMessage``
-and ``AmbiguousMessage``; a directory that cannot be read is an OSError, never "nothing found".
+otherwise broken can be found too. Never opens anything but regular files, and no links; one that we may not read is
+passed over. Fails with ``UnknownMessage`` and ``AmbiguousMessage``; a directory that cannot be read is an OSError,
+never "nothing found".
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
+import errno
 import os
 import re
 import stat
@@ -65,11 +67,11 @@ def in_folders(root: Path, folders: tuple[Folder, ...], agent: str | None) -> It
 
 
 def read_head(path: Path, size_bytes: int = HEAD_BYTES) -> bytes | None:
-    """The beginning of a regular file; None for anything else, and for what has just gone."""
+    """The beginning of a regular file; None for anything else, for what we may not read, and for what has just gone."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
-        if _is_odd(path):  # a link, a socket, or gone by now
+    except OSError as error:
+        if _is_odd(path) or error.errno == errno.EACCES:  # a link, a socket, gone by now; one file of somebody else's
             return None
         raise
     try:

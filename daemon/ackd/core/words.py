@@ -59,6 +59,7 @@ class Rejection(enum.StrEnum):
     EMPTY = "empty"  # no bytes at all: a writer died, or a power cut
     TOO_LARGE = "too_large"  # the file is above max_message_bytes
     NOT_REGULAR = "not_regular"  # symlink, FIFO, device, directory
+    NOT_ALLOWED = "not_allowed"  # the daemon may not read it: another user's, and closed
     NOT_UTF8 = "not_utf8"
     HEADER_TOO_LARGE = "header_too_large"
     NO_BLANK_LINE = "no_blank_line"  # half-written, or no message

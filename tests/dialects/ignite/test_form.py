@@ -51,7 +51,7 @@ def test_a_broken_file_is_refused_by_the_word_it_is_named_after(path: Path) -> N
 
 
 def test_the_corpus_has_a_file_for_every_reason_the_codec_can_give() -> None:
-    elsewhere = {"too_large", "not_regular", "header_too_large", "bad_receipt"}
+    elsewhere = {"too_large", "not_regular", "not_allowed", "header_too_large", "bad_receipt"}
     assert {path.stem.partition("--")[0] for path in BROKEN} == {str(code) for code in Rejection} - elsewhere
 
 

@@ -209,6 +209,14 @@ def too_large(size: int, limit: int) -> BadMessage:
     return BadMessage(Rejection.TOO_LARGE, f"it has {size} bytes, and {limit} are allowed")
 
 
+def not_allowed(path: str) -> BadMessage:
+    """Why, and what helps. PermissionError where its directory is closed to us: that says nothing about the file."""
+    found = os.lstat(path)
+    whose = f"it is user {found.st_uid}'s, mode {stat.S_IMODE(found.st_mode):04o}"
+    mend = "Give it to ackd's user (chown), then `ackd dead requeue` it"
+    return BadMessage(Rejection.NOT_ALLOWED, f"ackd (user {os.geteuid()}) may not read it: {whose}. {mend}")
+
+
 def _open_for_writing(fd: int) -> bool | None:
     """A read lease is granted only on a file that nobody has open for writing. Taken and given back at once. None: no
     lease is to be had.

@@ -29,6 +29,7 @@ from ackd.adapters.spool.reading import (
     Peeked,
     has_settled,
     is_copy,
+    not_allowed,
     peek_all,
     read_header_block,
     read_regular,
@@ -181,8 +182,15 @@ class Spool:
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, place: Place) -> FileBytes:
         """With room for our own headers, wherever it lies: one that we accepted is never too large for us. That what is
-        new keeps to the limit is for whoever knows which headers are ours (``must_fit``)."""
-        return read_regular(self._path(place), self._max_message_bytes, OWN_HEADERS_BYTES)
+        new keeps to the limit is for whoever knows which headers are ours (``must_fit``). What a sender has brought and
+        we may not read is no message, either."""
+        path = self._path(place)
+        try:
+            return read_regular(path, self._max_message_bytes, OWN_HEADERS_BYTES)
+        except PermissionError:
+            if place.folder is not Folder.QUEUE:  # it was ours, and somebody closed it: theirs to open again
+                raise
+            raise not_allowed(path) from None
 
     def is_large(self, file: FileBytes) -> bool:
         """Above the limit, and read all the same: by our own headers, or its sender's doing."""
