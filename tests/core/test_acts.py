@@ -109,6 +109,23 @@ def test_retry_drops_old_acks_then_writes_the_status_then_the_line_then_drops_wh
     assert names[1].startswith("defer_")
 
 
+@pytest.mark.parametrize("kind", ["ack", "defer"])
+def test_a_status_names_the_receipt_that_it_comes_from(kind: str) -> None:
+    """Which stays as long as the disk refuses it."""
+    world = world_in(State.DELIVERED)
+    receipt = world.receipt(kind, "m1")
+    asked = world.handle(ev.ReceiptCame(receipt))
+    assert [e.because_of for e in asked if isinstance(e, fx.WriteStatus)] == [(receipt.name,)]
+
+
+def test_the_count_is_written_with_every_status_after_a_retry() -> None:
+    world = world_in(State.DELIVERED)
+    world.delivery("m1").retries = 2
+    asked = world.handle(ev.ReceiptCame(world.receipt("ack", "m1")))
+    (words,) = [dict(e.headers) for e in asked if isinstance(e, fx.WriteStatus)]
+    assert (words["X-IGNITE-Status"], words["X-IGNITE-Retry-Count"]) == ("acked", "2")
+
+
 def test_postpone_by_our_own_stop_is_uncounted_and_due_at_once() -> None:
     world = world_in(State.ACKED)
     world.handle(ev.StopRequested())

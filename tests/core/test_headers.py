@@ -25,9 +25,13 @@ def test_a_retry_keeps_its_time_to_the_millisecond() -> None:
     assert datetime.fromisoformat(text).timestamp() == pytest.approx(START_WALL + 0.123)
 
 
-def test_what_is_in_hand_keeps_its_retry_count() -> None:
+def test_what_is_in_hand_for_the_first_time_has_no_retry_count() -> None:
     names = [name for name, _ in headers.in_hand("delivered", START_WALL)]
     assert names == ["X-IGNITE-Status", "X-IGNITE-Processed-At", "X-IGNITE-Next-Retry-After", "X-IGNITE-Seen"]
+
+
+def test_a_count_that_the_disk_may_have_refused_is_written_with_the_next_status() -> None:
+    assert dict(headers.in_hand("delivered", START_WALL, retries=2))["X-IGNITE-Retry-Count"] == "2"
 
 
 def test_that_it_was_seen_is_said_while_it_is_not_acked() -> None:

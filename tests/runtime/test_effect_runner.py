@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ackd.core.message import Message
 
 ACKED = (("X-IGNITE-Status", "acked"),)
+RETRYING = (("X-IGNITE-Status", "retrying"),)
 
 
 class Slow:
@@ -261,6 +262,37 @@ async def test_a_flush_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         assert bench.status(place) is None
         assert bench.temps() == []
         assert bench.said("io_error")[0]["error"] == "Input/output error"
+
+
+async def test_a_receipt_stays_while_the_disk_refuses_what_it_says(tmp_path: Path) -> None:
+    """A crash meanwhile finds it, and hears it again. Another receipt, and another message's, go as ever."""
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        for name in ("defer_1.json", "ack_0.json"):
+            (tmp_path / "receipts" / name).write_text("{}")
+        retry = effects.WriteStatus("leader", 1, place, RETRYING, ends_run=True, because_of=("defer_1.json",))
+        drops = [effects.DropReceipt("leader", name) for name in ("ack_0.json", "defer_1.json")]
+        bench.flushes.error = OSError(28, "No space left on device")
+        await bench.carry_out(retry, *drops)
+        await bench.carry_out(drops[1])  # heard again by a scan, which asks for it once more
+        assert [path.name for path in (tmp_path / "receipts").iterdir()] == ["defer_1.json"]
+        bench.flushes.error = None
+        await bench.carry_out(effects.WriteStatus("leader", 2, bench.put(name="b.mime"), ACKED))
+        assert list((tmp_path / "receipts").iterdir())
+        await bench.carry_out(effects.WriteStatus("leader", 1, place, ACKED))
+        assert list((tmp_path / "receipts").iterdir()) == []
+
+
+async def test_a_receipt_that_was_kept_goes_with_the_end_of_its_message(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        (tmp_path / "receipts/ack_0.json").write_text("{}")
+        bench.flushes.error = OSError(5, "Input/output error")
+        status = effects.WriteStatus("leader", 1, place, ACKED, because_of=("ack_0.json",))
+        await bench.carry_out(status, effects.DropReceipt("leader", "ack_0.json"))
+        assert list((tmp_path / "receipts").iterdir())
+        await bench.carry_out(effects.ForgetMessage("leader", 1, bench.message(place), place, "completed"))
+        assert list((tmp_path / "receipts").iterdir()) == []
 
 
 async def test_statuses_of_several_messages_in_a_row_share_the_flush(tmp_path: Path) -> None:

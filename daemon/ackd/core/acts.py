@@ -165,8 +165,9 @@ def watch_return(desk: Desk, delivery: Delivery) -> None:
 
 
 def write_status(desk: Desk, delivery: Delivery, status: str) -> None:
-    words = headers.in_hand(status, desk.now.wall, seen=delivery.seen)
-    desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words))
+    words = headers.in_hand(status, desk.now.wall, seen=delivery.seen, retries=delivery.retries)
+    because_of = tuple(delivery.receipts)
+    desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words, because_of=because_of))
 
 
 # --- seen and started -------------------------------------------------------------------------------------------------
@@ -240,12 +241,14 @@ def _retry(desk: Desk, delivery: Delivery, _happening: Happening, why: str) -> N
 
 def _record_retry(desk: Desk, delivery: Delivery, why: str, delay_s: float, *, counted: bool) -> None:
     """Old acks go first: after a crash a stale one must not answer for the next telling. What asked for the retry goes
-    last: after a crash it is heard again, and asks a message that is already retrying."""
+    last: after a crash it is heard again, and asks a message that is already retrying. If the disk refuses the header
+    it stays until there is one."""
     due = desk.now.wall + delay_s
     asked_by = delivery.receipts[-1] if delivery.receipts else None
     endings.drop_receipts(desk, delivery, keep=asked_by)
     words = headers.retrying(delivery, due)
-    desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words, ends_run=True))
+    because_of = tuple(delivery.receipts)
+    desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words, ends_run=True, because_of=because_of))
     data = facts.about(
         delivery,
         reason=why,

@@ -93,7 +93,8 @@ class WriteStatus:
     """Set headers (None removes) of a file in processed/.
 
     ``ends_run``: once it is on disk, what the message's last run left behind is told in full and may go; before that a
-    crash must find it, after that a restart must not count it again.
+    crash must find it, after that a restart must not count it again. ``because_of``: receipts that say the same; if the
+    disk refuses, their dropping waits until a status of this message is on disk, or it has ended.
     """
 
     lane: str
@@ -101,6 +102,7 @@ class WriteStatus:
     place: Place
     headers: tuple[tuple[str, str | None], ...]
     ends_run: bool = False
+    because_of: tuple[str, ...] = ()
 
 
 @value

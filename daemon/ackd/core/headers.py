@@ -21,14 +21,16 @@ NONE_OF_OURS: Final[Headers] = tuple(
 )
 
 
-def in_hand(status: str, wall: float, *, seen: bool = False) -> Headers:
-    """Told or acknowledged. Retry-Count stays: a restart goes on counting from it."""
-    return (
+def in_hand(status: str, wall: float, *, seen: bool = False, retries: int = 0) -> Headers:
+    """Told or acknowledged. Retry-Count is written again: a restart goes on counting from it, and the disk may have
+    refused it when it was counted."""
+    words: Headers = (
         ("X-IGNITE-Status", status),
         ("X-IGNITE-Processed-At", local_seconds(wall)),
         ("X-IGNITE-Next-Retry-After", None),
         ("X-IGNITE-Seen", "yes" if seen and status == "delivered" else None),  # who acked has seen it
     )
+    return (*words, ("X-IGNITE-Retry-Count", str(retries))) if retries else words
 
 
 def retrying(delivery: Delivery, due: float) -> Headers:

@@ -85,6 +85,8 @@ class EffectRunner:
     _answers: list[Event] = field(default_factory=list, init=False)  # on their way
     _day: tuple[float, str] = field(default=(-1.0, ""), init=False)  # since 1970, and as the archive spells it
     _in_journal: set[int] = field(default_factory=set, init=False)
+    #: Receipts whose word the disk has refused to write into their message's header, by its key.
+    _unwritten: dict[int, set[str]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
@@ -221,12 +223,20 @@ class EffectRunner:
         return self._day[1]
 
     def _drop_receipt(self, name: str) -> None:
-        """The lines about it first: a crash in between must leave the one or the other."""
+        """The lines about it first: a crash in between must leave the one or the other. And the header: where the disk
+        has refused that, the receipt is all that says so."""
+        if any(name in names for names in self._unwritten.values()):
+            return
         self.journal.ahead()
         self._or_report(self.spool.remove_receipt, name)
 
+    def _drop_kept(self, key: int) -> None:
+        for name in self._unwritten.pop(key, ()):
+            self._drop_receipt(name)
+
     def _forget(self, effect: effects.ForgetMessage) -> None:
         """A duplicate goes under its own name: its twin may still be in hand."""
+        self._drop_kept(effect.key)
         self.team.let_go(effect.lane, effect.key, effect.message.message_id)
         self._in_journal.discard(effect.key)
         message, name, end = effect.message, effect.place.name.rpartition("/")[2], End(effect.end)
@@ -305,7 +315,10 @@ class EffectRunner:
             pass  # its agent has just deleted it: the watcher says so
         except (OSError, BadMessage) as error:  # its agent has written over it: its own file, its own loss
             self._report(f"status of {effect.place}", error)
+            if isinstance(error, OSError) and effect.because_of:
+                self._unwritten.setdefault(effect.key, set()).update(effect.because_of)
         else:
+            self._drop_kept(effect.key)
             if effect.ends_run:
                 self.team.forget_run(effect.lane, effect.key)
 
