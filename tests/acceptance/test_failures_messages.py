@@ -205,8 +205,8 @@ def test_the_file_is_removed_before_the_escalation_that_quotes_it_is_written(tmp
         leader.rename(team.root / "queue" / ".leader")
         leader.write_text("in the way")  # not a directory: no mail can be put there
         message = team.send("worker")
-        team.fact("io_error")
-        team.fact("child_ended", message=message)
+        team.until(lambda: [fact for fact in team.facts("io_error") if fact["what"] == "escalation to leader"])
+        assert team.facts("child_ended", message=message)
         assert not team.facts("message_dead", message=message)
         assert not team.files("queue/dead_letter")
         assert len(team.files("queue/worker/processed")) == 1

@@ -440,6 +440,45 @@ async def test_a_message_of_ours_is_tried_until_it_is_written(tmp_path: Path, mo
         assert len(list((tmp_path / "queue/leader").glob("*.mime"))) == 1
 
 
+@pytest.mark.parametrize("kind", ["escalation", "dead_letter"])
+async def test_what_its_reader_has_no_box_for_goes_to_a_person_and_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(effect_runner, "SEND_AGAIN_S", 0.01)
+    async with bench_in(tmp_path) as bench:
+        (tmp_path / "queue/lead").symlink_to(tmp_path)
+        await bench.carry_out(
+            effects.SendMessage("leader", draft("lead", kind)), effects.RecordFact("after", {}, lane="leader")
+        )
+        (path,) = (tmp_path / "queue/user").glob("*.mime")
+        found = ignite.decode(path.read_bytes(), "user")
+        assert (found.message_id, found.type) == ("1.0.abc@ignite.local", kind)
+        assert "it was for lead, and could not be put into queue/lead: Not a directory" in path.read_text()
+        assert len(bench.said("io_error")) == effect_runner.SEND_TRIES
+        assert [fact["agent"] for fact in bench.said("message_warning")] == ["lead"]
+        assert len(bench.rung) == (kind == "escalation")
+        assert bench.said("after")
+
+
+async def test_what_nobody_can_be_told_is_written_down_and_let_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But for the command that rings, which needs no box."""
+    monkeypatch.setattr(effect_runner, "SEND_AGAIN_S", 0.01)
+    async with bench_in(tmp_path) as bench:
+        for name in ("lead", "user"):
+            (tmp_path / "queue" / name).symlink_to(tmp_path)
+        await bench.carry_out(
+            effects.SendMessage("leader", draft("lead")), effects.RecordFact("after", {}, lane="leader")
+        )
+        first, last = bench.said("message_warning")
+        assert (first["agent"], last["agent"]) == ("lead", "user")
+        assert isinstance(last["body"], dict)
+        assert last["body"]["summary"] == "x"
+        assert bench.rung == ["1.0.abc@ignite.local"]
+        assert bench.said("after")
+
+
 async def test_an_escalation_to_a_person_rings(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         await bench.carry_out(

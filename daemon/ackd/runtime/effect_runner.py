@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
@@ -19,6 +19,7 @@ import anyio
 from ackd.adapters.journal import End, LetGo, TakenIn, twin_digest
 from ackd.core import effects, events
 from ackd.core.errors import BadMessage
+from ackd.core.faults import is_nobodys
 from ackd.core.message import USER, Folder
 from ackd.dialects import ignite
 from ackd.ports import Inhabited
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 #: A message of our own that cannot be written (disk full) is tried again after this; its lane waits.
 SEND_AGAIN_S: Final = 5.0
+#: So often where its box refuses it (a link, not ours), which waiting does not mend.
+SEND_TRIES: Final = 3
 _DAY_S: Final = 86_400.0
 #: What a revived message leaves behind in dead_letter/. Not for whom it died: should we die before it is moved, nothing
 #: else says which of several recipients is meant.
@@ -340,18 +343,40 @@ class EffectRunner:
                 await slow
 
     async def _send(self, effect: effects.SendMessage) -> None:
-        """Until it is durable, however long that takes: what follows in the lane is the death it announces."""
-        data = ignite.encode_draft(effect.draft, self.clock.now().wall)
+        """Durable before what follows in the lane, which is the death it announces. If its reader's box does not take
+        it, a person gets it; if theirs does not, either, the lane must go on: what is left is the log, and to ring."""
+        draft = effect.draft
+        refused = await self._try_to_send(draft)
+        if refused is not None and draft.recipient != USER:
+            note = f"it was for {draft.recipient}, and could not be put into queue/{self.team.box(draft.recipient)}"
+            draft = replace(draft, recipient=USER, body={"note": f"{note}: {refused}", **draft.body})
+            await self._try_to_send(draft)
+        if effect.notify or (draft.recipient == USER and draft.type == "escalation"):
+            self.ring(draft.message_id, ignite.encode_draft(draft, self.clock.now().wall))
+
+    async def _try_to_send(self, draft: Draft) -> str | None:
+        """Why its box will not have it, after some tries. A full disk is nobody's fault, and waited for as long as it
+        takes."""
+        data, tries = ignite.encode_draft(draft, self.clock.now().wall), 0
         while True:
             try:
-                await self._drop(effect.draft, data)
+                await self._drop(draft, data)
             except OSError as error:
-                self._report(f"{effect.draft.type} to {effect.draft.recipient}", error)
+                self._report(f"{draft.type} to {draft.recipient}", error)
+                tries += not is_nobodys(error)
+                if tries == SEND_TRIES:
+                    self._warn_of_unsent(draft, words_of(error))
+                    return words_of(error)
                 await anyio.sleep(SEND_AGAIN_S)
             else:
-                break
-        if effect.notify or (effect.draft.recipient == USER and effect.draft.type == "escalation"):
-            self.ring(effect.draft.message_id, data)
+                return None
+
+    def _warn_of_unsent(self, draft: Draft, why: str) -> None:
+        lost = draft.recipient == USER
+        then = "this line is all that is left of it" if lost else f"{USER} gets it instead"
+        warning = f"ackd's own {draft.type} could not be put into its queue ({why}): {then}"
+        about = {"message_id": draft.message_id, "agent": draft.recipient, "warning": warning}
+        self.record("message_warning", {**about, "body": draft.body} if lost else {**about})
 
     async def _drop(self, draft: Draft, data: bytes) -> None:
         name = ignite.file_name(draft.type, int(self.clock.now().wall * 1_000_000))
