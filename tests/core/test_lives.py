@@ -235,6 +235,19 @@ def test_one_that_comes_back_on_the_ladder_is_left_in_peace() -> None:
     assert ([d["rung"] for d in world.facts("nudge")], world.state_of("m1")) == ([2], "delivered")
 
 
+def test_a_pane_whose_telling_is_under_way_stands_on_no_ladder() -> None:
+    """Seen before the telling was answered, and then quiet: how long that may take has a clock of its own."""
+    world = panes()
+    world.on_tell["worker"] = lambda _order: []
+    world.send(letter("m1"))
+    world.tell(ev.Seen(world.delivery("m1").key, "the pane went busy"))
+    world.wait(290)
+    assert (world.state_of("m1"), world.agent("worker").ladder) == ("processing", None)
+    assert world.facts("nudge") == world.facts("probe") == []
+    world.wait(20)
+    assert world.fact("message_retry")["reason"] == "could not be told within 300 s"
+
+
 def test_a_child_that_hangs_is_restarted_and_its_work_offered_again_counted() -> None:
     world = processes()
     take(world)

@@ -131,7 +131,8 @@ def look(desk: Desk, agent: Agent) -> None:
     held, quiet_s = _taken(desk, agent), agent.policy.heartbeat_timeout_s
     if held is None or quiet_s is None:
         return
-    if agent.state not in QUIET or agent.ladder is not None:  # someone knows, or it is being woken
+    woken = agent.ladder is not None or held.state is State.PROCESSING  # a telling under way has a clock of its own
+    if agent.state not in QUIET or woken:  # someone knows, or it is being woken
         desk.alarm("life", agent.name, quiet_s)
         return
     answer_s = agent.policy.probe_timeout_s
