@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import time
 from typing import TYPE_CHECKING, Any
@@ -141,6 +142,41 @@ async def test_a_receipt_that_was_half_written_is_heard_when_it_is_whole(tmp_pat
         await desk.until(lambda: desk.of(events.ReceiptCame))
         await anyio.sleep(2 * SETTLE_S)
         assert len(desk.posted) == 1
+
+
+async def test_a_bad_receipt_that_vanishes_while_it_is_looked_at_is_nobodys_business(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_in(tmp_path) as desk:
+        path = desk.spool.receipt_path("t")
+        read_receipt = maildrop.read_receipt
+
+        def read_and_lose(path: Path) -> Receipt:
+            try:
+                return read_receipt(path)
+            finally:
+                path.unlink()
+
+        monkeypatch.setattr(maildrop, "read_receipt", read_and_lose)
+        path.write_text("x")
+        desk.letterbox.take("t")
+        assert (desk.posted, desk.facts) == ([], [])
+
+
+async def test_a_bad_receipt_that_cannot_be_looked_at_is_said_and_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with desk_in(tmp_path) as desk:
+
+        def broken(*_: object) -> bool:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        monkeypatch.setattr(desk.spool, "receipt_settled", broken)
+        path = desk.spool.receipt_path("t")
+        path.write_text("x")
+        desk.letterbox.take("t")
+        assert len(desk.said("io_error")) == 1
+        assert path.exists()
 
 
 async def test_without_a_dead_letter_directory_receipts_are_heard_all_the_same(tmp_path: Path) -> None:

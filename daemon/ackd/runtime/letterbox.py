@@ -71,13 +71,19 @@ class Letterbox:
         if name in self._waiting:
             return
         try:
-            self._match(maildrop.read_receipt(self.spool.receipt_path(name)))
+            self._read(name)
         except FileNotFoundError:
             return
-        except BadReceipt as bad:
-            self._doubt(name, bad)
         except OSError as error:  # the next scan meets it again
             self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
+
+    def _read(self, name: str) -> None:
+        try:
+            receipt = maildrop.read_receipt(self.spool.receipt_path(name))
+        except BadReceipt as bad:
+            self._doubt(name, bad)
+        else:
+            self._match(receipt)
 
     async def scan(self) -> None:
         try:
