@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.acceptance.teams import Team, mime, running
+from tests.acceptance.teams import QUICK, Team, mime, running
 from tests.strays import UNTIL_GO
 
 ID = "1770263544.1.abcdef@ignite.local"
 NAME = "message_1770263544000001.mime"
 
 
-def worker(place: Path, script: str, *, keys: str = "", delivery: str = "", top: str = "") -> Team:
-    team = Team(place, f'[agents.worker]\nendpoint = "exec"\ncommand = ["./work"]\n{keys}', delivery=delivery, top=top)
+def worker(place: Path, script: str, *, keys: str = "", delivery: str = "", top: str = "", quick: str = QUICK) -> Team:
+    table = f'[agents.worker]\nendpoint = "exec"\ncommand = ["./work"]\n{keys}'
+    team = Team(place, table, delivery=delivery, top=top, quick=quick)
     team.script("work", script)
     return team
 
@@ -162,6 +165,25 @@ def test_a_script_uses_the_doors_without_being_told_where_they_are(tmp_path: Pat
         team.until(lambda: not list((team.root / "state/runs").iterdir()))  # also of those that spoke and then ended
     assert [fact["retry_count"] for fact in team.facts("message_retry", message=ids["defer"])] == [1]
     assert not team.facts("message_retry", message=ids["done"])
+
+
+@pytest.mark.parametrize("age_s", [0.0, 100.0], ids=["just sent", "sent long ago"])
+def test_what_is_said_of_waiting_mail_while_nobody_serves_is_heard_before_it_is_told(
+    tmp_path: Path, age_s: float
+) -> None:
+    team = worker(tmp_path, 'echo "$ACKD_MESSAGE_ID" >>runs', quick="[watch]\nsettle_s = 2\n")
+    ids = {word: team.send("worker", body=word) for word in ("refuse", "done", "neither")}
+    assert team.ackd("refuse", ids["refuse"], "--agent", "worker", "--reason", "not today").returncode == 0
+    assert team.ackd("done", ids["done"], "--agent", "worker").returncode == 0
+    for path in (team.root / "queue/worker").glob("*.mime"):
+        os.utime(path, (time.time() - age_s,) * 2)
+    with running(team):
+        team.fact("message_dead", message=ids["refuse"])
+        assert team.fact("message_completed", message=ids["done"])["by"] == "ackd done"
+        team.fact("message_completed", message=ids["neither"])
+        team.until(lambda: not team.files("receipts"))
+    assert (tmp_path / "runs").read_text().split() == [ids["neither"]]
+    assert not team.facts("message_warning")
 
 
 def test_a_noisy_command_leaves_one_harmless_line_as_its_reason(tmp_path: Path) -> None:

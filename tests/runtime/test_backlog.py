@@ -56,6 +56,18 @@ def test_an_ordinary_message_waits_and_an_answer_does_not(desk: Desk) -> None:
     assert (desk.backlog.count("leader"), bool(desk.backlog)) == (0, False)
 
 
+def test_what_a_receipt_names_is_read_at_once(desk: Desk) -> None:
+    desk.put("leader", "m.mime", message_id="1.1.a@x")
+    desk.put("leader", "named.mime", message_id="2.2.b@x")
+    desk.put("leader", "mentions.mime", message_id="3.3.c@x", body="content: |\n  Message-ID: <2.2.b@x>\n")
+    desk.put(
+        "leader", "odd.mime", data=mime(message_id="4.4.d@x").replace(b"Message-ID: <4.4.d@x>", b"message-id:4.4.d@x")
+    )
+    found = desk.backlog.look_at("leader", AGING_S, frozenset({b"2.2.b@x", b"4.4.d@x"}))
+    assert sorted(place.name for place in found) == ["named.mime", "odd.mime"]
+    assert sorted(desk.read()) == ["m.mime", "mentions.mime"]
+
+
 def test_within_a_queue_they_are_read_in_the_order_in_which_they_will_be_told(desk: Desk) -> None:
     for name, age_s, priority in (
         ("low.mime", 5000.0, "low"),

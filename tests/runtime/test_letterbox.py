@@ -50,6 +50,38 @@ async def test_a_receipt_that_is_quicker_than_its_message_waits_for_it(tmp_path:
         assert len(desk.posted) == 1
 
 
+async def test_a_receipt_that_waits_is_heard_as_soon_as_its_message_is_met(tmp_path: Path) -> None:
+    """Before anything is done with it: later its command would run."""
+    async with desk_in(tmp_path) as desk:
+        desk.letterbox.settle_s = 60.0
+        for number, kind in enumerate(("done", "ack")):  # in the order of their times
+            desk.letterbox.take(receipt(desk, f"{kind}_{2 - number}.json", kind=kind))
+        desk.waiting(desk.put(data=mime(message_id="1.1.a@x")))
+        desk.letterbox.was_met("message_queued", {"message_id": "1.1.a@x"})
+        assert [came.receipt.name for came in desk.of(events.ReceiptCame)] == ["ack_1.json", "done_2.json"]
+
+
+async def test_a_receipt_that_waits_outlives_a_message_of_its_id_for_another(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        desk.letterbox.take(receipt(desk, agent="user"))
+        desk.waiting(desk.put(data=mime(message_id="1.1.a@x")))
+        desk.letterbox.was_met("message_queued", {"message_id": "1.1.a@x"})
+        assert desk.posted == []
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+        await anyio.sleep(3 * SETTLE_S)
+        assert len(desk.posted) == 1
+
+
+async def test_ids_that_receipts_name_are_known_before_any_is_heard(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        receipt(desk)
+        receipt(desk, "defer_2.json", kind="defer", message_id="<2.2.b@x>")
+        receipt(desk, "pause_3.json", kind="pause", message_id=None)
+        desk.spool.receipt_path("t").write_text("x")
+        assert await desk.letterbox.named() == {"1.1.a@x", "2.2.b@x"}
+        assert (desk.posted, desk.facts) == ([], [])
+
+
 async def test_a_receipt_waits_as_long_as_its_messages_writer_is_at_it(tmp_path: Path) -> None:
     async with desk_in(tmp_path) as desk:
         place = desk.put(data=mime(message_id="1.1.a@x"))

@@ -2,7 +2,8 @@
 
 Owns the order of reading: within a queue the order in which it will be told, and queue after queue a few at a time, so
 that nobody waits for the longest. What answers a message is read at once, because what it answers must not be told
-again. Refuses to know what a message is: a glance is the dialect's.
+again; and so is what a receipt names, because it may be finished or refused, and must not be told at all. Refuses to
+know what a message is: a glance is the dialect's.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ class Backlog:
             counts[agent_of(box)] += len(waiting)
         return counts
 
-    def look_at(self, box: str, aging_s: float) -> list[Place]:
-        """Notes what waits there; returns what is to be read before anything is told. Raises OSError."""
+    def look_at(self, box: str, aging_s: float, named: frozenset[bytes] = frozenset()) -> list[Place]:
+        """Notes what waits there; returns what is to be read before anything is told: answers, and what bears one of
+        the ids that are ``named``. Raises OSError."""
         urgent: list[Place] = []
         ordinary: list[tuple[int, float, str]] = []
         ranks = {priority: urgency(priority, 0.0, aging_s) for priority in Priority}
         for name, head, arrived_at in self.spool.waiting(box):
             priority, is_answer = ignite.glance(head) if head is not None else (Priority.NORMAL, True)
-            if is_answer:
+            if is_answer or (named and head is not None and ignite.glanced_id(head) in named):
                 urgent.append(Place(box, Folder.QUEUE, name))
             else:
                 rank, later_s = ranks[priority]

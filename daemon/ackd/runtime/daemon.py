@@ -186,6 +186,7 @@ class Daemon:
         settle_s, extra_types = config.watch.settle_s, frozenset(config.extra_types)
         asked = (self._operator.operate, self._requests, said)
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, *asked)
+        self._chronicle.listeners.setdefault("message_queued", []).append(self._letterbox.was_met)
         around = (self._join, record, self._letterbox, self._keep_lock, self._team.fresh)
         self._intake = Intake(*common, settle_s, extra_types, *around)
         watched = (self._pump.hold, self._pump.come_round)

@@ -1,13 +1,14 @@
 """What people and agents drop into receipts/: read, matched with its message, handed on.
 
 Owns three patiences: a receipt that is still being written is read when it has settled; one whose message has not been
-met yet waits as long as a file may take to settle; one for a message that is over may mean a dead letter, which is then
-put before the engine. Requests of a person go to ``operate`` or ``requests``, checkpoints to ``checkpoints``. What is
-no receipt ends in queue/corrupt/.
+met yet waits as long as a file may take to settle, and is heard as soon as it is met; one for a message that is over
+may mean a dead letter, which is then put before the engine. Requests of a person go to ``operate`` or ``requests``,
+checkpoints to ``checkpoints``. What is no receipt ends in queue/corrupt/.
 """
 
 from __future__ import annotations
 
+import contextlib
 import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -24,7 +25,7 @@ from ackd.dialects import ignite
 from ackd.runtime.dead_letters import DeadLetters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from anyio.abc import TaskGroup
 
@@ -59,6 +60,8 @@ class Letterbox:
     checkpoints: CheckpointReceipts
     _waiting: set[str] = field(default_factory=set)
     _waited: set[str] = field(default_factory=set)
+    #: By message: which of those in ``_waiting`` are about it.
+    _awaited: dict[str, set[str]] = field(default_factory=dict)
     #: Receipts for which the dead letters were looked through.
     _sought: set[str] = field(default_factory=set)
     #: By box: when it was last listed, and what in it the engine did not know then.
@@ -86,6 +89,18 @@ class Letterbox:
             self._match(receipt)
 
     async def scan(self) -> None:
+        async for name in self._names():
+            self.take(name)
+
+    async def named(self) -> set[str]:
+        """Ids of messages that receipts are about, none of which is heard by this. What cannot be read names none."""
+        found: set[str] = set()
+        async for name in self._names():
+            with contextlib.suppress(OSError, BadReceipt):  # whoever takes it says why
+                found.add(maildrop.read_receipt(self.spool.receipt_path(name)).message_id)
+        return found - {""}
+
+    async def _names(self) -> AsyncIterator[str]:
         try:
             names = [entry.name for entry in self.spool.scan_receipts()]
         except OSError as error:
@@ -94,7 +109,14 @@ class Letterbox:
         for number, name in enumerate(sorted(names, key=_time_of)):
             if number % SLICE == SLICE - 1:
                 await anyio.lowlevel.checkpoint()
-            self.take(name)
+            yield name
+
+    def was_met(self, _type: str, message: dict[str, object]) -> None:
+        """The engine has just met this message, and nothing is done with it yet: what waits for it is heard now."""
+        if self._awaited and (names := self._awaited.pop(str(message["message_id"]), None)):
+            for name in sorted(names, key=_time_of):
+                self._waiting.discard(name)
+                self.take(name)
 
     # --- matching -----------------------------------------------------------------------------------------------------
     def _match(self, receipt: Receipt) -> None:
@@ -103,8 +125,8 @@ class Letterbox:
         elif receipt.kind is ReceiptKind.CHECKPOINT:
             self._match_checkpoint(receipt)
         elif self._means_a_letter(receipt) and not self.letters.is_fresh():
-            self._waiting.add(receipt.name)
-            self.tasks.start_soon(self._seek, receipt.name, name=f"dead letters for {receipt.name}")
+            self._put_off(receipt)
+            self.tasks.start_soon(self._seek, receipt, name=f"dead letters for {receipt.name}")
         elif receipt.kind in _OPERATOR:
             self._sought.discard(receipt.name)
             self.operate(receipt)
@@ -113,8 +135,8 @@ class Letterbox:
             self._sought.discard(receipt.name)
             self.post(events.ReceiptCame(receipt))
         else:
-            self._waiting.add(receipt.name)
-            self.tasks.start_soon(self._hear_later, receipt.name, name=f"receipt {receipt.name}")
+            self._put_off(receipt)
+            self.tasks.start_soon(self._hear_later, receipt, name=f"receipt {receipt.name}")
 
     def _match_checkpoint(self, receipt: Receipt) -> None:
         """Of an open message only: for one that is over nobody will need it."""
@@ -127,8 +149,24 @@ class Letterbox:
             self._waited.discard(receipt.name)
             self.checkpoints.refuse(receipt)
         else:
-            self._waiting.add(receipt.name)
-            self.tasks.start_soon(self._hear_later, receipt.name, name=f"receipt {receipt.name}")
+            self._put_off(receipt)
+            self.tasks.start_soon(self._hear_later, receipt, name=f"receipt {receipt.name}")
+
+    def _put_off(self, receipt: Receipt) -> None:
+        self._waiting.add(receipt.name)
+        if receipt.kind not in _OPERATOR:
+            self._awaited.setdefault(receipt.message_id, set()).add(receipt.name)
+
+    def _waits_no_longer(self, receipt: Receipt) -> bool:
+        """False if its message was met meanwhile: then the receipt was heard."""
+        if receipt.name not in self._waiting:
+            return False
+        self._waiting.discard(receipt.name)
+        names = self._awaited.get(receipt.message_id, set())
+        names.discard(receipt.name)
+        if not names:
+            self._awaited.pop(receipt.message_id, None)
+        return True
 
     def _means_a_letter(self, receipt: Receipt) -> bool:
         """By its id, which no open message has, and they were not looked through for it yet."""
@@ -137,25 +175,25 @@ class Letterbox:
         agent = self.called(receipt.agent) if receipt.agent else None
         return agent is None or not self.book.of_id(receipt.message_id, agent)
 
-    async def _seek(self, name: str) -> None:
+    async def _seek(self, receipt: Receipt) -> None:
         """It may mean a dead letter, and there may be very many that were never looked at."""
         try:
             await self.letters.refresh()
         except OSError as error:  # said again when the letter is asked for
             self.record("io_error", {"what": "list dead_letter", "error": str(error)})
-        self._waiting.discard(name)
-        self._sought.add(name)
-        self.take(name)
+        if self._waits_no_longer(receipt):
+            self._sought.add(receipt.name)
+            self.take(receipt.name)
 
-    async def _hear_later(self, name: str) -> None:
+    async def _hear_later(self, receipt: Receipt) -> None:
         """Quicker than its message, which may have been written in place and not be read yet; or for none at all.
 
         From the second time on at leisure: the list of what is unread is no newer, and ``settle_s`` may be nothing.
         """
-        await anyio.sleep(max(2 * self.settle_s, LIST_AGAIN_S if name in self._waited else 0.0))
-        self._waiting.discard(name)
-        self._waited.add(name)
-        self.take(name)
+        await anyio.sleep(max(2 * self.settle_s, LIST_AGAIN_S if receipt.name in self._waited else 0.0))
+        if self._waits_no_longer(receipt):
+            self._waited.add(receipt.name)
+            self.take(receipt.name)
 
     def _still_to_come(self, receipt: Receipt) -> bool:
         """Whether its message lies in its agent's queue and has not been met: its writer is still at it."""

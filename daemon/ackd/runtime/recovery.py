@@ -197,7 +197,9 @@ class Recovery:
 
     # --- files --------------------------------------------------------------------------------------------------------
     async def _meet_what_speaks(self) -> None:
-        """What is in hand, and answers. Of two twins the one in hand is met first: it is older."""
+        """What is in hand, answers, and what receipts are about. Of two twins the one in hand is met first: it is
+        older."""
+        named = frozenset(one.encode() for one in await self.intake.letterbox.named())
         for box in sorted(self.spool.boxes()):
             if not self.intake.meet_box(box):
                 continue
@@ -205,7 +207,7 @@ class Recovery:
             agent = self.engine.desk.book.agents[self.intake.agent_of(box)]
             try:
                 self._meet_all(self.spool.in_hand(box))
-                self._meet_all(self.backlog.look_at(box, agent.policy.aging_s))
+                self._meet_all(self.backlog.look_at(box, agent.policy.aging_s, named))
             except OSError:  # a box that cannot be listed has none for now: intake says so, and tries again
                 continue
             await self._heard()

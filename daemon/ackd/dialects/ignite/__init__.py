@@ -45,9 +45,9 @@ from ackd.dialects.ignite.writing import (
 )
 
 if TYPE_CHECKING:
-    from ackd.dialects.ignite.reading import decode, glance, progress, standing, task_id
+    from ackd.dialects.ignite.reading import decode, glance, glanced_id, progress, standing, task_id
 
-_READING: Final = frozenset({"decode", "glance", "progress", "standing", "task_id"})
+_READING: Final = frozenset({"decode", "glance", "glanced_id", "progress", "standing", "task_id"})
 
 __all__ = [
     "CONTENT_TYPE",
@@ -72,6 +72,7 @@ __all__ = [
     "faults",
     "file_name",
     "glance",
+    "glanced_id",
     "header_line",
     "headers",
     "iso_seconds",

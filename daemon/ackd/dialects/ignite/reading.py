@@ -128,6 +128,13 @@ def glance(head: bytes) -> tuple[Priority, bool]:
     return _PRIORITY_BYTES.get(value, Priority.NORMAL), _REPLY in words
 
 
+def glanced_id(head: bytes) -> bytes | None:
+    """The bare id that a waiting file seems to bear. As a glance, wrong only towards finding one."""
+    found = _ID_LINE.search(head)
+    return found[1] if found is not None else None
+
+
+_ID_LINE: Final = re.compile(rb"^message-id:[ \t]*<?([^>\s]+)", re.IGNORECASE | re.MULTILINE)
 #: A priority as it is mostly spelled, a blank line, and before it no line that could be In-Reply-To in any spelling.
 #: One pass, half as long as looking for each; nothing in it is tried twice, whatever somebody wrote.
 _USUAL_HEAD: Final = re.compile(
