@@ -160,3 +160,16 @@ def test_a_message_as_large_as_may_be_survives_the_headers_that_it_gets(tmp_path
 def delivered(team: Team, agent: str) -> Path | None:
     """The one file in its hands, once its header says so."""
     return next((path for path in processed(team, agent) if team.header(path, "X-IGNITE-Status") == "delivered"), None)
+
+
+def test_an_agent_that_writes_every_word_about_a_message_under_one_name_is_heard_each_time(tmp_path: Path) -> None:
+    team = Team(tmp_path)
+    with running(team):
+        one = team.post("user", sender="leader")
+        team.fact("message_told", message=one)
+        for kind, fact in (("ack", "message_acked"), ("done", "message_completed")):
+            word = {"kind": kind, "message_id": one, "agent": "user"}
+            (team.root / "receipts/.word").write_text(json.dumps(word))
+            (team.root / "receipts/.word").rename(team.root / "receipts/word.json")
+            assert team.fact(fact, message=one)["by"] == f"ackd {kind}"
+        team.until(lambda: not team.files("receipts"))

@@ -216,8 +216,9 @@ class World:
                 self._rewrite(effect.place, effect.headers)
             case fx.SendMessage():
                 return [self._send(effect)]
-            case fx.DropReceipt(_, name):
-                self.receipts.pop(name, None)
+            case fx.DropReceipt(_, name, which):
+                if (there := self.receipts.get(name)) is not None and there.which == which:
+                    del self.receipts[name]
             case fx.QuarantineFile(_, place, code, detail):
                 self.files[place._replace(folder=Folder.CORRUPT)] = self.files.pop(place)
                 return [ev.Quarantined(place, place.name, code, detail)]

@@ -11,7 +11,7 @@ from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.delivery import Act, Happening, State
 from ackd.core.errors import ImpossibleEvent
-from ackd.core.message import Folder
+from ackd.core.message import Folder, ReceiptFile
 from tests.core.driving import TEAM, World, assert_effects, letter
 
 
@@ -101,7 +101,7 @@ def test_start_says_so_before_it_writes_the_status_and_drops_the_receipt_after_b
 def test_retry_drops_old_acks_then_writes_the_status_then_the_line_then_drops_what_asked_for_it() -> None:
     """A stale ACK must not answer for the next telling after a crash in between."""
     world = world_in(State.DELIVERED)
-    world.delivery("m1").receipts.append("ack_old.json")
+    world.delivery("m1").receipts.append(ReceiptFile("ack_old.json"))
     asked = world.handle(ev.ReceiptCame(world.receipt("defer", "m1")))
     assert_effects(asked, fx.DropReceipt, fx.WriteStatus, "message_retry", fx.DropReceipt)
     names = [e.name for e in asked if isinstance(e, fx.DropReceipt)]

@@ -8,7 +8,7 @@ import pytest
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
-from ackd.core.message import Folder
+from ackd.core.message import Folder, Receipt, ReceiptKind
 from tests.core.driving import PANE, TEAM, World, assert_effects, letter
 
 
@@ -191,3 +191,16 @@ def test_names_are_one_agent_however_they_are_spelled() -> None:
     world.send(letter("m1", "ignitian_1"))
     world.says("ack", "m1", "ignitian-1")
     assert world.state_of("m1") == "acked"
+
+
+def test_another_word_under_the_same_name_is_heard_and_only_what_was_heard_is_dropped() -> None:
+    """As a foreign agent writes them: <id>.json, whatever it says."""
+    world = World()
+    world.send(letter("m1"))
+    ack = Receipt(ReceiptKind.ACK, "m1", "worker", "m1.json", which=(7, 1, 50))
+    done = Receipt(ReceiptKind.DONE, "m1", "worker", "m1.json", which=(8, 2, 51))
+    world.receipts["m1.json"] = done  # renamed over the first when that had been read
+    world.tell(ev.ReceiptCame(ack))
+    assert (world.state_of("m1"), world.receipts) == ("acked", {"m1.json": done})
+    world.tell(ev.ReceiptCame(done), ev.ReceiptCame(done))
+    assert (world.folder_of("m1"), world.receipts) == (Folder.ARCHIVE, {})

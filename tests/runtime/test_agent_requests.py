@@ -142,7 +142,7 @@ async def test_what_the_disk_refuses_is_asked_for_again_by_the_next_scan(
         assert (await answer(desk))["answer"] == "paused: its mail waits"
 
 
-def refuse(_: object) -> None:
+def refuse(*_: object) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

@@ -16,6 +16,7 @@ from ackd.adapters.spool.graves import Graves
 from ackd.core import events
 from ackd.core.message import Folder, Place, Receipt, ReceiptKind
 from ackd.runtime.letterbox import LIST_AGAIN_S
+from ackd.syscalls import identity_of
 from tests.acceptance.teams import mime
 from tests.nobody import nobodys_directory
 from tests.runtime.desks import SETTLE_S, Desk, desk_in
@@ -37,6 +38,7 @@ async def test_a_receipt_is_posted_once_its_message_is_known(tmp_path: Path) -> 
         desk.letterbox.take(receipt(desk))
         (came,) = desk.of(events.ReceiptCame)
         assert came.receipt == Receipt(ReceiptKind.DONE, "1.1.a@x", "leader", "done_1.json")
+        assert came.receipt.which == identity_of(str(desk.spool.receipt_path("done_1.json")))
 
 
 async def test_a_receipt_that_is_quicker_than_its_message_waits_for_it(tmp_path: Path) -> None:

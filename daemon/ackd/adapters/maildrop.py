@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadReceipt
 from ackd.core.words import ReceiptKind
-from ackd.syscalls import rename_noreplace
+from ackd.syscalls import Identity, identity_in, rename_noreplace
 
 if TYPE_CHECKING:
     from ackd.core.message import Receipt
@@ -203,7 +203,7 @@ def read_receipt(path: Path) -> "Receipt":
     from ackd.core import receipt_form  # noqa: PLC0415
     from ackd.core.message import Receipt  # noqa: PLC0415 - only the daemon reads them
 
-    name, data = path.name, _read_regular(path)
+    name, (data, which) = path.name, _read_regular(path)
     try:
         content = json.loads(data, object_pairs_hook=_unique_keys)
     except (ValueError, RecursionError) as error:
@@ -211,7 +211,8 @@ def read_receipt(path: Path) -> "Receipt":
     if not isinstance(content, dict):
         raise BadReceipt(name, "not a JSON object")
     said = receipt_form.checked(name, content)
-    return Receipt(said.kind, said.message_id, said.agent, name, said.reason, said.file, said.text, said.step, said.by)
+    words = (said.reason, said.file, said.text, said.step, said.by)
+    return Receipt(said.kind, said.message_id, said.agent, name, *words, which=which)
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -221,7 +222,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return content
 
 
-def _read_regular(path: Path) -> bytes:
+def _read_regular(path: Path) -> tuple[bytes, Identity]:
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -231,7 +232,8 @@ def _read_regular(path: Path) -> bytes:
             raise BadReceipt(path.name, f"ackd (user {os.geteuid()}) may not read it: it is user {owner}'s") from None
         raise
     try:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise BadReceipt(path.name, "not a regular file")
         limit = MAX_CHECKPOINT_RECEIPT_BYTES if path.name.startswith(_CHECKPOINT_NAME) else MAX_RECEIPT_BYTES
         data = os.read(fd, limit + 1)
@@ -239,7 +241,7 @@ def _read_regular(path: Path) -> bytes:
         os.close(fd)
     if len(data) > limit:
         raise BadReceipt(path.name, f"larger than {limit} bytes")
-    return data
+    return data, identity_in(status)
 
 
 def _owner(path: Path) -> int | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ackd.core.ladder import Ladder
-    from ackd.core.message import Message, Place
+    from ackd.core.message import Message, Place, ReceiptFile
     from ackd.core.policy import AgentPolicy
 
 # To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
@@ -63,8 +63,8 @@ class Delivery:
     duplicate: bool = False
     passed_on: bool = False  # an escalation that could not be delivered: a person was told
     late: bool = False  # a dead letter
-    receipts: list[str] = field(default_factory=list)  # acted on, to be dropped when that is on disk
-    heard: set[str] = field(default_factory=set)  # all receipts so far: a hint may come twice
+    receipts: list[ReceiptFile] = field(default_factory=list)  # acted on, to be dropped when that is on disk
+    heard: set[ReceiptFile] = field(default_factory=set)  # all receipts so far: a hint may come twice
     story: list[tuple[float, str]] = field(default_factory=list)
 
     def remember(self, at_wall: float, what: str) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
-from ackd.core.message import Draft, Message, Place
+from ackd.core.message import Draft, Message, Place, ReceiptFile
 from ackd.core.values import value
 
 
@@ -102,7 +102,7 @@ class WriteStatus:
     place: Place
     headers: tuple[tuple[str, str | None], ...]
     ends_run: bool = False
-    because_of: tuple[str, ...] = ()
+    because_of: tuple[ReceiptFile, ...] = ()
 
 
 @value
@@ -192,10 +192,11 @@ class RecordFact:
 
 @value
 class DropReceipt:
-    """The receipt has been acted on; what it caused precedes this in the lane."""
+    """The receipt has been acted on; what it caused precedes this in the lane. ``which`` file of that name it was."""
 
     lane: str
     name: str
+    which: tuple[int, int, int] | None = None
 
 
 Effect: TypeAlias = (

@@ -26,6 +26,7 @@ from ackd.core.worker import WorkerState
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
     from ackd.core.desk import Desk
+    from ackd.core.message import ReceiptFile
 
 H, S = Happening, State
 _COMPLETED = State.COMPLETED
@@ -123,13 +124,13 @@ def put_back(desk: Desk, delivery: Delivery) -> None:
     desk.book.close(delivery)
 
 
-def drop_receipts(desk: Desk, delivery: Delivery, *, keep: str | None = None) -> None:
+def drop_receipts(desk: Desk, delivery: Delivery, *, keep: ReceiptFile | None = None) -> None:
     if not delivery.receipts:
         return
-    for name in delivery.receipts:
-        if name != keep:
-            desk.put(DropReceipt(delivery.agent, name))
-    delivery.receipts = [name for name in delivery.receipts if name == keep]
+    for paper in delivery.receipts:
+        if paper != keep:
+            desk.put(DropReceipt(delivery.agent, *paper))
+    delivery.receipts = [paper for paper in delivery.receipts if paper == keep]
 
 
 def released(desk: Desk, delivery: Delivery, why: str, worker: WorkerState = WorkerState.IDLE) -> None:

@@ -36,6 +36,7 @@ __all__ = [
     "Priority",
     "Progress",
     "Receipt",
+    "ReceiptFile",
     "ReceiptKind",
     "Rejection",
     "Standing",
@@ -114,9 +115,17 @@ class Standing:
     seen: bool = False
 
 
+class ReceiptFile(NamedTuple):
+    """One file in ``receipts/``. ``which``: of those that bore the name, by inode, mtime and size."""
+
+    name: str
+    which: tuple[int, int, int] | None = None
+
+
 @value
 class Receipt:
-    """What someone dropped into ``receipts/``. ``name`` is its file, removed once the engine has acted on it.
+    """What someone dropped into ``receipts/``. ``name`` is its file, removed once the engine has acted on it; who
+    writes every word under one name has put another there by then, which is told from this one by ``which``.
 
     ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix. ``file`` names a file in
     ``corrupt/`` or ``dead_letter/``; a quarantined one has no id that can be believed, ``message_id`` is then empty;
@@ -132,6 +141,11 @@ class Receipt:
     text: str | None = None
     step: int | None = None
     by: str | None = None
+    which: tuple[int, int, int] | None = field(default=None, compare=False)
+
+    @property
+    def paper(self) -> ReceiptFile:
+        return ReceiptFile(self.name, self.which)
 
 
 @value

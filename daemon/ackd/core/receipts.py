@@ -2,7 +2,7 @@
 
 A receipt is dropped only when what it says is on disk some other way: an ack when the status is written, a done when
 the file is archived. Until then it is read again after a crash, and says the same again. A hint may come twice; a
-receipt is heard once. Refuses to know how receipts are written or read.
+receipt is heard once; another file under its name is another receipt. Refuses to know how receipts are written or read.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ackd.core.message import Receipt, ReceiptKind
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
     from ackd.core.desk import Desk
+    from ackd.core.message import ReceiptFile
 
 H, S = Happening, State
 
@@ -40,10 +41,10 @@ def heard(desk: Desk, receipt: Receipt) -> None:
     happening = _HAPPENS.get(receipt.kind)
     if delivery is None or happening is None:
         _drop_unknown(desk, receipt, agent)
-    elif receipt.name not in delivery.heard:
+    elif receipt.paper not in delivery.heard:
         _believe(desk, delivery, receipt, happening)
-    elif receipt.name not in delivery.receipts:  # it was to be dropped, and the disk refused
-        desk.put(DropReceipt(delivery.agent, receipt.name))
+    elif receipt.paper not in delivery.receipts:  # it was to be dropped, and the disk refused
+        desk.put(DropReceipt(delivery.agent, *receipt.paper))
     if agent is not None and (letter := desk.book.dead_one(receipt.message_id, agent)) is not None:
         endings.put_back(desk, letter)  # looked up for this receipt, which has changed nothing
 
@@ -60,12 +61,12 @@ def _drop_unknown(desk: Desk, receipt: Receipt, agent: str | None) -> None:
         agent=agent or receipt.agent,
         warning=f"{receipt.kind.value} for a message that is not open here",
     )
-    desk.put(DropReceipt(agent or receipt.agent or "", receipt.name))
+    desk.put(DropReceipt(agent or receipt.agent or "", *receipt.paper))
 
 
 def _believe(desk: Desk, delivery: Delivery, receipt: Receipt, happening: Happening) -> None:
-    delivery.heard.add(receipt.name)
-    delivery.receipts.append(receipt.name)
+    delivery.heard.add(receipt.paper)
+    delivery.receipts.append(receipt.paper)
     said = f"ackd {receipt.kind.value}" + (f": {receipt.reason}" if receipt.reason else "")
     if happening is H.REQUEUED and delivery.state not in (S.DEAD, S.REVIVING):
         warning = f"requeue: it is not dead but {delivery.state.value}"
@@ -77,10 +78,10 @@ def _believe(desk: Desk, delivery: Delivery, receipt: Receipt, happening: Happen
     if happening not in (H.SEEN, H.REQUEUED):
         calling.lived(desk, desk.book.agents[delivery.agent])
     if delivery.state not in MOVING or happening in (H.SEEN, H.FAILED):
-        _drop_now(desk, delivery, receipt.name)
+        _drop_now(desk, delivery, receipt.paper)
 
 
-def _drop_now(desk: Desk, delivery: Delivery, name: str) -> None:
-    if name in delivery.receipts:
-        delivery.receipts.remove(name)
-        desk.put(DropReceipt(delivery.agent, name))
+def _drop_now(desk: Desk, delivery: Delivery, paper: ReceiptFile) -> None:
+    if paper in delivery.receipts:
+        delivery.receipts.remove(paper)
+        desk.put(DropReceipt(delivery.agent, *paper))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ackd.adapters.spool import Spool
     from ackd.core.book import Book
-    from ackd.core.message import Receipt
+    from ackd.core.message import Receipt, ReceiptFile
     from ackd.ports import Clock, Post
     from ackd.runtime.pauses import Pauses
 
@@ -90,8 +90,8 @@ class AgentRequests:
     #: Returns when what was posted so far is decided, and on the status page.
     shown: Callable[[], Awaitable[None]]
     #: Receipts in our hands, and those whose removal the disk refused.
-    _under_way: set[str] = field(default_factory=set)
-    _answered: set[str] = field(default_factory=set)
+    _under_way: set[ReceiptFile] = field(default_factory=set)
+    _answered: set[ReceiptFile] = field(default_factory=set)
     _turns: dict[str, anyio.Lock] = field(default_factory=dict)
     _writing: anyio.Lock = field(default_factory=anyio.Lock)
     #: Of whom the engine knows that they are paused.
@@ -115,10 +115,10 @@ class AgentRequests:
 
     # --- requests -----------------------------------------------------------------------------------------------------
     def take(self, receipt: Receipt) -> None:
-        if receipt.name in self._answered:
-            self._remove(receipt.name)
-        elif receipt.name not in self._under_way:
-            self._under_way.add(receipt.name)
+        if receipt.paper in self._answered:
+            self._remove(receipt.paper)
+        elif receipt.paper not in self._under_way:
+            self._under_way.add(receipt.paper)
             self.tasks.start_soon(self._answer, receipt, name=f"{receipt.kind.value} {receipt.agent}")
 
     async def _answer(self, receipt: Receipt) -> None:
@@ -131,10 +131,10 @@ class AgentRequests:
         except OSError as error:  # the disk: the receipt stays, and the next scan asks again
             self.record("io_error", {"what": f"{receipt.kind.value} {name}", "error": str(error), "agent": name})
         else:
-            self._answered.add(receipt.name)
-            self._remove(receipt.name)
+            self._answered.add(receipt.paper)
+            self._remove(receipt.paper)
         finally:
-            self._under_way.discard(receipt.name)
+            self._under_way.discard(receipt.paper)
 
     async def _fulfil(self, receipt: Receipt, agent: str | None) -> _Answer:
         if agent is None:
@@ -216,10 +216,10 @@ class AgentRequests:
         data |= {"answer": answer.words, "receipt": receipt.name}
         self.record("agent_request", {**data, "refused": True} if answer.refused else data)
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, paper: ReceiptFile) -> None:
         try:
-            self.spool.remove_receipt(name)
+            self.spool.remove_receipt(*paper)
         except OSError as error:
-            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
+            self.record("io_error", {"what": f"receipt {paper.name}", "error": str(error)})
         else:
-            self._answered.discard(name)
+            self._answered.discard(paper)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ackd.adapters.checkpoints import Checkpoints
     from ackd.adapters.spool import Spool
     from ackd.core.book import Delivery
-    from ackd.core.message import Receipt
+    from ackd.core.message import Receipt, ReceiptFile
     from ackd.ports import Post
 
 
@@ -32,20 +32,20 @@ class CheckpointReceipts:
     post: Post
     tasks: TaskGroup
     record: Callable[[str, dict[str, object]], None]
-    _under_way: set[str] = field(default_factory=set)
+    _under_way: set[ReceiptFile] = field(default_factory=set)
     #: Fair: whoever comes first writes first.
     _writing: anyio.Lock = field(default_factory=anyio.Lock)
 
     def take(self, receipt: Receipt, delivery: Delivery) -> None:
-        if receipt.name not in self._under_way:
-            self._under_way.add(receipt.name)
+        if receipt.paper not in self._under_way:
+            self._under_way.add(receipt.paper)
             self.tasks.start_soon(self._keep, receipt, delivery, name=f"checkpoint {receipt.name}")
 
     def refuse(self, receipt: Receipt) -> None:
         """Its message is over, or never was: nobody will go on with it."""
         about: dict[str, object] = {"message_id": receipt.message_id, "agent": receipt.agent}
         self.record("message_warning", {**about, "warning": "checkpoint for a message that is not open here"})
-        self._remove(receipt.name)
+        self._remove(receipt.paper)
 
     async def _keep(self, receipt: Receipt, delivery: Delivery) -> None:
         said: dict[str, object] = {"text": receipt.text}
@@ -58,12 +58,12 @@ class CheckpointReceipts:
             self.record("io_error", {"what": f"keep {receipt.name}", "error": str(error), "agent": delivery.agent})
         else:
             self.post(CheckpointCame(delivery.key))
-            self._remove(receipt.name)
+            self._remove(receipt.paper)
         finally:
-            self._under_way.discard(receipt.name)
+            self._under_way.discard(receipt.paper)
 
-    def _remove(self, name: str) -> None:
+    def _remove(self, paper: ReceiptFile) -> None:
         try:
-            self.spool.remove_receipt(name)
+            self.spool.remove_receipt(*paper)
         except OSError as error:  # kept once more by the next scan, which changes nothing
-            self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
+            self.record("io_error", {"what": f"receipt {paper.name}", "error": str(error)})

@@ -20,7 +20,7 @@ from ackd.adapters.journal import End, LetGo, TakenIn, twin_digest
 from ackd.core import effects, events
 from ackd.core.errors import BadMessage
 from ackd.core.faults import is_nobodys
-from ackd.core.message import USER, Folder
+from ackd.core.message import USER, Folder, ReceiptFile
 from ackd.dialects import ignite
 from ackd.ports import Inhabited
 from ackd.runtime.lanes import Lanes
@@ -89,7 +89,7 @@ class EffectRunner:
     _day: tuple[float, str] = field(default=(-1.0, ""), init=False)  # since 1970, and as the archive spells it
     _in_journal: set[int] = field(default_factory=set, init=False)
     #: Receipts whose word the disk has refused to write into their message's header, by its key.
-    _unwritten: dict[int, set[str]] = field(default_factory=dict, init=False)
+    _unwritten: dict[int, set[ReceiptFile]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
@@ -117,8 +117,8 @@ class EffectRunner:
                 self._forget(effect)
             case effects.QuarantineFile():
                 return self._moves.quarantine(effect)
-            case effects.DropReceipt(_, name):
-                self._drop_receipt(name)
+            case effects.DropReceipt(_, name, which):
+                self._drop_receipt(ReceiptFile(name, which))
             case effects.NudgeAgent():
                 return self._nudge(effect)
             case effects.ProbeAgent():
@@ -225,17 +225,17 @@ class EffectRunner:
             self._day = (wall // _DAY_S, datetime.fromtimestamp(wall, UTC).strftime("%Y%m%d"))
         return self._day[1]
 
-    def _drop_receipt(self, name: str) -> None:
+    def _drop_receipt(self, paper: ReceiptFile) -> None:
         """The lines about it first: a crash in between must leave the one or the other. And the header: where the disk
         has refused that, the receipt is all that says so."""
-        if any(name in names for names in self._unwritten.values()):
+        if any(paper in papers for papers in self._unwritten.values()):
             return
         self.journal.ahead()
-        self._or_report(self.spool.remove_receipt, name)
+        self._or_report(lambda _name: self.spool.remove_receipt(*paper), paper.name)
 
     def _drop_kept(self, key: int) -> None:
-        for name in self._unwritten.pop(key, ()):
-            self._drop_receipt(name)
+        for paper in self._unwritten.pop(key, ()):
+            self._drop_receipt(paper)
 
     def _forget(self, effect: effects.ForgetMessage) -> None:
         """A duplicate goes under its own name: its twin may still be in hand."""

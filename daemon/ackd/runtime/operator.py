@@ -7,7 +7,7 @@ other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ackd.core import events
@@ -46,7 +46,7 @@ class Operator:
             self._note(receipt, f"{receipt.kind.value} failed: {error}")
         else:
             return
-        self.spool.remove_receipt(receipt.name)
+        self.spool.remove_receipt(*receipt.paper)
 
     def _requeue(self, receipt: Receipt) -> None:
         found = None if self._is_quarantined(receipt) else self.dig_up(receipt)
@@ -60,7 +60,7 @@ class Operator:
             place = self.spool.requeue_corrupt(receipt.file)
             self.record("message_requeued", {"agent": place.box, "file": str(place), "kept_as": receipt.file})
             self.purged(Folder.CORRUPT)
-        self.spool.remove_receipt(receipt.name)
+        self.spool.remove_receipt(*receipt.paper)
 
     def _purge(self, receipt: Receipt) -> None:
         folder, name = self._grave(receipt)
@@ -70,7 +70,7 @@ class Operator:
             self.spool.purge(folder, name)
             self.purged(folder)
             self.record("message_purged", {"file": str(Place("", folder, name)), **_named(receipt)})
-        self.spool.remove_receipt(receipt.name)
+        self.spool.remove_receipt(*receipt.paper)
 
     def _grave(self, receipt: Receipt) -> tuple[Folder, str | None]:
         if self._is_quarantined(receipt):
@@ -110,11 +110,4 @@ def _id_of(head: bytes | None) -> str | None:
 
 
 def _addressed(receipt: Receipt, message_id: str, agent: str) -> Receipt:
-    return type(receipt)(
-        kind=receipt.kind,
-        message_id=message_id,
-        agent=agent,
-        name=receipt.name,
-        reason=receipt.reason,
-        file=receipt.file,
-    )
+    return replace(receipt, message_id=message_id, agent=agent)

@@ -15,6 +15,7 @@ from ackd.adapters.spool.spool import OWN_HEADERS_BYTES
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place
 from ackd.dialects import ignite
+from ackd.syscalls import identity_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -370,6 +371,19 @@ def test_receipts_are_scanned_removed_and_put_away(spool: Spool) -> None:
     place = put(spool)
     spool.remove_receipt("../queue/leader/task_1.mime")
     assert spool.exists(place)
+
+
+def test_a_receipt_that_another_was_put_in_place_of_stays(spool: Spool) -> None:
+    path = spool.receipt_path("word.json")
+    path.write_text("ack")
+    heard = identity_of(str(path))
+    path.with_name(".new").write_text("done")
+    path.with_name(".new").rename(path)
+    spool.remove_receipt("word.json", heard)
+    assert path.read_text() == "done"
+    spool.remove_receipt("word.json", identity_of(str(path)))
+    spool.remove_receipt("word.json", heard)
+    assert not path.exists()
 
 
 # --- archive and sweeping ---------------------------------------------------------------------------------------------

@@ -39,7 +39,7 @@ from ackd.adapters.spool.reading import (
 from ackd.adapters.spool.sweeping import latest_days, sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
-from ackd.syscalls import Birth, Identity, birth, changed, mount_of, put_in_place_of
+from ackd.syscalls import Birth, Identity, birth, changed, identity_of, mount_of, put_in_place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,10 +248,12 @@ class Spool:
     def receipt_settled(self, name: str, now_wall: float, settle_s: float) -> bool:
         return has_settled(f"{self._receipts}/{plain(name)}", now_wall, settle_s)
 
-    def remove_receipt(self, name: str) -> None:
-        """Gone already is as good."""
+    def remove_receipt(self, name: str, which: Identity | None = None) -> None:
+        """Gone already is as good, and so is another file in its place, which stays."""
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(f"{self._receipts}/{plain(name)}")
+            path = f"{self._receipts}/{plain(name)}"
+            if which is None or identity_of(path) == which:
+                os.unlink(path)
 
     def quarantine_receipt(self, name: str, code: str, detail: str, at: str) -> str:
         reason = Reason("", "receipts", name, code, detail, at)
