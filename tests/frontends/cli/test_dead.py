@@ -152,6 +152,53 @@ def test_no_such_dead_letter(team: Team, command: list[str]) -> None:
     assert team.ackd("dead", *command, "nothing").exit_code == 66
 
 
+# --- which one is meant -------------------------------------------------------------------------------------------------
+def bury_twice(team: Team) -> tuple[str, list[Path]]:
+    """One message, dead at two recipients."""
+    message_id, _ = bury(team)
+    (one,) = team.files("queue/dead_letter")
+    other = one.with_name("message_2.mime")
+    other.write_bytes(ignite.rewrite(one.read_bytes(), [("X-IGNITE-Recipient", "leader")]))
+    return message_id, [one, other]
+
+
+@pytest.mark.parametrize("command", [["show"], ["requeue"], ["purge", "--yes"]])
+@pytest.mark.parametrize("spelled", ["{}", "<{}>", "{0:.20}"], ids=["whole", "in brackets", "its beginning"])
+def test_an_id_that_died_at_two_recipients_means_neither(team: Team, command: list[str], spelled: str) -> None:
+    message_id, paths = bury_twice(team)
+    result = team.ackd("dead", *command, spelled.format(message_id))
+    assert result.exit_code == 2
+    assert "name the file of the one that you mean" in result.stderr
+    for path, agent in zip(paths, ("worker-1", "leader"), strict=True):
+        assert f"  queue/dead_letter/{path.name}  {agent}\n" in result.stderr
+    assert team.files("queue/dead_letter") == sorted(paths)
+
+
+def test_the_file_tells_which_of_two_is_meant(team: Team) -> None:
+    _, (one, other) = bury_twice(team)
+    assert team.ackd("dead", "purge", f"queue/dead_letter/{other.name}", "--yes").exit_code == 0
+    assert team.files("queue/dead_letter") == [one]
+    assert team.ackd("dead", "purge", one.name, "--yes").exit_code == 0
+    assert left(team) == []
+
+
+@pytest.mark.parametrize("spelled", ["queue/corrupt/", "corrupt/", ".ackd/queue/corrupt/", "{root}/queue/corrupt/"])
+def test_a_path_means_the_file_that_lies_there(team: Team, spelled: str) -> None:
+    """And no other of that name."""
+    _, (one, other) = bury_twice(team)
+    wanted = f"{spelled.format(root=team.root)}{one.name}"
+    assert team.ackd("dead", "purge", wanted, "--yes").exit_code == 66
+    assert team.files("queue/dead_letter") == sorted([one, other])
+    kept = quarantine(team)
+    kept = kept.rename(kept.with_name(one.name))
+    ambiguous = team.ackd("dead", "purge", one.name, "--yes")
+    assert ambiguous.exit_code == 2
+    assert f"  queue/corrupt/{one.name}" in ambiguous.stderr
+    assert team.ackd("dead", "purge", wanted, "--yes").exit_code == 0
+    assert not kept.exists()
+    assert team.files("queue/dead_letter") == sorted([one, other])
+
+
 # --- with a daemon running ----------------------------------------------------------------------------------------------
 @pytest.fixture
 def held(team: Team) -> Iterator[None]:

@@ -12,15 +12,15 @@ import os
 import shutil
 import stat
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.core import message_ids
-from ackd.core.errors import AmbiguousMessage, BadMessage
-from ackd.frontends.cli.errors import BAD_DATA, Failure
+from ackd.core.errors import BadMessage
+from ackd.frontends.cli.errors import BAD_DATA, USAGE, Failure
+from ackd.frontends.cli.output import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ackd.site import Site
 
 _HEAD_BYTES: Final = 70_000
@@ -69,18 +69,32 @@ def quarantined_files(site: Site) -> list[Path]:
 
 
 def find(site: Site, wanted: str) -> Grave:
-    """By file name or path, by id, by the unique beginning of one, or by its hash."""
+    """By file name or path, by id, by the unique beginning of one, or by its hash. What means several, means none."""
     graves = all_graves(site)
-    name = wanted.rpartition("/")[2]
+    meant = [grave for grave in graves if _is_named(site, grave, wanted)]
+    if not meant:
+        ids = [grave.message_id for grave in graves if grave.message_id]
+        chosen = message_ids.choose(wanted.removeprefix("<").removesuffix(">"), ids)
+        meant = [grave for grave in graves if grave.message_id == chosen]  # it may have died at several recipients
+    if len(meant) > 1:
+        raise Failure(USAGE, _which(wanted, meant))
+    return meant[0]
+
+
+def _is_named(site: Site, grave: Grave, wanted: str) -> bool:
+    """A path is one from here, or as the log has it, below the root. Or below queue/."""
+    if "/" not in wanted or not wanted.endswith(f"/{grave.name}"):
+        return wanted == grave.name
+    here = grave.path.parent.resolve()
+    return any(Path(base, wanted).parent.resolve() == here for base in ("", site.root, site.queue))
+
+
+def _which(wanted: str, graves: list[Grave]) -> str:
+    lines = [f"{printable(wanted)} fits {len(graves)}: name the file of the one that you mean"]
     for grave in graves:
-        if grave.name == name or grave.message_id == wanted.removeprefix("<").removesuffix(">"):
-            return grave
-    fitting = [grave for grave in graves if grave.message_id and message_ids.fits(wanted, grave.message_id)]
-    chosen = message_ids.choose(wanted, [str(grave.message_id) for grave in fitting])
-    same = [grave for grave in fitting if grave.message_id == chosen]
-    if len(same) > 1:  # one message, dead at several recipients
-        raise AmbiguousMessage(wanted, tuple(grave.name for grave in same))
-    return same[0]
+        file = f"queue/{grave.path.parent.name}/{grave.name}"
+        lines.append(f"  {printable(file)}  {printable(grave.agent or '-')}")
+    return "\n".join(lines)
 
 
 def _entries(directory: Path) -> list[Path]:
