@@ -8,7 +8,7 @@ import pytest
 
 from ackd.core.errors import BadReceipt
 from ackd.core.receipt_form import MAX_CHECKPOINT_BYTES, MAX_STEP, checked
-from ackd.core.words import AGENT_REQUESTS, ReceiptKind
+from ackd.core.words import AGENT_REQUESTS, Folder, ReceiptKind
 
 ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - {ReceiptKind.CHECKPOINT}, key=str)
 
@@ -38,6 +38,14 @@ def test_a_request_names_an_agent_and_perhaps_who_asks(kind: ReceiptKind) -> Non
     assert why_not(kind=kind.value) == "no agent"
     for more in ({"message_id": "1@x"}, {"file": "x.mime"}):
         assert why_not(kind=kind.value, agent="worker", **more) == f"{kind.value} names an agent and no message"
+
+
+@pytest.mark.parametrize("folder", [Folder.DEAD, Folder.CORRUPT])
+def test_a_file_may_be_said_to_lie_with_the_dead_or_in_quarantine(folder: Folder) -> None:
+    assert said(kind="purge", file="x.mime", folder=folder.value).folder is folder
+    assert said(kind="purge", file="x.mime").folder is None
+    assert why_not(kind="purge", file="x.mime", folder="archive") == "folder is neither dead_letter nor corrupt"
+    assert why_not(kind="purge", message_id="1@x", folder=folder.value) == "folder without a file"
 
 
 @pytest.mark.parametrize("step", [None, 0, MAX_STEP])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -44,9 +44,9 @@ class Desk:
         self.dug.append(receipt)
         return self.letter
 
-    def operate(self, kind: ReceiptKind, message_id: str = "", file: str | None = None) -> None:
+    def operate(self, kind: ReceiptKind, message_id: str = "", file: str | None = None, **more: Any) -> None:
         self.spool.receipt_path(NAME).write_text("{}")
-        self.operator.operate(Receipt(kind, message_id, None, NAME, file=file))
+        self.operator.operate(Receipt(kind, message_id, more.pop("agent", None), NAME, file=file, **more))
 
     @property
     def receipt_is_left(self) -> bool:
@@ -117,8 +117,38 @@ def test_a_quarantined_file_and_a_letter_of_one_name_are_told_apart(desk: Desk) 
 def test_what_is_no_message_any_more_can_be_purged_by_name(desk: Desk) -> None:
     path = desk.bury("x.mime")
     path.write_text("rubbish")
-    desk.operate(ReceiptKind.PURGE, file="x.mime")
+    desk.operate(ReceiptKind.PURGE, file="x.mime", folder=Folder.DEAD)
     assert not path.exists()
+
+
+def test_a_purge_that_is_heard_again_after_a_crash_removes_nothing_else(desk: Desk) -> None:
+    """The quarantined file was removed, and we died before its receipt was."""
+    letter = desk.bury("x.mime")
+    for folder in (Folder.CORRUPT, None):
+        desk.operate(ReceiptKind.PURGE, file="x.mime", folder=folder)
+        assert letter.exists()
+        assert not desk.receipt_is_left
+    assert desk.words() == ["message_warning", "message_warning"]
+
+
+def test_of_a_letter_and_a_quarantined_file_the_one_in_the_folder_that_is_said_goes(desk: Desk) -> None:
+    bad, letter = desk.quarantine("x.mime"), desk.bury("x.mime")
+    letter.write_text("no message any more")
+    desk.operate(ReceiptKind.PURGE, file="x.mime", folder=Folder.DEAD)
+    assert (bad.exists(), letter.exists()) == (True, False)
+
+
+@pytest.mark.parametrize("kind", [ReceiptKind.PURGE, ReceiptKind.REQUEUE])
+def test_an_id_that_died_at_two_recipients_means_neither(desk: Desk, kind: ReceiptKind) -> None:
+    paths = [desk.bury(f"{to}.mime", extra=f"X-IGNITE-Recipient: {to}\n") for to in ("leader", "worker-1")]
+    desk.letter = ("1.1.a@x", "leader")
+    desk.operate(kind, "1.1.a@x")
+    assert (desk.dug, all(path.exists() for path in paths)) == ([], True)
+    (said,) = desk.facts
+    assert "2 dead letters have that id: name the file" in str(said[1]["warning"])
+    assert not desk.receipt_is_left
+    desk.operate(ReceiptKind.PURGE, "1.1.a@x", agent="worker_1")
+    assert [path.exists() for path in paths] == [True, False]
 
 
 @pytest.mark.parametrize("file", ["nothing.mime", "../../x", None])
@@ -156,6 +186,15 @@ def test_a_quarantined_receipt_has_no_queue_to_go_back_to(desk: Desk) -> None:
     desk.operate(ReceiptKind.REQUEUE, file=kept)
     assert desk.words() == ["message_warning"]
     assert desk.spool.exists(Place("", Folder.CORRUPT, kept))
+    assert not desk.receipt_is_left
+
+
+def test_a_letter_that_is_gone_is_no_quarantined_file_of_its_name(desk: Desk) -> None:
+    bad = desk.quarantine("x.mime")
+    desk.operate(ReceiptKind.REQUEUE, "1.1.a@x", file="x.mime")
+    desk.operate(ReceiptKind.REQUEUE, file="x.mime", folder=Folder.DEAD)
+    assert bad.exists()
+    assert desk.words() == ["message_warning", "message_warning"]
     assert not desk.receipt_is_left
 
 

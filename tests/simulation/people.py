@@ -202,7 +202,10 @@ class Ledger:
             if kind is ReceiptKind.PURGE and found is not None:
                 self._note_removal(*found, "operator")
         file = name if message_id is None or self._rng.random() < 0.5 else None
-        maildrop.drop_receipt(self._site.receipts, kind, message_id, agent, file=file, fsync=self._site.fsync)
+        where = Folder(folder) if file is not None else None
+        maildrop.drop_receipt(
+            self._site.receipts, kind, message_id, agent, file=file, folder=where, fsync=self._site.fsync
+        )
 
     # --- looking ----------------------------------------------------------------------------------------------------
     def listing(self, directory: str) -> list[str]:

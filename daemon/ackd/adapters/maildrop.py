@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadReceipt
-from ackd.core.words import ReceiptKind
+from ackd.core.words import Folder, ReceiptKind
 from ackd.syscalls import Identity, identity_in, rename_noreplace
 
 if TYPE_CHECKING:
@@ -138,10 +138,14 @@ def drop_receipt(
     reason: str | None = None,
     *,
     file: str | None = None,
+    folder: Folder | None = None,
     fsync: bool = True,
 ) -> Path:
-    """One receipt, durable. ``file`` stands in for the id of a quarantined file. Refuses what no reader would take."""
+    """One receipt, durable. ``file`` stands in for the id of a quarantined file; ``folder``: where it lies. Refuses
+    what no reader would take."""
     more = {} if file is None else {"file": file}
+    if folder is not None:
+        more["folder"] = folder.value
     return drop(*_receipt(receipts_dir, kind, message_id, agent, reason, **more), fsync=fsync)
 
 
@@ -211,7 +215,7 @@ def read_receipt(path: Path) -> "Receipt":
     if not isinstance(content, dict):
         raise BadReceipt(name, "not a JSON object")
     said = receipt_form.checked(name, content)
-    words = (said.reason, said.file, said.text, said.step, said.by)
+    words = (said.reason, said.file, said.text, said.step, said.by, said.folder)
     return Receipt(said.kind, said.message_id, said.agent, name, *words, which=which)
 
 

@@ -128,8 +128,9 @@ class Receipt:
     writes every word under one name has put another there by then, which is told from this one by ``which``.
 
     ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix. ``file`` names a file in
-    ``corrupt/`` or ``dead_letter/``; a quarantined one has no id that can be believed, ``message_id`` is then empty;
-    so it is for requests that name an agent only. ``text`` and ``step`` are a checkpoint's; ``by``: who asks.
+    ``corrupt/`` or ``dead_letter/``, and ``folder`` which of them, if it is said; a quarantined one has no id that can
+    be believed, ``message_id`` is then empty; so it is for requests that name an agent only. ``text`` and ``step`` are
+    a checkpoint's; ``by``: who asks.
     """
 
     kind: ReceiptKind
@@ -141,6 +142,7 @@ class Receipt:
     text: str | None = None
     step: int | None = None
     by: str | None = None
+    folder: Folder | None = None
     which: tuple[int, int, int] | None = field(default=None, compare=False)
 
     @property

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ackd.core.errors import BadName, BadReceipt
 from ackd.core.names import agent_name
-from ackd.core.words import AGENT_REQUESTS, ReceiptKind
+from ackd.core.words import AGENT_REQUESTS, Folder, ReceiptKind
 
 MAX_REASON_CHARS: Final = 4_096
 #: A place in the work is a page.
@@ -19,7 +19,7 @@ MAX_CHECKPOINT_BYTES: Final = 65_536
 MAX_STEP: Final = 1_000_000_000
 #: Receipts that an operator may drop in nobody's name.
 OPERATOR_KINDS: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
-_KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file", "text", "step", "by"})
+_KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file", "text", "step", "by", "folder"})
 #: What people write, in lines.
 _PROSE: Final = frozenset({"reason", "text"})
 
@@ -33,6 +33,7 @@ class Said(NamedTuple):
     text: str | None
     step: int | None
     by: str | None
+    folder: Folder | None
 
 
 def checked(name: str, content: Mapping[str, object]) -> Said:
@@ -50,7 +51,7 @@ def checked(name: str, content: Mapping[str, object]) -> Said:
         raise BadReceipt(name, "no agent")
     bare = message_id.removeprefix("<").removesuffix(">") if message_id is not None else ""
     reason = _text(name, content, "reason", MAX_REASON_CHARS)
-    return Said(kind, bare, agent, reason, file, *_checkpoint(name, kind, content), by)
+    return Said(kind, bare, agent, reason, file, *_checkpoint(name, kind, content), by, _folder(name, content, file))
 
 
 def _check_target(name: str, kind: ReceiptKind, message_id: str | None, file: str | None) -> None:
@@ -59,6 +60,18 @@ def _check_target(name: str, kind: ReceiptKind, message_id: str | None, file: st
             raise BadReceipt(name, f"{kind.value} names an agent and no message")
     elif message_id is None and (file is None or kind not in OPERATOR_KINDS):
         raise BadReceipt(name, "no message_id")
+
+
+def _folder(name: str, content: Mapping[str, object], file: str | None) -> Folder | None:
+    """Where the file lies: two may have one name."""
+    word = _text(name, content, "folder", 64)
+    if word is None:
+        return None
+    if word not in (Folder.DEAD.value, Folder.CORRUPT.value):
+        raise BadReceipt(name, "folder is neither dead_letter nor corrupt")
+    if file is None:
+        raise BadReceipt(name, "folder without a file")
+    return Folder(word)
 
 
 def _agent(name: str, content: Mapping[str, object], key: str) -> str | None:

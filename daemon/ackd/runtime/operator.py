@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ackd.core import events
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.message import Folder, Place, ReceiptKind
+from ackd.core.message import Folder, Place, ReceiptKind, identity
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
@@ -49,45 +49,46 @@ class Operator:
         self.spool.remove_receipt(*receipt.paper)
 
     def _requeue(self, receipt: Receipt) -> None:
-        found = None if self._is_quarantined(receipt) else self.dig_up(receipt)
-        if found is not None:
+        if _folder(receipt) is Folder.CORRUPT:
+            self._requeue_corrupt(receipt.file or "")
+        elif len(letters := self._letters(receipt)) > 1:
+            self._note(receipt, f"requeue: {_several(letters)}")
+        elif (found := self.dig_up(receipt)) is not None:
             message_id, agent = found
-            self.post(events.ReceiptCame(_addressed(receipt, message_id, agent)))
+            self.post(events.ReceiptCame(replace(receipt, message_id=message_id, agent=agent)))
             return
-        if receipt.file is None:
-            self._note(receipt, "requeue: no such dead letter")
         else:
-            place = self.spool.requeue_corrupt(receipt.file)
-            self.record("message_requeued", {"agent": place.box, "file": str(place), "kept_as": receipt.file})
-            self.purged(Folder.CORRUPT)
+            self._note(receipt, "requeue: no such dead letter")
         self.spool.remove_receipt(*receipt.paper)
+
+    def _requeue_corrupt(self, name: str) -> None:
+        place = self.spool.requeue_corrupt(name)
+        self.record("message_requeued", {"agent": place.box, "file": str(place), "kept_as": name})
+        self.purged(Folder.CORRUPT)
 
     def _purge(self, receipt: Receipt) -> None:
-        folder, name = self._grave(receipt)
-        if name is None:
+        folder = _folder(receipt)
+        names = self._letters(receipt) if folder is Folder.DEAD else self._quarantined(receipt)
+        if not names:
             self._note(receipt, "purge: no such dead letter or quarantined file")
+        elif len(names) > 1:
+            self._note(receipt, f"purge: {_several(names)}")
         else:
-            self.spool.purge(folder, name)
+            self.spool.purge(folder, names[0])
             self.purged(folder)
-            self.record("message_purged", {"file": str(Place("", folder, name)), **_named(receipt)})
+            self.record("message_purged", {"file": str(Place("", folder, names[0])), **_named(receipt)})
         self.spool.remove_receipt(*receipt.paper)
 
-    def _grave(self, receipt: Receipt) -> tuple[Folder, str | None]:
-        if self._is_quarantined(receipt):
-            return Folder.CORRUPT, receipt.file
-        if receipt.file is not None and not receipt.message_id:  # no message any more, or never one
-            there = self.spool.exists(Place("", Folder.DEAD, receipt.file))
-            return Folder.DEAD, receipt.file if there else None
-        for name in self.letters_of(receipt.message_id, receipt.file):
-            if _id_of(self.spool.graves.head(name)) == receipt.message_id:
-                return Folder.DEAD, name
-        return Folder.DEAD, None
+    def _letters(self, receipt: Receipt) -> list[str]:
+        """Names of those that are meant. By an id several may be: it died at several recipients."""
+        names = self.letters_of(receipt.message_id, receipt.file)
+        if not receipt.message_id:  # no message any more, or never one
+            return names
+        return [name for name in names if _is_meant(receipt, self.spool.graves.head(name))]
 
-    def _is_quarantined(self, receipt: Receipt) -> bool:
-        """An id says that a dead letter is meant, though a quarantined file may bear the same name."""
-        if receipt.message_id or receipt.file is None:
-            return False
-        return self.spool.exists(Place("", Folder.CORRUPT, receipt.file))
+    def _quarantined(self, receipt: Receipt) -> list[str]:
+        name = receipt.file
+        return [name] if name is not None and self.spool.exists(Place("", Folder.CORRUPT, name)) else []
 
     def _note(self, receipt: Receipt, warning: str) -> None:
         self.record("message_warning", {"warning": warning, **_named(receipt)})
@@ -99,15 +100,25 @@ def _named(receipt: Receipt) -> dict[str, object]:
     return {key: value for key, value in said.items() if value}
 
 
-def _id_of(head: bytes | None) -> str | None:
-    if head is None:
-        return None
+def _folder(receipt: Receipt) -> Folder:
+    """An id says that a dead letter is meant. A mere name says so little that it must be said where the file lies, or a
+    quarantined one is meant: heard again after a crash, when that is gone, it must not mean the letter of its name."""
+    if receipt.folder is not None:
+        return receipt.folder
+    return Folder.DEAD if receipt.message_id or receipt.file is None else Folder.CORRUPT
+
+
+def _is_meant(receipt: Receipt, head: bytes | None) -> bool:
+    """By its id; and unless the file was named, by whose it is, if that is said."""
     try:
-        fields = ignite.split_head(head).fields
+        fields = ignite.split_head(head or b"").fields
     except BadMessage:
-        return None
-    return ignite.bare_id(fields.get("message-id", ""))
+        return False
+    if ignite.bare_id(fields.get("message-id", "")) != receipt.message_id:
+        return False
+    whose = fields.get("x-ignite-recipient") or fields.get("to", "").split(",")[0].strip()
+    return receipt.agent is None or receipt.file is not None or identity(receipt.agent) == identity(whose)
 
 
-def _addressed(receipt: Receipt, message_id: str, agent: str) -> Receipt:
-    return replace(receipt, message_id=message_id, agent=agent)
+def _several(names: list[str]) -> str:
+    return f"{len(names)} dead letters have that id: name the file, {' or '.join(names[:5])}"

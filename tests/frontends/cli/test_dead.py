@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd.adapters import maildrop, root_lock
-from ackd.core.message import ReceiptKind
+from ackd.core.message import Folder, ReceiptKind
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
@@ -256,7 +256,8 @@ def test_a_daemon_that_does_not_answer_is_said_so(team: Team, monkeypatch: pytes
     assert result.exit_code == 75
     assert "asked for kept.mime" in result.stdout
     assert kept.exists()
-    assert maildrop.read_receipt(Path(team.files("receipts")[0])).file == "kept.mime"
+    receipt = maildrop.read_receipt(Path(team.files("receipts")[0]))
+    assert (receipt.file, receipt.folder) == ("kept.mime", Folder.CORRUPT)
 
 
 def test_what_is_no_message_is_called_what_it_is_and_status_counts_the_same(team: Team) -> None:

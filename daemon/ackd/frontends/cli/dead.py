@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.core.errors import RootHeld, TheirFault
-from ackd.core.message import ReceiptKind
+from ackd.core.message import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NO, TRY_AGAIN, Failure, creating
 from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import print_json, say
@@ -150,7 +150,9 @@ def _ask_daemon(site: Site, kind: ReceiptKind, graves: list[Grave]) -> list[dict
 
     before = {grave.path: _trace(grave) for grave in graves}
     for grave in graves:
-        maildrop.drop_receipt(site.receipts, kind, grave.message_id, None, file=grave.name, fsync=site.fsync)
+        where = Folder.DEAD if grave.kind == "dead" else Folder.CORRUPT
+        about = (grave.message_id, None)
+        maildrop.drop_receipt(site.receipts, kind, *about, file=grave.name, folder=where, fsync=site.fsync)
     waiting = list(graves)
     deadline = time.monotonic() + PATIENCE_S
     while waiting and time.monotonic() < deadline:
