@@ -93,6 +93,7 @@ def test_defer_before_anyone_was_told_changes_nothing() -> None:
     world.send(letter("m1"))
     world.says("defer", "m1")
     assert (world.state_of("m1"), world.facts("message_retry"), world.receipts) == ("queued", [], {})
+    assert world.fact("message_warning")["warning"] == "defer: nobody has it in hand, it is queued"
 
 
 @pytest.mark.parametrize("kind", ["ack", "done", "refuse", "defer", "seen"])

@@ -160,6 +160,23 @@ async def test_a_receipt_that_cannot_be_removed_is_not_obeyed_twice(
         assert len(desk.posted) == len(desk.said("agent_request")) == 1
 
 
+async def test_an_agent_has_one_turn_however_it_is_spelled_and_nobody_has_none(tmp_path: Path) -> None:
+    async with desk_in(tmp_path) as desk:
+        live(desk)
+        desk.lives.go = anyio.Event()
+        ask(desk, K.START, "worker-1")
+        await desk.until(lambda: desk.lives.asked)
+        ask(desk, K.RESTART, "worker_1")
+        for number in range(3):
+            ask(desk, K.PAUSE, f"stranger_{number}")
+        await desk.until(lambda: len(desk.said("agent_request")) == 3)
+        assert desk.lives.asked == ["start worker_1"]
+        desk.lives.go.set()
+        await answer(desk, 5)
+        assert desk.lives.asked == ["start worker_1", "restart worker_1 by hand"]
+        assert list(desk.requests._turns) == ["worker_1"]
+
+
 # --- at start -----------------------------------------------------------------------------------------------------------
 async def test_whoever_was_paused_is_paused_when_it_joins_and_once(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(parents=True)

@@ -252,6 +252,16 @@ async def test_a_late_done_finds_its_dead_letter(tmp_path: Path) -> None:
         assert desk.letterbox.dig_up(Receipt(ReceiptKind.DONE, "1.1.a@x", "user", "r")) is None
 
 
+async def test_a_word_of_nobody_we_know_digs_nothing_up(tmp_path: Path) -> None:
+    """The engine has nobody to ask about it, and would keep the letter open for ever."""
+    async with desk_in(tmp_path) as desk:
+        bury(desk, "x.mime")
+        desk.letterbox.take(receipt(desk, agent="nobody"))
+        await desk.until(lambda: desk.of(events.ReceiptCame))
+        assert desk.of(events.Arrived) == []
+        assert desk.letterbox.dig_up(Receipt(ReceiptKind.REQUEUE, "1.1.a@x", "nobody", "r")) is None
+
+
 @pytest.mark.parametrize("wanted", ["a.mime", "b.mime", "c.mime"])
 async def test_a_dead_letter_that_is_named_is_the_one_that_is_meant(tmp_path: Path, wanted: str) -> None:
     async with desk_in(tmp_path) as desk:

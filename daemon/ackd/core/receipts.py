@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.core import calling, endings, facts
-from ackd.core.acts import apply, fail
+from ackd.core.acts import IN_HAND, apply, fail
 from ackd.core.arrivals import hear_out
-from ackd.core.delivery import MOVING, Happening, State
+from ackd.core.delivery import MOVING, SHOWN, Happening, State
 from ackd.core.effects import DropReceipt, RecordFact
 from ackd.core.message import Receipt, ReceiptKind
 
@@ -70,6 +70,9 @@ def _believe(desk: Desk, delivery: Delivery, receipt: Receipt, happening: Happen
     said = f"ackd {receipt.kind.value}" + (f": {receipt.reason}" if receipt.reason else "")
     if happening is H.REQUEUED and delivery.state not in (S.DEAD, S.REVIVING):
         warning = f"requeue: it is not dead but {delivery.state.value}"
+        desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
+    if happening is H.FAILED and delivery.state not in (*IN_HAND, S.RETRYING):  # else it is tried again
+        warning = f"defer: nobody has it in hand, it is {SHOWN[delivery.state]}"
         desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
     if happening is H.FAILED:
         fail(desk, delivery, happening, said)

@@ -124,7 +124,7 @@ class AgentRequests:
     async def _answer(self, receipt: Receipt) -> None:
         name = receipt.agent or ""
         try:
-            async with self._turns.setdefault(name, anyio.Lock()):
+            async with self._turn_of(self.called(name)):
                 answer = await self._fulfil(receipt, self.called(name))
                 await self.shown()
                 self._say(receipt, self.called(name) or name, answer)
@@ -135,6 +135,10 @@ class AgentRequests:
             self._remove(receipt.paper)
         finally:
             self._under_way.discard(receipt.paper)
+
+    def _turn_of(self, agent: str | None) -> anyio.Lock:
+        """Requests in a name that nobody has, of which there is no end, wait for nobody."""
+        return anyio.Lock() if agent is None else self._turns.setdefault(agent, anyio.Lock())
 
     async def _fulfil(self, receipt: Receipt, agent: str | None) -> _Answer:
         if agent is None:

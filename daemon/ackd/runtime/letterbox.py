@@ -219,6 +219,8 @@ class Letterbox:
         The message's id and agent, once the engine knows of it (or will, when it reads what was posted here).
         """
         agent = self.called(receipt.agent) if receipt.agent else None
+        if receipt.agent is not None and agent is None:
+            return None  # the engine knows nobody to ask about it, and would keep the letter open
         if agent is not None and self.book.of_id(receipt.message_id, agent):
             return receipt.message_id, agent
         for name in self.letters.named(receipt.message_id, receipt.file):
