@@ -11,6 +11,7 @@ import pytest
 from ackd.adapters.journal import twin_digest
 from ackd.adapters.session_log import SessionLog
 from ackd.core.message import Folder, Place
+from tests.nobody import nobodys_directory
 from tests.runtime.test_recovery import start_in
 
 if TYPE_CHECKING:
@@ -183,3 +184,50 @@ async def test_what_was_quarantined_as_we_died_is_told_of_once(tmp_path: Path) -
         assert found.keys() == {"bad.mime", "ack.json"}
         assert (found["bad.mime"]["file"], found["bad.mime"]["agent"]) == ("queue/leader/bad.mime", "leader")
         assert found["ack.json"]["file"] == "receipts/ack.json"
+
+
+# --- what cannot be read ------------------------------------------------------------------------------------------------
+def logs(root: Path) -> list[Path]:
+    return sorted((root / "logs").iterdir())
+
+
+async def test_a_dead_letter_that_cannot_be_read_is_said_once_and_the_others_are_asked() -> None:
+    with nobodys_directory() as root:
+        async with start_in(root) as start:
+            extra = "X-IGNITE-Recipient: leader\nX-IGNITE-Error-Reason: why\n"
+            shut = start.put("a.mime", Folder.DEAD, message_id="1.1.a@x", extra=extra)
+            start.spool.path(shut).chmod(0)
+            held, met = (
+                start.put("m.mime", message_id="2.2.b@x"),
+                start.put("n.mime", Folder.QUEUE, message_id="3.3.c@x"),
+            )
+            lines = told(start, met, "message_queued")
+            start.held(held)
+            for place in (held, met):
+                start.spool.path(place).unlink()
+            start.put("b.mime", Folder.DEAD, message_id="2.2.b@x", extra=extra)
+            start.put("c.mime", Folder.DEAD, message_id="3.3.c@x", extra=extra)
+            await after(start, *lines)
+            assert [fact["message_id"] for fact in start.said("message_dead")] == ["2.2.b@x", "3.3.c@x"]
+            (error,) = start.said("io_error")
+            assert error["what"] == "read queue/dead_letter/a.mime"
+
+
+async def test_a_log_that_cannot_be_read_is_said_once_and_what_came_after_it_is_told() -> None:
+    with nobodys_directory() as root:
+        async with start_in(root) as start:
+            early, late = start.put("m.mime", Folder.QUEUE), start.put("n.mime", Folder.QUEUE, message_id="2.2.b@x")
+            held = start.put("o.mime", message_id="3.3.c@x")
+            start.held(held)
+            session(root, ("session_start", {}), *told(start, early, "message_queued"), seconds_ago=300)
+            session(root, ("session_start", {}), seconds_ago=200)
+            logs(root)[1].chmod(0)
+            lines = told(start, late, "message_queued")
+            for place in (early, late, held):
+                start.spool.path(place).unlink()
+            await after(start, *lines)
+            assert [fact["message_id"] for fact in start.said("message_completed")] == ["3.3.c@x"]
+            # of the first, the log that cannot be read may have told
+            assert [fact["message_id"] for fact in start.said("message_withdrawn")] == ["2.2.b@x"]
+            (error,) = start.said("io_error")
+            assert error["what"] == f"read logs/{logs(root)[1].name}"

@@ -12,6 +12,7 @@ from ackd.core.engine import Engine
 from ackd.core.escalations import OpenEscalation
 from ackd.core.policy import EnginePolicy
 from ackd.runtime.memory import Memory, marks
+from tests.nobody import nobodys_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,9 +26,12 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def begin(place: Path, *, lies: bool = True) -> tuple[Memory, Engine]:
+def begin(
+    place: Path, *, lies: bool = True, facts: list[tuple[str, dict[str, object]]] | None = None
+) -> tuple[Memory, Engine]:
     engine = Engine(EnginePolicy(), random.Random(1))
-    memory = Memory(place / "state", engine, place / "logs", lambda _: lies)
+    said = facts if facts is not None else []
+    memory = Memory(place / "state", engine, place / "logs", lambda _: lies, lambda *fact: said.append(fact))
     memory.load()
     return memory, engine
 
@@ -77,6 +81,19 @@ def test_a_log_that_was_removed_takes_no_count_with_it(place: Path) -> None:
         log.unlink()
     session(place, "message_completed", at=AT + 60)
     assert begin(place)[1].desk.totals.completed == 2
+
+
+def test_a_log_that_cannot_be_read_costs_its_own_count_and_a_line() -> None:
+    with nobodys_directory() as place:
+        (place / "state").mkdir()
+        session(place, "message_completed")
+        session(place, "message_completed", at=AT + 60)
+        session(place, "message_completed", at=AT + 120)
+        shut = sorted((place / "logs").iterdir())[1]
+        shut.chmod(0)
+        facts: list[tuple[str, dict[str, object]]] = []
+        assert begin(place, facts=facts)[1].desk.totals.completed == 2
+        assert [(name, data["what"]) for name, data in facts] == [("io_error", f"read logs/{shut.name}")]
 
 
 def test_open_escalations_are_kept_as_they_change(place: Path) -> None:

@@ -36,6 +36,7 @@ from ackd.runtime.pauses import Pauses
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
 from ackd.runtime.recovery import Recovery
 from tests.acceptance.teams import mime
+from tests.nobody import nobodys_directory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -284,6 +285,19 @@ async def test_one_queue_that_cannot_be_served_does_not_stop_us(tmp_path: Path) 
         await start.recover()
         assert len(start.states("leader")) == 1
         assert [fact["what"] for fact in start.said("io_error")] == ["queue/aaa"]
+
+
+async def test_what_is_kept_where_nobody_may_look_does_not_stop_us() -> None:
+    with nobodys_directory() as root:
+        async with start_in(root) as start:
+            start.put("m.mime", Folder.QUEUE)
+            for name in ("dead_letter", "corrupt"):
+                (root / "queue" / name).chmod(0)
+            await start.recover()
+            assert len(start.states("leader")) == 1
+            assert [fact["what"] for fact in start.said("io_error")] == ["list queue/dead_letter", "list queue/corrupt"]
+            for name in ("dead_letter", "corrupt"):
+                (root / "queue" / name).chmod(0o700)
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ gone by its agent's hand.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -58,6 +59,8 @@ class Aftermath:
     lost_boxes: frozenset[str] = frozenset()
     _known: set[_About] = field(default_factory=set)
     _kept: list[tuple[str, Reason]] = field(default_factory=list)
+    #: What could not be read, and was said.
+    _unread: set[str] = field(default_factory=set)
 
     # --- what the journal knows ---------------------------------------------------------------------------------------
     def was_completed(self, entry: TakenIn) -> bool:
@@ -134,7 +137,7 @@ class Aftermath:
     def _graves(self) -> dict[_About, _Grave]:
         """Dead letters by message id and recipient (a Message-ID may have several), as their log line has them."""
         found: dict[_About, _Grave] = {}
-        for name, head in self.spool.dead_letters():
+        for name, head in self._letters():
             try:
                 fields = dict(ignite.headers(head))
             except BadMessage:
@@ -148,15 +151,43 @@ class Aftermath:
             }
         return found
 
+    def _letters(self) -> Iterator[tuple[str, bytes]]:
+        """One that cannot be read tells nothing, and the others do."""
+        graves = self.spool.graves
+        with self._saying("list queue/dead_letter"):
+            for name in graves.files():
+                with self._saying(f"read queue/dead_letter/{name}"):
+                    head = graves.head(name)
+                    if head is not None:
+                        yield name, head
+
     def _told_by_log(self, since: float) -> _Told:
         """When the log last told of a message's end, and of which."""
         told: _Told = {}
-        for line in session_log.iter_logs(self.logs_dir, newest_first=True):
-            if line.at < since:
-                break
-            if line.type in _TERMINAL:
-                told.setdefault((*_about(line), line.type == _DUPLICATE), (line.at, line.type))
+        paths: list[Path] = []
+        with self._saying("list logs"):
+            paths = session_log.session_files(self.logs_dir)
+        for path in reversed(paths):
+            with self._saying(f"read logs/{path.name}"):
+                for line in _backwards(path):
+                    if line.at < since:
+                        return told
+                    if line.type in _TERMINAL:
+                        told.setdefault((*_about(line), line.type == _DUPLICATE), (line.at, line.type))
         return told
+
+    @contextlib.contextmanager
+    def _saying(self, what: str) -> Iterator[None]:
+        """What cannot be read must not stop us: one line each."""
+        try:
+            yield
+        except OSError as error:
+            self._say_unread(what, error)
+
+    def _say_unread(self, what: str, error: OSError) -> None:
+        if what not in self._unread:
+            self._unread.add(what)
+            self.record("io_error", {"what": what, "error": str(error)})
 
     # --- what only the log knows --------------------------------------------------------------------------------------
     def leave_open(self, met: Iterable[_About], kept: Iterable[tuple[str, Reason | None]]) -> None:
@@ -168,42 +199,44 @@ class Aftermath:
         """Beside everything else, for a log may be long: what it began to tell and did not end. Not after a crash only:
         what waits in a queue may be removed while nobody serves, or just before a stop, within the time it takes to
         prove that."""
-        try:
-            opened, told_of, since = await anyio.to_thread.run_sync(self._read_sessions)
-        except OSError as error:  # a log that cannot be read tells nothing, and must not stop us
-            self.record("io_error", {"what": "the logs of the sessions before", "error": str(error)})
-            return
-        graves = self._graves() if opened else {}
-        for line in opened:
+        told, unread = await anyio.to_thread.run_sync(self._read_sessions)
+        for what, error in unread.items():
+            self._say_unread(what, error)
+        graves = self._graves() if told.opened else {}
+        for line in told.opened.values():
             self._end_untold(line, graves)
         for name, reason in self._kept:
-            if name not in told_of and _wall(reason.at) >= since - 1:  # it is written in whole seconds
+            if name not in told.rejected and _wall(reason.at) >= told.since - 1:  # it is written in whole seconds
                 self._say_rejected(name, reason)
 
-    def _read_sessions(self) -> tuple[list[Line], set[str], float]:
-        """Of the last session that ended by itself and those since: messages without an end, what was quarantined. It
-        tells of all that there was, for a start writes down everything that it finds; unless it was stopped before it
-        had read a long queue to its end."""
-        opened: dict[_About, Line] = {}
-        told_of: set[str] = set()
-        since = float("inf")
-        for path in self._sessions():
-            for line in session_log.read_lines(path):
-                since = min(since, line.at)
-                if line.type in ("message_queued", "message_claimed", "message_requeued") and "message_id" in line.data:
-                    opened[_about(line)] = line
-                elif line.type in _TERMINAL:
-                    opened.pop(_about(line), None)
-                elif line.type == "message_rejected":
-                    told_of.add(str(line.data.get("kept_as")))
-        return list(opened.values()), told_of, since
+    def _read_sessions(self) -> tuple[_Sessions, dict[str, OSError]]:
+        """Of the last session that ended by itself and those since. It tells of all that there was, for a start writes
+        down everything that it finds; unless it was stopped before it had read a long queue to its end.
+
+        Of what came before a log that cannot be read nothing is believed: the end of it may be told there."""
+        told, unread = _Sessions(), dict[str, OSError]()
+        try:
+            paths = self._sessions()
+        except OSError as error:
+            return told, {"list logs": error}
+        for path in paths:
+            try:
+                for line in session_log.read_lines(path):
+                    told.add(line)
+            except OSError as error:
+                told = _Sessions()
+                unread[f"read logs/{path.name}"] = error
+        return told, unread
 
     def _sessions(self) -> list[Path]:
         """Oldest first, without the one that we are writing."""
         found: list[Path] = []
         for path in reversed(session_log.session_files(self.logs_dir)[:-1]):
             found.append(path)
-            last = next(session_log.iter_logs(self.logs_dir, newest_first=True, ends={path: _end(path)}), None)
+            try:
+                last = next(_backwards(path), None)
+            except OSError:  # whoever reads it says so
+                break
             if last is not None and last.type == "session_end":
                 break
         return found[::-1]
@@ -234,6 +267,24 @@ class Aftermath:
         self.record("message_rejected", {**about, **said})
 
 
+@dataclass
+class _Sessions:
+    """What logs began to tell and did not end, by message; what they say was quarantined; their earliest time."""
+
+    opened: dict[_About, Line] = field(default_factory=dict)
+    rejected: set[str] = field(default_factory=set)
+    since: float = float("inf")
+
+    def add(self, line: Line) -> None:
+        self.since = min(self.since, line.at)
+        if line.type in ("message_queued", "message_claimed", "message_requeued") and "message_id" in line.data:
+            self.opened[_about(line)] = line
+        elif line.type in _TERMINAL:
+            self.opened.pop(_about(line), None)
+        elif line.type == "message_rejected":
+            self.rejected.add(str(line.data.get("kept_as")))
+
+
 def _which(entry: TakenIn) -> _Which:
     return entry.message_id, identity(entry.agent), entry.is_duplicate
 
@@ -258,8 +309,9 @@ def _wall(stamp: str) -> float:
         return 0.0
 
 
-def _end(path: Path) -> int:
-    return session_log.end_of_lines(path)
+def _backwards(path: Path) -> Iterator[Line]:
+    """The lines of one log, newest first."""
+    return session_log.iter_logs(path.parent, newest_first=True, ends={path: session_log.end_of_lines(path)})
 
 
 def _place(file: str) -> Place | None:

@@ -131,7 +131,7 @@ class Daemon:
         journal = Journal.open(site.state / "journal.ndjson")
         self._chronicle = Chronicle(journal, self._pump, self.view, self._pump.wake)
         self._flusher: DeviceFlusher | NoFlusher = DeviceFlusher() if durable else NoFlusher()
-        self._memory = Memory(site.state, self._engine, site.logs, self._still_lies)
+        self._memory = Memory(site.state, self._engine, site.logs, self._still_lies, self._chronicle.record)
         self._up, self._stop_asked, self._reason, self._failure = anyio.Event(), anyio.Event(), "", ""
         self._make_team(tasks)
         self._make_doors(tasks)

@@ -19,9 +19,10 @@ from ackd.core.errors import BadName
 from ackd.core.escalations import OpenEscalation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from pathlib import Path
 
+    from ackd.adapters.session_log import Line
     from ackd.core.engine import Engine
     from ackd.syscalls import Birth
 
@@ -40,7 +41,12 @@ _END_OF_TIME_S: Final = 1e11  # the year 5138: a date can be made of what is bef
 
 class Memory:
     def __init__(
-        self, state_dir: Path, engine: Engine, logs_dir: Path, still_lies: Callable[[OpenEscalation], bool]
+        self,
+        state_dir: Path,
+        engine: Engine,
+        logs_dir: Path,
+        still_lies: Callable[[OpenEscalation], bool],
+        record: Callable[[str, dict[str, object]], None],
     ) -> None:
         """``still_lies``: whether an escalation's message is with whom it was sent to."""
         self._totals = state_dir / "totals.json"
@@ -49,6 +55,7 @@ class Memory:
         self._engine = engine
         self._logs = logs_dir
         self._still_lies = still_lies
+        self._record = record
         self._written: list[tuple[str, int]] = []
         self._boxes_written: dict[str, Births] = {}
 
@@ -73,17 +80,23 @@ class Memory:
         for path in session_log.session_files(self._logs):
             if _age_order(path.name) < _age_order(upto):
                 continue
-            start = offset if path.name == upto else 0
-            lines = session_log.read_lines(path, start)
-            for line in lines:
-                if line.type in _COUNTED:
-                    name = _COUNTED[line.type]
-                    setattr(totals, name, getattr(totals, name) + 1)
+            lines = session_log.read_lines(path, offset if path.name == upto else 0)
+            try:
+                self._count(lines)
+            except OSError as error:  # what it tells is not counted; the others are
+                self._record("io_error", {"what": f"read logs/{path.name}", "error": str(error)})
             if (path.name, lines.offset) != (
                 upto,
                 offset,
             ):  # once: after ten crashes the first log is not read ten times
                 self._save_totals(path.name, lines.offset)
+
+    def _count(self, lines: Iterable[Line]) -> None:
+        totals = self._engine.desk.totals
+        for line in lines:
+            if line.type in _COUNTED:
+                name = _COUNTED[line.type]
+                setattr(totals, name, getattr(totals, name) + 1)
 
     def save(self) -> None:
         """At a clean stop, after the last line."""

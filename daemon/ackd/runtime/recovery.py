@@ -126,10 +126,14 @@ class Recovery:
 
     def _remember(self, state: JournalState) -> list[tuple[str, Reason | None]]:
         """What is known from before; what lies in quarantine."""
-        desk, kept = self.engine.desk, list(self.spool.quarantined())
+        desk = self.engine.desk
+        kept: list[tuple[str, Reason | None]] = []
         for done in state.completed:
             desk.completed.remember(done.message_id, done.agent, done.digest, done.at)
-        desk.totals.dead = len(self.spool.graves.files())
+        with self._reporting("list queue/dead_letter"):
+            desk.totals.dead = len(self.spool.graves.files())
+        with self._reporting("list queue/corrupt"):
+            kept += self.spool.quarantined()
         desk.totals.rejected = len(kept)
         return kept
 

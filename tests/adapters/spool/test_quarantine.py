@@ -8,6 +8,7 @@ import pytest
 
 from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.quarantine import Quarantine, Reason
+from tests.nobody import nobodys_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,3 +115,13 @@ def test_a_hostile_name_reaches_nothing(tmp_path: Path, quarantine: Quarantine, 
     with pytest.raises(FileNotFoundError):
         quarantine.release(name, str(tmp_path), "x")
     assert (tmp_path / "precious").exists()
+
+
+def test_a_reason_that_may_not_be_read_is_none_and_the_others_are_told() -> None:
+    with nobodys_directory() as place:
+        quarantine = Quarantine(str(place / "corrupt"), Disk(durable=False))
+        for name in ("a.mime", "b.mime"):
+            (place / name).write_bytes(b"x")
+            quarantine.keep(str(place / name), why(name))
+        (place / "corrupt" / "a.mime.reason").chmod(0)
+        assert sorted(quarantine, key=str) == [("a.mime", None), ("b.mime", why("b.mime"))]

@@ -81,7 +81,7 @@ class Quarantine:
         try:
             found = json.loads(read_regular(f"{self._directory}/{plain(kept)}{_TAIL}", _MAX_REASON_BYTES).data)
             return Reason(**{field: str(found[field]) for field in Reason.__slots__})
-        except (FileNotFoundError, BadMessage, ValueError, KeyError, TypeError, RecursionError):
+        except (OSError, BadMessage, ValueError, KeyError, TypeError, RecursionError):
             return None
 
     def release(self, kept: str, directory: str, name: str) -> str:
