@@ -364,6 +364,32 @@ def test_what_its_agent_deleted_while_it_was_away_is_completed(tmp_path: Path) -
     assert "deleted by its agent" in found["by"]
 
 
+@pytest.mark.parametrize("how", ["archived", "deleted"])
+def test_of_two_files_of_one_name_the_one_that_ended_as_it_was_killed_is_completed(tmp_path: Path, how: str) -> None:
+    """The second was claimed under the next free name, beside the first, which is still in hand."""
+    team = Team(tmp_path)
+    (first, data, name), (second, its_data, _) = message(1, to="user"), message(2, to="user")
+    with running(team):
+        team.drop("user", data, name)
+        team.fact("message_told", message=first)
+        team.drop("user", its_data, name)
+        team.fact("message_told", message=second)
+        team.kill()
+    claimed = team.root / "queue/user/processed" / name.replace(".mime", "-1.mime")
+    if how == "archived":
+        day = team.root / "archive" / time.strftime("%Y%m%d", time.gmtime()) / "user"
+        day.mkdir(parents=True)
+        claimed.rename(day / claimed.name)
+    else:
+        claimed.unlink()
+    with running(team):
+        assert team.fact("message_completed", message=second)["recovered"] is True
+        team.drop("user", its_data, name)
+        team.fact("message_duplicate", message=second)
+        assert not team.facts("message_withdrawn")
+        assert not team.facts("message_completed", message=first)
+
+
 def test_a_queue_that_was_removed_while_it_was_away_is_lost_loudly_and_completes_nothing(tmp_path: Path) -> None:
     team = Team(tmp_path, "[agents.helper]\n")
     with running(team):

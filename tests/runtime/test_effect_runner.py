@@ -233,6 +233,24 @@ async def test_a_claim_that_the_journal_refuses_moves_nothing(tmp_path: Path, mo
         monkeypatch.undo()
 
 
+async def test_the_journal_knows_the_name_that_a_claim_was_given_and_writes_nothing_more_for_others(
+    tmp_path: Path,
+) -> None:
+    async with bench_in(tmp_path) as bench:
+        for name, taken in (("m.mime", False), ("m.mime", True)):
+            place = bench.put(Folder.QUEUE, name, message_id=f"{taken}.1.a@x")
+            message = bench.message(place)
+            await bench.carry_out(effects.ClaimMessage("leader", int(taken), message, place))
+            claimed = bench.posted[-1]
+            assert isinstance(claimed, events.Claimed)
+            before = (tmp_path / "state/journal.ndjson").read_bytes()
+            await bench.carry_out(effects.TellAgent("leader", int(taken), message, claimed.place, 1))
+            after = (tmp_path / "state/journal.ndjson").read_bytes()
+            assert (after != before) is taken
+        held = bench.journal.load(SystemClock().now().wall, 3600).in_flight.values()
+        assert [entry.name for entry in held] == ["m.mime", "m-1.mime"]
+
+
 # --- statuses -----------------------------------------------------------------------------------------------------------
 async def test_what_its_agent_deletes_while_it_is_rewritten_is_not_brought_back(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
@@ -500,6 +518,22 @@ async def test_letting_go_is_written_down_except_of_a_duplicate(tmp_path: Path, 
         state = bench.journal.load(SystemClock().now().wall, 3600)
         assert len(state.in_flight) == (1 if end == "duplicate" else 0)
         assert [done.end for done in state.completed] == ([End.COMPLETED] if end == "completed" else [])
+
+
+async def test_a_duplicate_that_was_given_another_name_in_the_archive_is_let_go(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        first, copy = bench.put(), bench.put(Folder.QUEUE)
+        message = bench.message(copy)
+        await bench.carry_out(
+            effects.ArchiveMessage("leader", 1, message, first),
+            effects.ForgetMessage("leader", 1, message, first, "completed"),
+            effects.ArchiveMessage("leader", 2, message, copy, duplicate=True),
+        )
+        moved = bench.posted[-1]
+        assert isinstance(moved, events.Moved)
+        assert moved.place.name.endswith("/m-1.mime")
+        await bench.carry_out(effects.ForgetMessage("leader", 2, message, moved.place, "duplicate"))
+        assert bench.journal.load(SystemClock().now().wall, 3600).in_flight == {}
 
 
 async def test_a_receipt_that_cannot_be_dropped_is_said(tmp_path: Path) -> None:

@@ -120,8 +120,10 @@ def hoarding(_run: Simulation) -> Iterator[None]:
     forget = EffectRunner._forget
 
     def keep(runner: EffectRunner, effect: fx.ForgetMessage) -> None:
+        known = runner._in_journal.get(effect.key)
         forget(runner, effect)
-        runner._in_journal.add(effect.key)
+        if known is not None:
+            runner._in_journal[effect.key] = known
 
     with mock.patch.object(EffectRunner, "_forget", keep):
         yield

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft, Message, Place
     from ackd.ports import Clock, Endpoint, Flusher, Post
 
+    _Explained = effects.TellAgent | effects.ArchiveMessage | effects.BuryMessage
 
 #: A message of our own that cannot be written (disk full) is tried again after this; its lane waits.
 SEND_AGAIN_S: Final = 5.0
@@ -87,7 +88,8 @@ class EffectRunner:
     _unflushed: list[Place] = field(default_factory=list, init=False)
     _answers: list[Event] = field(default_factory=list, init=False)  # on their way
     _day: tuple[float, str] = field(default=(-1.0, ""), init=False)  # since 1970, and as the archive spells it
-    _in_journal: set[int] = field(default_factory=set, init=False)
+    #: By key: what it was told of last.
+    _in_journal: dict[int, TakenIn] = field(default_factory=dict, init=False)
     #: Receipts whose word the disk has refused to write into their message's header, by its key.
     _unwritten: dict[int, set[ReceiptFile]] = field(default_factory=dict, init=False)
 
@@ -175,15 +177,21 @@ class EffectRunner:
             now,
             late=place.folder is Folder.DEAD,
         )
-        self._in_journal.add(key)
+        self._in_journal[key] = entry
         self.journal.take_in(entry)
 
-    def _explain(self, effect: effects.ArchiveMessage | effects.BuryMessage, *, duplicate: bool = False) -> None:
+    def _explain(self, effect: _Explained, crashes: int = 0, *, duplicate: bool = False) -> None:
         """Before a move to an end: of what ends unclaimed the journal has not heard, and a crash would swallow its
-        line."""
-        if effect.key in self._in_journal:
+        line. Before either: of what was claimed under another name than it had, since somebody's file has that; a start
+        would look for the one and find the other."""
+        known, place = self._in_journal.get(effect.key), effect.place
+        if known is None:
+            self.take_in(effect.key, effect.message, place, crashes, duplicate=duplicate)
+        elif known.name != place.name and place.folder is Folder.PROCESSED:
+            self._in_journal[effect.key] = entry = replace(known, name=place.name)
+            self.journal.take_in(entry)
+        else:
             return
-        self.take_in(effect.key, effect.message, effect.place, duplicate=duplicate)
         self._flush_journal([effect.key])
 
     def _flush_journal(self, keys: list[int]) -> None:
@@ -192,7 +200,8 @@ class EffectRunner:
         try:
             self.journal.flush()
         except OSError:
-            self._in_journal.difference_update(keys)
+            for key in keys:
+                self._in_journal.pop(key, None)
             raise
 
     def _flush_failed(self, error: OSError) -> None:
@@ -238,12 +247,14 @@ class EffectRunner:
             self._drop_receipt(paper)
 
     def _forget(self, effect: effects.ForgetMessage) -> None:
-        """A duplicate goes under its own name: its twin may still be in hand."""
+        """A duplicate goes under its own name, the one that it was taken in by: its twin may still be in hand."""
         self._drop_kept(effect.key)
         self.team.let_go(effect.lane, effect.key, effect.message.message_id)
-        self._in_journal.discard(effect.key)
+        known = self._in_journal.pop(effect.key, None)
         message, name, end = effect.message, effect.place.name.rpartition("/")[2], End(effect.end)
-        digest = twin_digest(message.digest, name) if end is End.DUPLICATE else message.digest
+        digest = message.digest
+        if end is End.DUPLICATE:
+            digest = known.digest if known is not None and known.is_duplicate else twin_digest(message.digest, name)
         self.journal.let_go(LetGo(message.recipient, message.message_id, name, end, digest, self.clock.now().wall))
 
     def _ring_with(self, message_id: str, place: Place) -> None:
@@ -258,12 +269,10 @@ class EffectRunner:
     def _tell(self, effect: effects.TellAgent) -> Coroutine[None, None, None] | None:
         if not self.is_wanted(effect):
             return None
-        if effect.key not in self._in_journal:  # it came straight into processed/, or from before a restart
-            try:
-                self.take_in(effect.key, effect.message, effect.place, effect.crashes)
-                self._flush_journal([effect.key])
-            except OSError as error:
-                self._report("journal", error)
+        try:  # it may have come straight into processed/, or from before a restart
+            self._explain(effect, effect.crashes)
+        except OSError as error:
+            self._report("journal", error)
         answer = self.team.endpoint(effect.lane).tell(effect)
         if answer is None:
             return None
