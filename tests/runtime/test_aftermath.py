@@ -186,6 +186,79 @@ async def test_what_was_quarantined_as_we_died_is_told_of_once(tmp_path: Path) -
         assert found["ack.json"]["file"] == "receipts/ack.json"
 
 
+# --- whose file it is ---------------------------------------------------------------------------------------------------
+DIED = "X-IGNITE-Recipient: leader\nX-IGNITE-Error-Reason: why\nX-IGNITE-Error-At: {}\n"
+
+
+def iso(seconds_ago: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - seconds_ago))
+
+
+async def test_a_dead_letter_is_not_completed_because_another_had_its_name_in_the_archive(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        other = start.put("m.mime", message_id="1.1.a@x")
+        start.spool.move(other, Folder.ARCHIVE, date=TODAY)
+        place = start.put("m.mime", message_id="2.2.b@x", extra=DIED.format(iso(0)))
+        start.held(place)
+        start.spool.move(place, Folder.DEAD)
+        await start.recover()
+        assert [fact["message_id"] for fact in start.said("message_dead")] == ["2.2.b@x"]
+        assert start.said("message_completed") == []
+
+
+@pytest.mark.parametrize(("died_s_ago", "end"), [(100, "message_completed"), (-1, "message_dead")])
+async def test_of_what_lies_in_the_archive_and_among_the_dead_the_later_end_counts(
+    tmp_path: Path, died_s_ago: float, end: str
+) -> None:
+    """Sent once more after its death, or after its completion."""
+    async with start_in(tmp_path) as start:
+        start.spool.move(start.put("m.mime", extra=DIED.format(iso(died_s_ago))), Folder.DEAD)
+        place = start.put("m.mime")
+        start.held(place)
+        start.spool.move(place, Folder.ARCHIVE, date=TODAY)
+        await start.recover()
+        ends = [fact for fact, _ in start.facts if fact in ("message_completed", "message_dead")]
+        assert ends == [end]
+
+
+@pytest.mark.parametrize("at", ["0001-01-01T00:00:00", "9" * 5000, "never"])
+async def test_whatever_a_dead_letter_says_of_itself_we_start(tmp_path: Path, at: str) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", extra=DIED.format(at) + f"X-IGNITE-Retry-Count: {'9' * 5000}\n")
+        start.held(place)
+        start.spool.move(place, Folder.DEAD)
+        await start.recover()
+        assert [fact["retry_count"] for fact in start.said("message_dead")] == [0]
+
+
+async def test_an_id_without_brackets_and_in_any_spelling_is_known(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        for name, folder in (("m.mime", Folder.ARCHIVE), ("n.mime", Folder.DEAD)):
+            place = start.put(name, message_id=f"{name}@x", extra=DIED.format(iso(0)))
+            path = start.spool.path(place)
+            path.write_bytes(
+                path.read_bytes().replace(f"Message-ID: <{name}@x>".encode(), f"message-id: {name}@x".encode())
+            )
+            start.held(place)
+            start.spool.move(place, folder, date=TODAY)
+        start.put("again.mime", Folder.QUEUE, message_id="m.mime@x", extra=DIED.format(iso(0)))
+        await start.recover()
+        assert [fact["message_id"] for fact in start.said("message_completed")] == ["m.mime@x"]
+        assert [fact["message_id"] for fact in start.said("message_dead")] == ["n.mime@x"]
+        assert [one.duplicate for one in start.engine.desk.book] == [True]
+
+
+async def test_what_lies_in_the_archive_under_its_name_and_cannot_be_read_may_be_it(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime")
+        start.held(place)
+        archived = start.spool.move(place, Folder.ARCHIVE, date=TODAY)
+        start.spool.path(archived).write_bytes(b"rubbish")
+        await start.recover()
+        (fact,) = start.said("message_completed")
+        assert fact["by"] == "found in the archive"
+
+
 # --- what cannot be read ------------------------------------------------------------------------------------------------
 def logs(root: Path) -> list[Path]:
     return sorted((root / "logs").iterdir())

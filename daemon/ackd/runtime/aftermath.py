@@ -37,13 +37,22 @@ if TYPE_CHECKING:
 _TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
 
 _DUPLICATE: Final = "message_duplicate"
+#: Of a count in a header. Anyone may have written it.
+_MAX_DIGITS: Final = 6
 
 #: Message id and identity of the agent: what a line of the log is about.
 _About: TypeAlias = tuple[str, str]
 #: The same, and whether it is about a duplicate.
 _Which: TypeAlias = tuple[str, str, bool]
 _Told: TypeAlias = dict[_Which, tuple[float, str]]
-_Grave: TypeAlias = dict[str, object]
+
+
+@dataclass(frozen=True)
+class _Grave:
+    """When it died (0: it does not say), and what its line says of it."""
+
+    at: float
+    words: dict[str, object]
 
 
 @dataclass
@@ -66,8 +75,7 @@ class Aftermath:
     def was_completed(self, entry: TakenIn) -> bool:
         """Asked of a message that was in hand and is not in processed/. If it was archived, and we died before the
         journal heard of it, whatever else bears its id and content is a second copy, and from now on known for one."""
-        kept = self.in_archive(entry)
-        if kept is None or not self.spool.mentions(kept, entry.message_id):
+        if self._in_archive(entry) is None:
             return False
         self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, entry.at)
         return True
@@ -107,24 +115,37 @@ class Aftermath:
         totals.duplicates += end is End.DUPLICATE
 
     def _what_became_of(self, entry: TakenIn, graves: dict[_About, _Grave]) -> tuple[End, str, dict[str, object]]:
-        kept = self.in_archive(entry)
+        """By its id, wherever that can be read. If it died and was completed, sent once more in between, the later of
+        the two is the end of this life."""
+        kept, grave = self._in_archive(entry), graves.get((entry.message_id, identity(entry.agent)))
+        if kept is None and (grave is None or entry.is_duplicate):
+            kept = self._perhaps_in_archive(entry)
         if entry.is_duplicate:
             return End.DUPLICATE, "message_duplicate", {"file": str(kept)} if kept is not None else {}
+        if grave is not None and (kept is None or grave.at >= int(entry.at)):  # it is written in whole seconds
+            return End.DEAD, "message_dead", {"from": entry.sender, **grave.words}
         if kept is not None:
             return End.COMPLETED, "message_completed", {"by": "found in the archive", "file": str(kept)}
-        grave = graves.get((entry.message_id, identity(entry.agent)))
-        if grave is not None:
-            return End.DEAD, "message_dead", {"from": entry.sender, **grave}
         if entry.box in self.lost_boxes:
             reason = "spool_lost: its directory was removed or replaced while ackd was away"
             return End.WITHDRAWN, "message_withdrawn", {"reason": reason}
         return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
 
-    def in_archive(self, entry: TakenIn) -> Place | None:
-        """The one that bears its id, for another message may have had the name before; else whatever has the name."""
-        found = list(self.archived(entry))
-        named = (place for place in found if self.spool.mentions(place, entry.message_id))
-        return next(named, found[0] if found else None)
+    def _in_archive(self, entry: TakenIn) -> Place | None:
+        """The one that bears its id: another message may have had the name."""
+        return next((place for place in self.archived(entry) if self.bears_id(place, entry)), None)
+
+    def _perhaps_in_archive(self, entry: TakenIn) -> Place | None:
+        """What has its name, and does not say whose it is."""
+        return next((place for place in self.archived(entry) if self.bears_id(place, entry) is None), None)
+
+    def bears_id(self, place: Place, entry: TakenIn) -> bool | None:
+        """None: what lies there cannot be read, or is no message."""
+        try:
+            found = ignite.split_head(self.spool.head(place)).fields.get("message-id")
+        except (OSError, BadMessage):
+            return None
+        return None if found is None else ignite.bare_id(found) == entry.message_id
 
     def archived(self, entry: TakenIn) -> Iterator[Place]:
         """What lies in the archive under the names that it may have got there; the newest day first."""
@@ -139,16 +160,20 @@ class Aftermath:
         found: dict[_About, _Grave] = {}
         for name, head in self._letters():
             try:
-                fields = dict(ignite.headers(head))
+                fields = ignite.split_head(head).fields
             except BadMessage:
                 continue  # somebody else's, or written over
-            to = fields.get("X-IGNITE-Recipient") or fields.get("To", "").partition(",")[0].strip()
-            count = fields.get("X-IGNITE-Retry-Count", "")
-            found[ignite.bare_id(fields.get("Message-ID", "")), identity(to)] = {
-                "reason": fields.get("X-IGNITE-Error-Reason", "unknown"),
-                "retry_count": int(count) if count.isdecimal() else 0,
+            to = fields.get("x-ignite-recipient") or fields.get("to", "").partition(",")[0].strip()
+            about = ignite.bare_id(fields.get("message-id", "")), identity(to)
+            count = fields.get("x-ignite-retry-count", "")
+            words: dict[str, object] = {
+                "reason": fields.get("x-ignite-error-reason", "unknown"),
+                "retry_count": int(count) if count.isdecimal() and len(count) <= _MAX_DIGITS else 0,
                 "file": str(Place(to, Folder.DEAD, name)),
             }
+            grave = _Grave(_wall(fields.get("x-ignite-error-at", "")), words)
+            if about not in found or found[about].at <= grave.at:
+                found[about] = grave
         return found
 
     def _letters(self) -> Iterator[tuple[str, bytes]]:
@@ -302,10 +327,10 @@ def _about(line: Line) -> _About:
 
 
 def _wall(stamp: str) -> float:
-    """0 for what is no time: anyone may have written over a reason."""
+    """0 for what is no time: anyone may have written over a reason, or a letter's header."""
     try:
         return datetime.fromisoformat(stamp).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError, OSError):
         return 0.0
 
 

@@ -205,10 +205,14 @@ class Spool:
         """To be compared with that of what was read."""
         return stamp_of(self._path(place))
 
+    def head(self, place: Place) -> bytes:
+        """Its header block, however large the file is."""
+        return read_header_block(self._path(place), _HEADER_LIMIT).data
+
     def mentions(self, place: Place, message_id: str) -> bool:
         """Whether the file's header block names this id. What cannot be read mentions nothing."""
         try:
-            head = read_header_block(self._path(place), _HEADER_LIMIT).data
+            head = self.head(place)
         except (OSError, BadMessage):
             return False
         return f"<{message_id}>".encode() in head
