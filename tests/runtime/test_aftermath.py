@@ -221,6 +221,33 @@ async def test_of_what_lies_in_the_archive_and_among_the_dead_the_later_end_coun
         assert ends == [end]
 
 
+@pytest.mark.parametrize("folder", [Folder.ARCHIVE, Folder.DEAD])
+async def test_what_ended_is_told_though_the_next_message_lies_under_its_name(tmp_path: Path, folder: Folder) -> None:
+    """Its sender always writes to the same name, and wrote once more while nobody served."""
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", message_id="1.1.a@x", extra=DIED.format(iso(0)))
+        start.held(place)
+        start.spool.move(place, folder, date=TODAY)
+        start.put("m.mime", Folder.QUEUE, message_id="2.2.b@x")
+        await start.recover()
+        end = "message_completed" if folder is Folder.ARCHIVE else "message_dead"
+        assert [fact["message_id"] for fact in start.said(end)] == ["1.1.a@x"]
+        assert start.journal.load(time.time(), 3600).in_flight == {}
+        start.recovery.intake.came(start.put("again.mime", Folder.QUEUE, message_id="1.1.a@x"), closed=True)
+        start.pump.turn()
+        again = start.engine.desk.book.of_id("1.1.a@x", "leader")
+        assert [one.duplicate for one in again] == [folder is Folder.ARCHIVE]
+
+
+async def test_what_is_nowhere_is_not_completed_while_another_lies_under_its_name(tmp_path: Path) -> None:
+    """It may have been written over before it was claimed: nobody can tell."""
+    async with start_in(tmp_path) as start:
+        start.held(start.put("m.mime", Folder.QUEUE, message_id="1.1.a@x"))
+        start.put("m.mime", Folder.QUEUE, message_id="2.2.b@x")
+        await start.recover()
+        assert start.said("message_completed") == []
+
+
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00", "9" * 5000, "never"])
 async def test_whatever_a_dead_letter_says_of_itself_we_start(tmp_path: Path, at: str) -> None:
     async with start_in(tmp_path) as start:

@@ -80,14 +80,17 @@ class Aftermath:
         self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, entry.at)
         return True
 
-    def settle(self, gone: list[TakenIn]) -> None:
-        """Messages that the journal had in hand and that are nowhere to be met."""
+    def settle(self, gone: list[TakenIn], unsure: Callable[[TakenIn], bool] = lambda _: False) -> None:
+        """Messages that the journal had in hand and that are nowhere to be met. ``unsure``: whether another message may
+        have been written over it, unclaimed; then only an end that is on disk is believed."""
         if not gone:
             return
         told, graves = self._told_by_log(min(entry.at for entry in gone)), self._graves()
         lost: dict[str, list[Place]] = {}
         for entry in gone:
             end, fact, words = self._what_became_of(entry, graves)
+            if "file" not in words and unsure(entry):
+                continue
             now = self.clock.now().wall
             self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
             still_dead = entry.late and end is End.DEAD

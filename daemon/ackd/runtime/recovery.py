@@ -106,10 +106,10 @@ class Recovery:
         self._write_off()
         missing = {known: entry for known, entry in in_flight.items() if known not in self._met}
         gone = {known: entry for known, entry in missing.items() if not self._lies_there(entry)}
-        self.aftermath.settle(list(gone.values()))
+        self.aftermath.settle(list(gone.values()), unsure=self._name_is_taken)
         self._met |= gone.keys()
         await self.intake.letterbox.scan()
-        self.intake.owed = {place for place in map(_in_processed, missing.values()) if not self.spool.is_gone(place)}
+        self.intake.owed = {place for entry in missing.values() for place in self._still_to_read(entry)}
         self.pump.clocks_wait = self.intake.only_queues = False
         self.pump.post(events.RecoveryEnded(reading=True))
         self.pump.turn()  # what fell due long since, now that all is heard that was said meanwhile
@@ -312,6 +312,8 @@ class Recovery:
             waits = not self.spool.is_gone(Place(entry.box, Folder.QUEUE, entry.name))
             if known in self._met or found is None or waits:
                 continue
+            if self.aftermath.was_completed(entry):
+                continue
             del before.in_flight[known]
             self._met.add(known)
             now = self.clock.now().wall
@@ -329,13 +331,20 @@ class Recovery:
 
     # --- what the journal misses --------------------------------------------------------------------------------------
     def _lies_there(self, entry: TakenIn) -> bool:
-        """Not met, and not gone: we died before the claim moved it and it has not settled yet, or it cannot be read."""
+        """Not met, and not gone: we died before the claim moved it and it has not settled yet, or it cannot be read.
+        What bears another id is another message, whose sender used the name again."""
+        return next(self._still_to_read(entry), None) is not None
+
+    def _still_to_read(self, entry: TakenIn) -> Iterator[Place]:
+        named = self._under_its_name(entry)
+        return (place for place in named if self.aftermath.bears_id(place, entry) is not False)
+
+    def _name_is_taken(self, entry: TakenIn) -> bool:
+        return next(self._under_its_name(entry), None) is not None
+
+    def _under_its_name(self, entry: TakenIn) -> Iterator[Place]:
         places = (Place(entry.box, folder, entry.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
-        return not all(map(self.spool.is_gone, places))
-
-
-def _in_processed(entry: TakenIn) -> Place:
-    return Place(entry.box, Folder.PROCESSED, entry.name)
+        return (place for place in places if not self.spool.is_gone(place))
 
 
 @dataclass(frozen=True)
