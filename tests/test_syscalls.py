@@ -11,6 +11,7 @@ import pytest
 
 from ackd import syscalls
 from ackd.syscalls import identity_of, mount_of, put_in_place_of, rename_noreplace
+from tests.nobody import nobodys_directory
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +61,19 @@ def test_a_directory_does_not_replace_one_either(tmp_path: Path) -> None:
 def test_a_source_that_is_gone_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def test_a_source_that_cannot_be_removed_is_moved_nowhere() -> None:
+    with nobodys_directory() as place:
+        for name in ("from", "to"):
+            (place / name).mkdir()
+        (place / "from/a").write_text("x")
+        (place / "from").chmod(0o500)
+        with pytest.raises(PermissionError):
+            rename_noreplace(str(place / "from/a"), str(place / "to/a"))
+        (place / "from").chmod(0o700)
+        assert list((place / "to").iterdir()) == []
+        assert (place / "from/a").read_text() == "x"
 
 
 def test_new_content_takes_the_old_ones_place_and_the_old_is_gone(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ directory is moved like any other, and never opened. Fails with the OSError of t
 # ruff: noqa: PTH104, PTH108
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import functools
@@ -88,7 +89,8 @@ def _libc_renameat2() -> Any:
 
 
 def _link_then_unlink(source: str, target: str, source_dir: int, target_dir: int) -> None:
-    """A crash in between leaves the file under both names: a duplicate, which is recognised, rather than a loss."""
+    """A crash in between leaves the file under both names, which a start recognises, rather than a loss. If the old
+    name cannot be removed, or somebody was quicker, the new one is given back: nothing has happened."""
     at = {"src_dir_fd": _fd(source_dir), "dst_dir_fd": _fd(target_dir)}
     try:
         os.link(source, target, follow_symlinks=False, **at)
@@ -97,7 +99,12 @@ def _link_then_unlink(source: str, target: str, source_dir: int, target_dir: int
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), source, None, target) from None
         os.rename(source, target, **at)
         return
-    os.unlink(source, dir_fd=at["src_dir_fd"])
+    try:
+        os.unlink(source, dir_fd=at["src_dir_fd"])
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(target, dir_fd=at["dst_dir_fd"])
+        raise
 
 
 def _fd(directory: int) -> int | None:

@@ -351,6 +351,26 @@ def test_a_completion_whose_line_was_lost_is_written_by_the_next_start(tmp_path:
     assert len(team.facts("message_completed", message=one)) == 1
 
 
+def test_killed_between_link_and_unlink_it_tells_nothing_again(tmp_path: Path) -> None:
+    """Where the file system has no renameat2 (NFS, 9p) a move is two steps: the file lies in archive/ and in processed/,
+    and the log has no line."""
+    team = Team(tmp_path)
+    with running(team):
+        one = drop(team, 1, to="user")
+        team.fact("message_told", message=one)
+        team.kill()
+    day = team.root / "archive" / time.strftime("%Y%m%d", time.gmtime()) / "user"
+    day.mkdir(parents=True)
+    os.link(team.root / "queue/user/processed" / message(1)[2], day / message(1)[2])
+    with running(team):
+        found = team.fact("message_completed", message=one)
+        assert found["by"] == "found in the archive"
+        assert team.files("queue/user/processed") == []
+        drop(team, 1, to="user")
+        team.fact("message_duplicate", message=one)
+    assert len(team.facts("message_told", message=one)) == 1
+
+
 def test_what_its_agent_deleted_while_it_was_away_is_completed(tmp_path: Path) -> None:
     team = Team(tmp_path)
     with running(team):

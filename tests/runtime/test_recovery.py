@@ -16,7 +16,7 @@ import pytest
 from ackd.adapters.checkpoints import Checkpoints
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.exec_runs import FoundRun
-from ackd.adapters.journal import End, Journal, LetGo, TakenIn
+from ackd.adapters.journal import End, Journal, LetGo, TakenIn, twin_digest
 from ackd.adapters.session_log import SessionLog
 from ackd.adapters.spool import Spool
 from ackd.core.delivery import State
@@ -298,6 +298,83 @@ async def test_what_is_kept_where_nobody_may_look_does_not_stop_us() -> None:
             assert [fact["what"] for fact in start.said("io_error")] == ["list queue/dead_letter", "list queue/corrupt"]
             for name in ("dead_letter", "corrupt"):
                 (root / "queue" / name).chmod(0o700)
+
+
+# --- moves that were not finished ---------------------------------------------------------------------------------------
+def linked(start: Start, place: Place, folder: Folder, name: str) -> Path:
+    """As a kill leaves it between link and unlink, where the file system has no renameat2: one file, two names."""
+    day = time.strftime("%Y%m%d/", time.gmtime()) if folder is Folder.ARCHIVE else ""
+    path = start.spool.path(Place(place.box, folder, f"{day}{name}"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.link(start.spool.path(place), path)
+    return path
+
+
+@pytest.mark.parametrize("name", ["m.mime", "m-1.mime"])
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (Folder.QUEUE, Folder.PROCESSED),
+        (Folder.QUEUE, Folder.DEAD),
+        (Folder.PROCESSED, Folder.DEAD),
+        (Folder.PROCESSED, Folder.ARCHIVE),
+    ],
+)
+async def test_of_one_file_that_has_two_names_the_former_is_removed(
+    tmp_path: Path, source: Folder, target: Folder, name: str
+) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", source, extra="X-IGNITE-Recipient: leader\nX-IGNITE-Error-Reason: why\n")
+        start.held(place)
+        path = linked(start, place, target, name)
+        if name != "m.mime":
+            (path.parent / "m.mime").write_bytes(mime(message_id="2.2.b@x"))
+            os.utime(path.parent / "m.mime", (time.time() - 100,) * 2)
+        await start.recover()
+        assert not start.spool.exists(place)
+        assert path.stat().st_nlink == 1
+        mine = [one for one in start.engine.desk.book if one.message.message_id != "2.2.b@x"]
+        assert [one.place.name for one in mine] == ([name] if target is Folder.PROCESSED else [])
+        assert not [one for one in mine if one.duplicate]
+        ends = {Folder.PROCESSED: [], Folder.DEAD: ["message_dead"], Folder.ARCHIVE: ["message_completed"]}
+        assert [fact for fact, _ in start.facts if fact in ("message_dead", "message_completed")] == ends[target]
+
+
+async def test_a_duplicate_that_was_half_put_away_completes_nothing(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        held = start.held(start.put("m.mime"))
+        copy = start.put("m.mime", Folder.QUEUE)
+        start.journal.take_in(start.twin_of(held, twin_digest(held.digest, copy.name)))
+        linked(start, copy, Folder.ARCHIVE, "m.mime")
+        await start.recover()
+        assert not start.spool.exists(copy)
+        assert [(one.place.folder, one.duplicate) for one in start.engine.desk.book] == [(Folder.PROCESSED, False)]
+        assert start.said("message_completed") == []
+
+
+async def test_a_second_name_that_the_journal_knows_nothing_of_is_somebody_elses(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.QUEUE)
+        linked(start, place, Folder.ARCHIVE, "m.mime")
+        held = start.put("n.mime", message_id="2.2.b@x")
+        start.held(held)
+        os.link(start.spool.path(held), tmp_path / "kept")
+        await start.recover()
+        assert start.spool.exists(place)
+        assert start.spool.exists(held)
+
+
+async def test_one_name_that_is_reached_by_two_paths_is_not_removed(tmp_path: Path) -> None:
+    """A box whose processed/ leads to the dead letters, of which somebody keeps a second link."""
+    async with start_in(tmp_path) as start:
+        place = start.put("m.mime", Folder.DEAD)
+        entry = start.held(place)
+        os.link(start.spool.path(place), tmp_path / "kept")
+        (tmp_path / "queue/leader/processed").rmdir()
+        (tmp_path / "queue/leader/processed").symlink_to(tmp_path / "queue/dead_letter")
+        assert start.spool.exists(Place("leader", Folder.PROCESSED, entry.name))
+        await start.recover()
+        assert start.spool.exists(place)
 
 
 # --- crashes ------------------------------------------------------------------------------------------------------------

@@ -2,13 +2,14 @@
 
 Reads them once and feeds the engine the same events as ever. Lines that a crash swallowed are written by
 ``aftermath``. Safe to be interrupted and done again: nothing here moves a file (but for removing what has been copied
-to another mount).
+to another mount, or has got its new name already).
 
 | found                                              | means                                            |
 |----------------------------------------------------|--------------------------------------------------|
 | in queue/                                          | never claimed: offered                           |
 | in processed/, its run alive or with a result      | adopted, or its result taken                     |
 | twice, on two mounts, the same to the byte         | its move was not finished: the copy stays        |
+| twice, one file of two names, and the journal has it | its move was not finished: the new name stays  |
 | in processed/, else                                | by its header: offered again, or its clock goes on |
 | journal has it, something else in its place        | written over while we were away: withdrawn       |
 | journal has it, file in archive/ or dead_letter/   | ended; the line is written if it is missing      |
@@ -109,7 +110,8 @@ class Recovery:
         self.aftermath.settle(list(gone.values()), unsure=self._name_is_taken)
         self._met |= gone.keys()
         await self.intake.letterbox.scan()
-        self.intake.owed = {place for entry in missing.values() for place in self._still_to_read(entry)}
+        unread = (place for entry in missing.values() for place in self._still_to_read(entry))
+        self.intake.owed = {place for place in unread if place.folder is Folder.PROCESSED}
         self.pump.clocks_wait = self.intake.only_queues = False
         self.pump.post(events.RecoveryEnded(reading=True))
         self.pump.turn()  # what fell due long since, now that all is heard that was said meanwhile
@@ -144,9 +146,10 @@ class Recovery:
             if not entry.is_duplicate and not self._lies_there(entry):
                 self.aftermath.was_completed(entry)
 
-    # --- moves to another mount ---------------------------------------------------------------------------------------
+    # --- moves of two steps -------------------------------------------------------------------------------------------
     def _finish_moves(self, in_flight: Collection[TakenIn]) -> None:
-        """Copied, and we died before the old file was removed: that is done now, before anything is met twice.
+        """Copied to another mount, or linked where renames are made of that, and we died before the old file was
+        removed: that is done now, before anything is met twice.
 
         What was on its way out of dead_letter/ is undone: whoever asked for that has left a receipt, and it goes again.
         Unless it was completed after all.
@@ -159,6 +162,8 @@ class Recovery:
                     self.spool.finish_quarantine(kept, reason)
         for place in self._apart():
             self._finish_move(place, entries.get((place.box, place.name)))
+        for entry in sorted(in_flight, key=lambda one: not one.is_duplicate):  # it may have its twin's name
+            self._finish_link(entry)
         for entry in late:
             self._finish_move(Place(entry.box, Folder.DEAD, entry.name), entry)
 
@@ -180,6 +185,13 @@ class Recovery:
                     self.aftermath.was_completed(entry)  # if the disk keeps the old file, that is a second copy
                 self.spool.finish_move(place, to=copy)
                 return
+
+    def _finish_link(self, entry: TakenIn) -> None:
+        for folder in () if entry.late else (Folder.QUEUE, Folder.PROCESSED):
+            place = Place(entry.box, folder, entry.name)
+            with self._reporting(f"look at {place}"):
+                if self.spool.is_linked(place):
+                    self._finish_move(place, entry)
 
     def _copies(self, place: Place, entry: TakenIn | None) -> Iterator[Place]:
         """Where a file of this place may have been copied to. Ends are in the journal before they are on disk."""

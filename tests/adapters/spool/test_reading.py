@@ -13,7 +13,15 @@ from pathlib import Path
 import pytest
 
 from ackd.adapters.spool import reading
-from ackd.adapters.spool.reading import has_settled, is_closed, is_copy, peek_all, read_header_block, read_regular
+from ackd.adapters.spool.reading import (
+    has_settled,
+    is_closed,
+    is_copy,
+    is_link,
+    peek_all,
+    read_header_block,
+    read_regular,
+)
 from ackd.core.errors import BadMessage
 from ackd.core.message import Rejection
 from ackd.syscalls import identity_of
@@ -303,6 +311,20 @@ class TestUnfinishedMoves:
         (tmp_path / "b/m").unlink()
         (tmp_path / "b/m").hardlink_to(tmp_path / "a/m")
         assert is_copy(there, here) is None
+        assert is_link(there, here) is None
+
+    def test_one_file_of_two_names_on_one_mount_is_a_link(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(reading, "mount_of", lambda _: 1)
+        there, here = self.two(tmp_path, b"x", b"x")
+        assert is_link(there, here) is None
+        (tmp_path / "b/m").unlink()
+        assert is_link(there, here) is None
+        (tmp_path / "b/m").hardlink_to(tmp_path / "a/m")
+        assert is_link(there, here) == identity_of(here)
+        (tmp_path / "c").symlink_to("a")
+        assert is_link(str(tmp_path / "c/m"), here) is None
 
     def test_what_is_missing_or_no_file_is_no_copy(self, tmp_path: Path) -> None:
         there, here = self.two(tmp_path, b"x", b"x")

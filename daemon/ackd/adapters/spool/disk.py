@@ -16,7 +16,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.names import numbered, temporary
-from ackd.adapters.spool.reading import is_copy, open_regular
+from ackd.adapters.spool.reading import is_copy, is_link, open_regular
 from ackd.syscalls import changed, identity_in, identity_of, rename_noreplace
 
 if TYPE_CHECKING:
@@ -121,8 +121,8 @@ class Disk:
         del self._copied[source]
 
     def finish(self, source: str, target: str) -> bool:
-        """Whether there was such a copy. It stays, durable before the old file goes."""
-        copied = is_copy(target, source)
+        """Whether there was such a copy, or second name. It stays, durable before the old file goes."""
+        copied = is_copy(target, source) or is_link(target, source)
         if copied is None:
             return False
         self._flush_way_to(target)

@@ -103,6 +103,20 @@ def is_copy(there: str, here: str) -> Identity | None:
         return None
 
 
+def is_link(there: str, here: str) -> Identity | None:
+    """One file of two names on one mount: a move that was not finished, where a rename is a link and an unlink. Which
+    file it left ``here``. One name that is reached by two paths is no second one."""
+    try:
+        its, ours = os.lstat(there), os.lstat(here)
+        if ours.st_nlink < 2 or not os.path.samestat(its, ours) or mount_of(there) != mount_of(here):
+            return None
+        (its_directory, its_name), (directory, name) = os.path.split(there), os.path.split(here)
+        same = its_name == name and os.path.samefile(its_directory, directory)  # noqa: PTH121 - as its neighbours
+    except FileNotFoundError:
+        return None
+    return None if same else identity_in(ours)
+
+
 def read_header_block(path: str, limit: int) -> FileBytes:
     """The file's beginning, up to and with its first blank line, or ``limit`` bytes if there is none."""
     fd, status = open_regular(path)

@@ -29,6 +29,7 @@ from ackd.adapters.spool.reading import (
     Peeked,
     has_settled,
     is_copy,
+    is_link,
     not_allowed,
     peek_all,
     read_header_block,
@@ -284,8 +285,14 @@ class Spool:
         return len(mounts - {0}) > 1
 
     def was_copied(self, place: Place, to: Place) -> bool:
-        """To another mount, the same to the byte, and not been removed here: a move that is not finished."""
-        return is_copy(self._path(to), self._path(place)) is not None
+        """To another mount, the same to the byte, and not been removed here; or linked, where renames are made of that:
+        a move that is not finished."""
+        there, here = self._path(to), self._path(place)
+        return is_copy(there, here) is not None or is_link(there, here) is not None
+
+    def is_linked(self, place: Place) -> bool:
+        """Whether it has a second name somewhere. FileNotFoundError."""
+        return os.lstat(self._path(place)).st_nlink > 1
 
     def finish_move(self, place: Place, to: Place) -> bool:
         """Whether there was one."""
