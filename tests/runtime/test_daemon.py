@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import threading
+import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -12,12 +14,13 @@ import anyio
 import pytest
 
 from ackd.adapters import root_lock
-from ackd.adapters.session_log import iter_logs
+from ackd.adapters.session_log import SessionLog, iter_logs
 from ackd.adapters.systemd import ServiceManager
 from ackd.config import load_site
 from ackd.core.errors import BadConfig, ImpossibleEvent, RootHeld
 from ackd.core.events import Claimed
 from ackd.ports import WatchFailed
+from ackd.runtime.aftermath import Aftermath
 from ackd.runtime.daemon import CannotGoOn, Daemon
 from ackd.runtime.pump import EVENTS_A_TURN
 from ackd.site import find_site
@@ -130,6 +133,39 @@ async def test_it_starts_with_more_agents_than_a_turn_hears_of(tmp_path: Path) -
     async with serving(run):
         await run.until(lambda: "message_told" in run.types())
     assert run.failure == []
+
+
+@pytest.mark.parametrize("ended", [True, False])
+async def test_what_this_session_has_met_is_not_ended_by_the_log_of_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    """It was not there yet when the start looked, and the last log is long."""
+    run, read, go_on = make(tmp_path), Aftermath._read_sessions, threading.Event()
+
+    def slowly(aftermath: Aftermath) -> Any:
+        told = read(aftermath)
+        go_on.wait(60)
+        return told
+
+    monkeypatch.setattr(Aftermath, "_read_sessions", slowly)
+    log = SessionLog.open(run.site.logs, started_at=time.time() - 60)
+    about: dict[str, object] = {"message_id": "1.1.a@x", "agent": "user", "from": "leader"}
+    log.record("message_queued", {**about, "file": "queue/user/before.mime"}, time.time() - 60)
+    log.close()
+    async with serving(run):
+        temp = run.site.queue / "user" / ".m.tmp"
+        temp.write_bytes(mime(to="user", message_id="1.1.a@x"))
+        temp.rename(temp.with_name("m.mime"))
+        await run.until(lambda: "message_told" in run.types())
+        if ended:
+            (run.site.queue / "user/processed/m.mime").unlink()
+            await run.until(lambda: "message_completed" in run.types())
+        go_on.set()
+        with anyio.fail_after(60):
+            while any(task.name == "backlog" for task in anyio.get_running_tasks() if task.name):  # noqa: ASYNC110
+                await anyio.sleep(0.005)
+    ends = [line for line in run.types() if line in ("message_completed", "message_withdrawn", "message_dead")]
+    assert ends == (["message_completed"] if ended else [])
 
 
 async def test_a_root_that_is_held_is_left_alone(tmp_path: Path) -> None:

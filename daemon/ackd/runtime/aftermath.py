@@ -25,7 +25,7 @@ from ackd.core.message import Folder, Place, identity
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ackd.adapters.journal import Journal
@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from ackd.ports import Clock, Post
 
 _TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
+
+#: A session that writes one of these has met the message, and tells its end.
+MET: Final = _TERMINAL | {"message_queued"}
 
 _DUPLICATE: Final = "message_duplicate"
 #: Of a count in a header. Anyone may have written it.
@@ -68,6 +71,8 @@ class Aftermath:
     lost_boxes: frozenset[str] = frozenset()
     _known: set[_About] = field(default_factory=set)
     _kept: list[tuple[str, Reason]] = field(default_factory=list)
+    #: What this session has met; None when nobody will ask any more.
+    _ours: set[_About] | None = field(default_factory=set)
     #: What could not be read, and was said.
     _unread: set[str] = field(default_factory=set)
 
@@ -223,6 +228,11 @@ class Aftermath:
         self._known = set(met)
         self._kept = [(name, reason) for name, reason in kept if reason is not None]
 
+    def heard(self, _type: str, data: dict[str, object]) -> None:
+        """A line of our own session about what it has met, at the start or since: its end is not ours to tell."""
+        if self._ours is not None:
+            self._ours.add(_whose(data))
+
     async def fill_in(self) -> None:
         """Beside everything else, for a log may be long: what it began to tell and did not end. Not after a crash only:
         what waits in a queue may be removed while nobody serves, or just before a stop, within the time it takes to
@@ -236,6 +246,7 @@ class Aftermath:
         for name, reason in self._kept:
             if name not in told.rejected and _wall(reason.at) >= told.since - 1:  # it is written in whole seconds
                 self._say_rejected(name, reason)
+        self._ours = None
 
     def _read_sessions(self) -> tuple[_Sessions, dict[str, OSError]]:
         """Of the last session that ended by itself and those since. It tells of all that there was, for a start writes
@@ -271,7 +282,9 @@ class Aftermath:
 
     def _end_untold(self, line: Line, graves: dict[_About, _Grave]) -> None:
         place = _place(str(line.data.get("file", "")))
-        if _about(line) in self._known or place is None or self._still_there(place):
+        if _about(line) in self._known or _about(line) in (self._ours or ()):
+            return
+        if place is None or self._still_there(place):
             return
         message_id, agent = str(line.data["message_id"]), str(line.data.get("agent"))
         entry = TakenIn(agent, message_id, place.box, place.name, "", str(line.data.get("from")), "", 0, line.at)
@@ -326,7 +339,11 @@ def _is_told(told: _Told, entry: TakenIn, fact: str, words: dict[str, object]) -
 
 
 def _about(line: Line) -> _About:
-    return str(line.data.get("message_id")), identity(str(line.data.get("agent")))
+    return _whose(line.data)
+
+
+def _whose(data: Mapping[str, object]) -> _About:
+    return str(data.get("message_id")), identity(str(data.get("agent")))
 
 
 def _wall(stamp: str) -> float:

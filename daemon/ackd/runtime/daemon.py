@@ -36,7 +36,7 @@ from ackd.core.events import StopRequested
 from ackd.core.stage_words import LEAD
 from ackd.dialects import ignite
 from ackd.runtime import gateways
-from ackd.runtime.aftermath import Aftermath
+from ackd.runtime.aftermath import MET, Aftermath
 from ackd.runtime.agent_requests import AgentRequests
 from ackd.runtime.backlog import Backlog
 from ackd.runtime.checkpoint_receipts import CheckpointReceipts
@@ -288,6 +288,8 @@ class Daemon:
         record = self._chronicle.record
         common = (self._spool, self._engine)
         aftermath = Aftermath(*common, self._pump.post, journal, self.clock, self.site.logs, record, lost)
+        for type_ in MET:
+            self._chronicle.listeners.setdefault(type_, []).append(aftermath.heard)
         recovery = Recovery(
             *common,
             self._pump,
