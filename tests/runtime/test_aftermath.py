@@ -248,6 +248,14 @@ async def test_what_is_nowhere_is_not_completed_while_another_lies_under_its_nam
         assert start.said("message_completed") == []
 
 
+async def test_what_was_written_over_in_the_queue_while_nobody_served_is_withdrawn(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        lines = told(start, start.put("m.mime", Folder.QUEUE, message_id="1.1.a@x"), "message_queued")
+        start.put("m.mime", Folder.QUEUE, message_id="2.2.b@x")
+        await after(start, *lines)
+        assert [fact["message_id"] for fact in start.said("message_withdrawn")] == ["1.1.a@x"]
+
+
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00", "9" * 5000, "never"])
 async def test_whatever_a_dead_letter_says_of_itself_we_start(tmp_path: Path, at: str) -> None:
     async with start_in(tmp_path) as start:

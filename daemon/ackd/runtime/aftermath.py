@@ -155,6 +155,19 @@ class Aftermath:
             return None
         return None if found is None else ignite.bare_id(found) == entry.message_id
 
+    def may_lie_there(self, entry: TakenIn) -> bool:
+        return next(self.still_to_read(entry), None) is not None
+
+    def still_to_read(self, entry: TakenIn) -> Iterator[Place]:
+        """In queue/ or processed/, under its name. What bears another id is another message, whose sender used the name
+        again; what cannot be read may be it."""
+        return (place for place in self.under_its_name(entry) if self.bears_id(place, entry) is not False)
+
+    def under_its_name(self, entry: TakenIn) -> Iterator[Place]:
+        """Whatever lies there, or cannot be looked at."""
+        places = (Place(entry.box, folder, entry.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
+        return (place for place in places if not self.spool.is_gone(place))
+
     def archived(self, entry: TakenIn) -> Iterator[Place]:
         """What lies in the archive under the names that it may have got there; the newest day first."""
         since = datetime.fromtimestamp(entry.at, UTC).date() - timedelta(days=1)
@@ -284,19 +297,17 @@ class Aftermath:
         place = _place(str(line.data.get("file", "")))
         if _about(line) in self._known or _about(line) in (self._ours or ()):
             return
-        if place is None or self._still_there(place):
+        if place is None:
             return
         message_id, agent = str(line.data["message_id"]), str(line.data.get("agent"))
         entry = TakenIn(agent, message_id, place.box, place.name, "", str(line.data.get("from")), "", 0, line.at)
+        if self.may_lie_there(entry):
+            return
         end, fact, words = self._what_became_of(entry, graves)
         if line.type != "message_claimed" and words.get("by") == "file deleted by its agent while ackd was away":
             end, fact = End.WITHDRAWN, "message_withdrawn"
             words = {"reason": "file deleted from the queue while ackd was away"}
         self._write_down(entry, end, fact, words)
-
-    def _still_there(self, place: Place) -> bool:
-        places = (Place(place.box, folder, place.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
-        return any(map(self.spool.exists, places))
 
     def _say_rejected(self, name: str, reason: Reason) -> None:
         """As the session would have said it, had it lived a moment longer."""

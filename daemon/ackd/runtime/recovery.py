@@ -110,7 +110,7 @@ class Recovery:
         self.aftermath.settle(list(gone.values()), unsure=self._name_is_taken)
         self._met |= gone.keys()
         await self.intake.letterbox.scan()
-        unread = (place for entry in missing.values() for place in self._still_to_read(entry))
+        unread = (place for entry in missing.values() for place in self.aftermath.still_to_read(entry))
         self.intake.owed = {place for place in unread if place.folder is Folder.PROCESSED}
         self.pump.clocks_wait = self.intake.only_queues = False
         self.pump.post(events.RecoveryEnded(reading=True))
@@ -343,20 +343,11 @@ class Recovery:
 
     # --- what the journal misses --------------------------------------------------------------------------------------
     def _lies_there(self, entry: TakenIn) -> bool:
-        """Not met, and not gone: we died before the claim moved it and it has not settled yet, or it cannot be read.
-        What bears another id is another message, whose sender used the name again."""
-        return next(self._still_to_read(entry), None) is not None
-
-    def _still_to_read(self, entry: TakenIn) -> Iterator[Place]:
-        named = self._under_its_name(entry)
-        return (place for place in named if self.aftermath.bears_id(place, entry) is not False)
+        """Not met, and not gone: we died before the claim moved it and it has not settled yet, or it cannot be read."""
+        return self.aftermath.may_lie_there(entry)
 
     def _name_is_taken(self, entry: TakenIn) -> bool:
-        return next(self._under_its_name(entry), None) is not None
-
-    def _under_its_name(self, entry: TakenIn) -> Iterator[Place]:
-        places = (Place(entry.box, folder, entry.name) for folder in (Folder.QUEUE, Folder.PROCESSED))
-        return (place for place in places if not self.spool.is_gone(place))
+        return next(self.aftermath.under_its_name(entry), None) is not None
 
 
 @dataclass(frozen=True)
