@@ -12,6 +12,7 @@ from ackd.core.engine import Engine
 from ackd.core.escalations import OpenEscalation
 from ackd.core.policy import EnginePolicy
 from ackd.runtime.memory import Memory, marks
+from tests.acceptance.teams import mime
 from tests.nobody import nobodys_directory
 
 if TYPE_CHECKING:
@@ -31,7 +32,8 @@ def begin(
 ) -> tuple[Memory, Engine]:
     engine = Engine(EnginePolicy(), random.Random(1))
     said = facts if facts is not None else []
-    memory = Memory(place / "state", engine, place / "logs", lambda _: lies, lambda *fact: said.append(fact))
+    lying = [mime(message_id=found) for found in ("e@ignite.local", "1.0.a@ignite.local")] if lies else []
+    memory = Memory(place / "state", engine, place / "logs", lambda _: lying, lambda *fact: said.append(fact))
     memory.load()
     return memory, engine
 
@@ -116,6 +118,24 @@ def test_an_escalation_whose_message_is_not_there_is_not_open(place: Path) -> No
     memory.note_changes()
     assert len(begin(place)[1].desk.escalations.all()) == 1
     assert begin(place, lies=False)[1].desk.escalations.all() == []
+
+
+def test_each_box_is_looked_through_once_however_many_are_open(place: Path) -> None:
+    memory, engine = begin(place)
+    for number in range(20):
+        to = ("leader", "user")[number % 2]
+        engine.desk.escalations.open(OpenEscalation(f"{number}@x", f"worker{number}", "dead", to, AT))
+    memory.note_changes()
+    asked: list[str] = []
+
+    def lying(agent: str) -> list[bytes]:
+        asked.append(agent)
+        return [b"rubbish", *(mime(message_id=f"{number}@x") for number in range(10))]
+
+    after = Engine(EnginePolicy(), random.Random(1))
+    Memory(place / "state", after, place / "logs", lying, lambda *_: None).load()
+    assert sorted(asked) == ["leader", "user"]
+    assert len(after.desk.escalations.all()) == 10
 
 
 def test_nothing_is_written_when_nothing_changed(place: Path) -> None:

@@ -59,13 +59,12 @@ from ackd.runtime.upkeep import Upkeep
 from ackd.site import ALWAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from anyio.abc import TaskGroup
 
     from ackd.config import Config
     from ackd.core.effects import Effect
-    from ackd.core.escalations import OpenEscalation
     from ackd.core.message import Draft, Message, Place, Receipt
     from ackd.ports import Clock, View
     from ackd.site import Site
@@ -131,7 +130,7 @@ class Daemon:
         journal = Journal.open(site.state / "journal.ndjson")
         self._chronicle = Chronicle(journal, self._pump, self.view, self._pump.wake)
         self._flusher: DeviceFlusher | NoFlusher = DeviceFlusher() if durable else NoFlusher()
-        self._memory = Memory(site.state, self._engine, site.logs, self._still_lies, self._chronicle.record)
+        self._memory = Memory(site.state, self._engine, site.logs, self._escalations_with, self._chronicle.record)
         self._up, self._stop_asked, self._reason, self._failure = anyio.Event(), anyio.Event(), "", ""
         self._make_team(tasks)
         self._make_doors(tasks)
@@ -435,8 +434,8 @@ class Daemon:
     def _body(self, message: Message, place: Place) -> Mapping[str, object]:
         return self._team.body(message, place)
 
-    def _still_lies(self, escalation: OpenEscalation) -> bool:
-        return self._spool.holds(self._team.box(escalation.to), "escalation_", escalation.escalation_id)
+    def _escalations_with(self, agent: str) -> Iterator[bytes]:
+        return self._spool.heads(self._team.box(agent), "escalation_")
 
     def _keep_lock(self) -> None:
         self._upkeep.keep_lock()

@@ -9,14 +9,16 @@ completed by nobody.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from ackd.adapters import atomic_file, session_log
-from ackd.core.errors import BadName
+from ackd.core.errors import BadMessage, BadName
 from ackd.core.escalations import OpenEscalation
+from ackd.dialects import ignite
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,16 +47,17 @@ class Memory:
         state_dir: Path,
         engine: Engine,
         logs_dir: Path,
-        still_lies: Callable[[OpenEscalation], bool],
+        lying: Callable[[str], Iterable[bytes]],
         record: Callable[[str, dict[str, object]], None],
     ) -> None:
-        """``still_lies``: whether an escalation's message is with whom it was sent to."""
+        """``lying``: the header blocks of the escalations that lie with an agent; BadName if nobody can have that
+        name."""
         self._totals = state_dir / "totals.json"
         self._escalations = state_dir / "escalations.json"
         self._boxes = state_dir / "boxes.json"
         self._engine = engine
         self._logs = logs_dir
-        self._still_lies = still_lies
+        self._lying = lying
         self._record = record
         self._written: list[tuple[str, int]] = []
         self._boxes_written: dict[str, Births] = {}
@@ -64,12 +67,20 @@ class Memory:
         never sent, or dealt with while we were away. Either way the next case is news."""
         self._load_totals()
         found = _read(self._escalations).get("open")
+        ids_with = functools.cache(self._ids_with)  # a box may hold a thousand, and each may be open
         for item in found if isinstance(found, list) else ():
             escalation = _escalation(item)
             with contextlib.suppress(BadName):  # someone's edit
-                if escalation is not None and self._still_lies(escalation):
+                if escalation is not None and escalation.escalation_id in ids_with(escalation.to):
                     self._engine.desk.escalations.open(escalation)
         self._written = self._picture()
+
+    def _ids_with(self, agent: str) -> set[str]:
+        ids: set[str] = set()
+        for head in self._lying(agent):
+            with contextlib.suppress(BadMessage):
+                ids.add(ignite.bare_id(ignite.split_head(head).fields.get("message-id", "")))
+        return ids
 
     def _load_totals(self) -> None:
         """What was saved, and whatever the logs after it tell of."""

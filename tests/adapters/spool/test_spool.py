@@ -160,12 +160,12 @@ def test_a_file_mentions_an_id_in_its_header_block_only(spool: Spool) -> None:
     assert not spool.mentions(Place("leader", Folder.QUEUE, "gone.mime"), "1.1.a@x")
 
 
-def test_a_box_holds_a_message_under_a_kind_of_name(spool: Spool) -> None:
+def test_the_heads_of_a_box_under_a_kind_of_name(spool: Spool) -> None:
     place = put(spool, data=b"Message-ID: <1.1.a@x>\n\nbody\n")
-    assert spool.holds(place.box, place.name[:3], "1.1.a@x")
-    assert not spool.holds(place.box, "other_", "1.1.a@x")
-    assert not spool.holds(place.box, place.name[:3], "2.2.b@x")
-    assert not spool.holds("nobody", place.name[:3], "1.1.a@x")
+    spool.path(Place(place.box, Folder.QUEUE, f"{place.name}-link")).symlink_to("nowhere")
+    assert list(spool.heads(place.box, place.name[:3])) == [b"Message-ID: <1.1.a@x>\n\n"]
+    assert list(spool.heads(place.box, "other_")) == []
+    assert list(spool.heads("nobody", place.name[:3])) == []
 
 
 def test_a_file_settles(spool: Spool) -> None:

@@ -218,13 +218,15 @@ class Spool:
             return False
         return f"<{message_id}>".encode() in head
 
-    def holds(self, box: str, name_begins: str, message_id: str) -> bool:
-        """Whether a message of this id lies in the box, under a name that begins so. A box that is not there: no."""
-        try:
-            places = [place for place, _ in self.scan(box) if place.name.startswith(name_begins)]
-        except OSError:
-            return False
-        return any(self.mentions(place, message_id) for place in places)
+    def heads(self, box: str, name_begins: str) -> Iterator[bytes]:
+        """The header block of each file in the box whose name begins so. What cannot be read has none; nor has a box
+        that is not there."""
+        places: list[Place] = []
+        with contextlib.suppress(OSError):
+            places += [place for place, _ in self.scan(box) if place.name.startswith(name_begins)]
+        for place in places:
+            with contextlib.suppress(OSError, BadMessage):
+                yield self.head(place)
 
     def settled(self, place: Place, now_wall: float, settle_s: float) -> bool:
         """Whether a file that a scan met may be read: quiet for ``settle_s``, and open for writing nowhere."""
