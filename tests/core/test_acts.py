@@ -115,7 +115,7 @@ def test_a_status_names_the_receipt_that_it_comes_from(kind: str) -> None:
     world = world_in(State.DELIVERED)
     receipt = world.receipt(kind, "m1")
     asked = world.handle(ev.ReceiptCame(receipt))
-    assert [e.because_of for e in asked if isinstance(e, fx.WriteStatus)] == [(receipt.name,)]
+    assert [e.because_of for e in asked if isinstance(e, fx.WriteStatus)] == [(receipt.paper,)]
 
 
 def test_the_count_is_written_with_every_status_after_a_retry() -> None:

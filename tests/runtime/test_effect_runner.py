@@ -15,7 +15,7 @@ from ackd.adapters.inbox_calls import InboxEndpoint
 from ackd.adapters.journal import End, Journal
 from ackd.adapters.spool import Spool
 from ackd.core import effects, events
-from ackd.core.message import Draft, Folder, Place, Priority
+from ackd.core.message import Draft, Folder, Place, Priority, ReceiptFile
 from ackd.dialects import ignite
 from ackd.runtime import effect_runner
 from ackd.runtime.effect_runner import EffectRunner
@@ -288,7 +288,9 @@ async def test_a_receipt_stays_while_the_disk_refuses_what_it_says(tmp_path: Pat
         place = bench.put()
         for name in ("defer_1.json", "ack_0.json"):
             (tmp_path / "receipts" / name).write_text("{}")
-        retry = effects.WriteStatus("leader", 1, place, RETRYING, ends_run=True, because_of=("defer_1.json",))
+        retry = effects.WriteStatus(
+            "leader", 1, place, RETRYING, ends_run=True, because_of=(ReceiptFile("defer_1.json"),)
+        )
         drops = [effects.DropReceipt("leader", name) for name in ("ack_0.json", "defer_1.json")]
         bench.flushes.error = OSError(28, "No space left on device")
         await bench.carry_out(retry, *drops)
@@ -306,7 +308,7 @@ async def test_a_receipt_that_was_kept_goes_with_the_end_of_its_message(tmp_path
         place = bench.put()
         (tmp_path / "receipts/ack_0.json").write_text("{}")
         bench.flushes.error = OSError(5, "Input/output error")
-        status = effects.WriteStatus("leader", 1, place, ACKED, because_of=("ack_0.json",))
+        status = effects.WriteStatus("leader", 1, place, ACKED, because_of=(ReceiptFile("ack_0.json"),))
         await bench.carry_out(status, effects.DropReceipt("leader", "ack_0.json"))
         assert list((tmp_path / "receipts").iterdir())
         await bench.carry_out(effects.ForgetMessage("leader", 1, bench.message(place), place, "completed"))
