@@ -26,8 +26,9 @@ MAY_IMPORT: Final = {
     "json_line": {"core"},
     "dialects": {"ports", "core", "json_line"},
     "syscalls": set(),
-    "processes": {"processes", "core"},
-    "adapters": {"ports", "core", "handlers", "syscalls", "processes"},
+    "threads": set(),
+    "processes": {"processes", "core", "threads"},
+    "adapters": {"ports", "core", "handlers", "syscalls", "processes", "threads"},
     "handlers": {"dialects", "ports", "core"},  # the public API: bodies reach a handler read
     "protocol": {"core"},  # the public API for workers: the words
     "worker": {"worker"},  # the same, in a process of its own, which starts quickly and knows nothing of the daemon
@@ -55,6 +56,7 @@ MAY_IMPORT: Final = {
         "handlers",
         "syscalls",
         "processes",
+        "threads",
         "leases",
     },
     "frontends": {

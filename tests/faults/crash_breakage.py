@@ -45,9 +45,10 @@ def _forget_what_was_in_hand() -> None:
     _replace(Aftermath, leave_open=lambda *_: None, _end_untold=lambda *_: None)
 
 
-def _archive_by_linking() -> None:
+def _archive_by_copying() -> None:
     """What is archived stays in processed/, too, until a moment later."""
     import os
+    from pathlib import Path
 
     from ackd.adapters.spool import disk
     from ackd.syscalls import rename_noreplace
@@ -56,7 +57,7 @@ def _archive_by_linking() -> None:
         if "/archive/" not in target:
             rename_noreplace(source, target)
             return
-        os.link(source, target)
+        Path(target).write_bytes(Path(source).read_bytes())
         os.unlink(source)  # noqa: PTH108
 
     _replace(disk, rename_noreplace=move)
@@ -102,7 +103,7 @@ def _note_before_mailing() -> None:
 
 _BREAKAGES: dict[str, Callable[[], None]] = {
     "unlink first": _move_by_copying_after_unlinking,
-    "archive by link": _archive_by_linking,
+    "archive by copy": _archive_by_copying,
     "no journal and no memory": _forget_what_was_in_hand,
     "written in place": _write_messages_in_place,
     "no flush": _flush_nothing,

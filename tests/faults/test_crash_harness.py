@@ -43,7 +43,7 @@ def test_a_daemon_that_remembers_nothing_is_found_to_leave_messages_without_an_e
 
 def test_a_message_that_is_run_again_after_its_end_is_found(zygote: Zygote) -> None:
     """The archive is a copy: what was completed stays in hand, and the next start offers it again."""
-    problems = found_out(zygote, "archive by link", "link */scribe/processed/*.mime */archive/*")
+    problems = found_out(zygote, "archive by copy", "write */archive/*")
     assert any("before its end was on disk" in problem for problem in problems), problems
 
 

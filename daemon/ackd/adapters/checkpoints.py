@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import anyio.to_thread
+import anyio
 
 from ackd.core.errors import TheirFault
 from ackd.core.names import agent_name
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,7 +84,7 @@ class Checkpoints:
         self._there.add(path.name)
         # Not to be left half way: a cancelled keeper would leave its thread writing over a newer one.
         with anyio.CancelScope(shield=True):
-            await anyio.to_thread.run_sync(_write, path, data)
+            await in_thread(_write, path, data)
 
     def read(self, agent: str, message_id: str) -> Checkpoint | None:
         """The newest that was kept, whichever attempt it is of."""

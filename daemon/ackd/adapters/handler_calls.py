@@ -23,12 +23,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
 from ackd.core import faults
 from ackd.core.errors import TheirFault
 from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
 from ackd.handlers import Context, Defer, Refuse
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -160,7 +160,7 @@ class HandlerEndpoint:
             result = self.handler(mail, context)
         else:
             call = partial(self.handler, mail, context)
-            result = await anyio.to_thread.run_sync(call, abandon_on_cancel=True, limiter=self._limiter)
+            result = await in_thread(call, abandon_on_cancel=True, limiter=self._limiter)
         if inspect.isawaitable(result):
             await result
 

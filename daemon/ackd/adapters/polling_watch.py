@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import anyio
 import anyio.from_thread
 import anyio.lowlevel
-import anyio.to_thread
 
 from ackd.core.message import RESERVED_NAMES, Folder, Place, is_agent_name
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, Hint, ReceiptReady
 from ackd.syscalls import Birth, birth
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,12 +63,15 @@ class PollingWatcher:
     async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
         # A limiter of its own: the default one is shared with the flushes, and a look must not queue behind them.
         limiter = anyio.CapacityLimiter(1)
-        seen, _ = await anyio.to_thread.run_sync(self._look, _Picture(), limiter=limiter)
+        seen, _ = await in_thread(self._look, _Picture(), limiter=limiter)
         ready()
         while True:
             self.beats += 1
             await anyio.sleep(self._interval_s)
-            seen, hints = await anyio.to_thread.run_sync(self._look, seen, limiter=limiter)
+            try:
+                seen, hints = await in_thread(self._look, seen, limiter=limiter)
+            except OSError:
+                continue  # no thread for it just now: the next look sees the same
             await _post_all(hints, post)
 
     def own_move(self, source: Place, target: Place) -> None:

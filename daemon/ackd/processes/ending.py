@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
 from ackd.processes import belongings
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -88,7 +88,7 @@ async def _left(brood: Brood, kill_at: float, walkers: anyio.CapacityLimiter | N
     while True:
         try:
             look = belongings.belongings
-            return await anyio.to_thread.run_sync(look, brood.mark, brood.session(), brood.others, limiter=walkers)
+            return await in_thread(look, brood.mark, brood.session(), brood.others, limiter=walkers)
         except OSError as error:
             if not said:
                 brood.hindered(error)

@@ -15,14 +15,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-import anyio.to_thread
-
 from ackd.adapters import session_log
 from ackd.adapters.journal import End, LetGo, TakenIn
 from ackd.core import events
 from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, identity
 from ackd.dialects import ignite
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -250,7 +249,7 @@ class Aftermath:
         """Beside everything else, for a log may be long: what it began to tell and did not end. Not after a crash only:
         what waits in a queue may be removed while nobody serves, or just before a stop, within the time it takes to
         prove that."""
-        told, unread = await anyio.to_thread.run_sync(self._read_sessions)
+        told, unread = await in_thread(self._read_sessions)
         for what, error in unread.items():
             self._say_unread(what, error)
         graves = self._graves() if told.opened else {}

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
-import anyio.to_thread
 
 from ackd.core import events
 from ackd.core.errors import CannotStart
@@ -22,6 +21,7 @@ from ackd.core.escalations import stamp
 from ackd.core.message import USER, ReceiptKind
 from ackd.core.requests import refusal
 from ackd.runtime.pauses import BadPauses, Pause
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -181,7 +181,7 @@ class AgentRequests:
         would have happened unsaid."""
         async with self._writing:
             with anyio.CancelScope(shield=True):
-                changed = await anyio.to_thread.run_sync(change, *about)
+                changed = await in_thread(change, *about)
         return changed
 
     # --- lives --------------------------------------------------------------------------------------------------------

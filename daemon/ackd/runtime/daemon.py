@@ -318,8 +318,10 @@ class Daemon:
         await recovery.read_backlog()
         gc.freeze()
         tasks.start_soon(self._upkeep.reconcile, name="reconcile")
-        await self._kept_work.clear()
-        await aftermath.fill_in()
+        with self._chronicle.reporting("checkpoints"):
+            await self._kept_work.clear()
+        with self._chronicle.reporting("the logs of the sessions before"):
+            await aftermath.fill_in()
 
     def _first_line(self, recovered: dict[str, int]) -> None:
         data: dict[str, object] = {"version": __version__, "pid": os.getpid(), "root": str(self.site.root)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from ackd.adapters.checkpoints import Checkpoints
@@ -28,5 +28,5 @@ class KeptWork:
 
     async def clear(self) -> None:
         """Once every message has been met: of those that are open, nothing is lost."""
-        for agent, message_id in await anyio.to_thread.run_sync(lambda: list(self.store.kept())):
+        for agent, message_id in await in_thread(lambda: list(self.store.kept())):
             self.ended(agent, message_id)

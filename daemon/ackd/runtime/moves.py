@@ -17,12 +17,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
-
 from ackd.core import effects, events
 from ackd.core.errors import BadMessage
 from ackd.core.message import Folder
 from ackd.dialects import ignite
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
@@ -127,14 +126,14 @@ class Moves:
         """To another file system: the loop goes on while it is copied and flushed; the lane waits."""
         with self.answering(effect):
             move = partial(self.spool.move, effect.place, folder, date=date, across=True)
-            moved = await anyio.to_thread.run_sync(move)
+            moved = await in_thread(move)
             answer = events.Claimed if folder is Folder.PROCESSED else events.Moved
             self.post(answer(effect.key, moved))
 
     async def _quarantine_across(self, effect: effects.QuarantineFile) -> None:
         with self._keeping(effect):
             keep = partial(self.spool.quarantine, *self._reason(effect), across=True)
-            self._kept(effect, await anyio.to_thread.run_sync(keep))
+            self._kept(effect, await in_thread(keep))
 
     @contextlib.contextmanager
     def answering(self, effect: Moving) -> Iterator[None]:

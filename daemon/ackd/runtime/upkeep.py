@@ -12,11 +12,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
 from ackd.adapters import room_probe
 from ackd.core.errors import RootHeld
 from ackd.core.events import FaultEnded
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,6 +80,12 @@ class Upkeep:
         except RootHeld as held:
             self.fail(f"run/ackd.lock was removed or replaced: {held}")
 
+    async def _has_room(self) -> bool:
+        try:
+            return await in_thread(room_probe.has_room, self._directories())
+        except OSError:
+            return False  # not even for the thread that looks
+
     async def see_faults_end(self, pump: Pump) -> None:
         """What the machine refused is found again by a scan, and goes on: nothing waits for the next one."""
         while True:
@@ -88,7 +94,7 @@ class Upkeep:
                 pump.wake()  # what the log could not take is tried at the end of a turn, and there may be none
             if not self.chronicle.faults:
                 continue
-            if await anyio.to_thread.run_sync(room_probe.has_room, self._directories()):
+            if await self._has_room():
                 self.chronicle.relieved()
                 pump.post(FaultEnded())
                 with self.chronicle.reporting("scan"):
@@ -106,8 +112,8 @@ class Upkeep:
             now = self.clock.now().wall
             with self.chronicle.reporting("sweep"):
                 today = datetime.fromtimestamp(now, UTC).date()
-                await anyio.to_thread.run_sync(self.spool.archive_sweep, self.config.archive_days, today)
-                await anyio.to_thread.run_sync(self.spool.sweep_temps, TEMP_AGE_S, now)
+                await in_thread(self.spool.archive_sweep, self.config.archive_days, today)
+                await in_thread(self.spool.sweep_temps, TEMP_AGE_S, now)
                 await self._compact_journal(now)
             await anyio.sleep(SWEEP_EVERY_S)
 
@@ -115,7 +121,7 @@ class Upkeep:
         journal = self.chronicle.journal
         if journal.too_large:
             window_s = self.config.delivery.dedup_window_s
-            journal.finish_compaction(await anyio.to_thread.run_sync(journal.prepare_compaction, now, window_s))
+            journal.finish_compaction(await in_thread(journal.prepare_compaction, now, window_s))
 
     async def watchdog(self, service: ServiceManager, pump: Pump, lookout: Lookout) -> None:
         """Fed only while the watcher lives and the pump comes round: a daemon that is stuck must be restarted."""

@@ -22,7 +22,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
 from ackd.adapters.exec_runs import output, shim
 from ackd.adapters.exec_runs.run import Run
@@ -31,6 +30,7 @@ from ackd.adapters.exec_runs.verdict import NOT_RUN, killed_detail, verdict
 from ackd.core import faults
 from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
 from ackd.processes import KILLED_WAIT_S, NoProgramError, find_program
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -243,7 +243,7 @@ class ExecEndpoint:
             await anyio.sleep(output.LOOK_EVERY_S)
             for run in [run for run in self._running.values() if output.is_too_long(run.path)]:
                 with contextlib.suppress(OSError):  # its directory is gone
-                    self._cut(run, await anyio.to_thread.run_sync(output.cut, run.path))
+                    self._cut(run, await in_thread(output.cut, run.path))
         self._cutting = False
 
     def _cut(self, run: Run, dropped_bytes: int) -> None:

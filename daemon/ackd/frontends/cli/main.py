@@ -46,5 +46,6 @@ def main() -> None:
     try:
         cli.main(prog_name="ackd")
     except SystemExit as end:
-        _leave_threads_behind(end.code if isinstance(end.code, int) else int(end.code is not None))
+        if sys.argv[1:2] == ["run"]:
+            _leave_threads_behind(end.code if isinstance(end.code, int) else int(end.code is not None))
         raise

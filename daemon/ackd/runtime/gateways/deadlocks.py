@@ -17,12 +17,11 @@ import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import anyio.to_thread
-
 from ackd.adapters import atomic_file
 from ackd.core import deadlock_mail
 from ackd.core.deadlock import MOST, find_cycles, lasts
 from ackd.core.errors import BadMessage, UnknownAgent
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -127,7 +126,7 @@ class Deadlocks:
         data = json.dumps({"bus": track.bus, "deadlocks": rows}, indent=1).encode()
         path = self._path(track)
         put = atomic_file.put_durably if self.around.durable else atomic_file.put
-        await anyio.to_thread.run_sync(put, path, path.with_name(f".{path.name}.tmp"), data)
+        await in_thread(put, path, path.with_name(f".{path.name}.tmp"), data)
 
 
 def _about(track: Track, members: tuple[str, ...], closed_at: float) -> dict[str, object]:

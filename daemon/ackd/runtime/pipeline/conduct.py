@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
 import anyio
-import anyio.to_thread
 
 from ackd.core import story_decisions as deciding
 from ackd.core.errors import CannotStart, UnknownAgent
@@ -21,6 +20,7 @@ from ackd.core.story_decisions import Ack, Ask, Decision, Dismiss, Escalate, Spa
 from ackd.runtime.pipeline import letters
 from ackd.runtime.pipeline.farewells import Farewells
 from ackd.runtime.pipeline.story_facts import by_hand, changes, summary
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -75,7 +75,7 @@ class Conduct:
             return deciding.written_down(made[0].story)
 
         with anyio.CancelScope(shield=True):
-            before, after = await anyio.to_thread.run_sync(self.files.change, story_id, new)
+            before, after = await in_thread(self.files.change, story_id, new)
         if before is None or after is None or not made:
             return None
         unwritten = by_hand(before) if before.logged != before.moves else ()
@@ -150,7 +150,7 @@ class Conduct:
             "last_action": action,
             "at": self.wall(),
         }
-        await anyio.to_thread.run_sync(self.files.keep_checkpoint, story.story_id, said)
+        await in_thread(self.files.keep_checkpoint, story.story_id, said)
 
     async def ask(self, story: Story, one: Try) -> None:
         draft = letters.status_check(story, one)

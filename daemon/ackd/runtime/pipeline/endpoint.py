@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
-import anyio.to_thread
 
 from ackd.core.events import NotTold, Outcome, RunEnded, Told
 from ackd.core.stage_words import whose_worker
 from ackd.core.story_ids import execute_id
 from ackd.core.story_record import Result
 from ackd.runtime.pipeline.rooms import Over
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,12 +84,12 @@ class StageEndpoint:
         files = self.workers.files
         if room.told or files.is_flagged(*flag):
             return Told(order.key, "told before, and never again", seen=True, attempt=order.attempt)
-        await anyio.to_thread.run_sync(lambda: files.raise_flag(*flag, message_id=order.message.message_id))
+        await in_thread(lambda: files.raise_flag(*flag, message_id=order.message.message_id))
         answer = await room.life.tell(order)
         if isinstance(answer, Told):
             room.told = True
             return answer
-        await anyio.to_thread.run_sync(files.lower_flag, *flag)
+        await in_thread(files.lower_flag, *flag)
         if isinstance(answer, NotTold):  # tried, and it may have had it: not to be tried on the same worker
             self.failed(room, Over(Result.CRASHED, answer.reason))
             return self._completed(order, answer.reason)

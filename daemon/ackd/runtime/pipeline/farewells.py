@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
 from ackd.adapters import maildrop
 from ackd.core import story_decisions as deciding
@@ -22,6 +21,7 @@ from ackd.core.story_ids import execute_id
 from ackd.core.story_record import BadStoryRecord
 from ackd.core.words import ReceiptKind
 from ackd.runtime.pipeline import letters
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from ackd.core.story_record import Story, Try
@@ -95,7 +95,7 @@ class Farewells:
         if self.conduct.pipeline.worker.endpoint != "tmux":  # whatever else there is, its endpoint completes by itself
             is_open = [message_id for message_id in is_open if message_id == execute_id(story, one.generation)]
         for message_id in is_open:
-            await anyio.to_thread.run_sync(self._done, message_id, agent)
+            await in_thread(self._done, message_id, agent)
 
     def _done(self, message_id: str, agent: str) -> None:
         receipts = self.conduct.around.root / "receipts"

@@ -12,7 +12,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import anyio.to_thread
 
 from ackd.core import story_decisions as deciding
 from ackd.core.errors import Busy, CannotStart
@@ -22,6 +21,7 @@ from ackd.core.story_decisions import Ack, Decision
 from ackd.core.story_record import REPORTED, BadStoryRecord, Doubt, Result
 from ackd.runtime.pipeline import letters
 from ackd.runtime.pipeline.rooms import Over
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from ackd.adapters.story_files import StoryFiles
@@ -169,7 +169,7 @@ class Lead:
     async def _take_up(self, stories: list[Story]) -> None:
         """After a start: workers that outlived the daemon before us, and what became of the others."""
         if stories:
-            await anyio.to_thread.run_sync(self.files.sweep)
+            await in_thread(self.files.sweep)
         async with anyio.create_task_group() as side_by_side:
             for story in stories:
                 if story.current is not None:

@@ -14,8 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import anyio.to_thread
-
 from ackd.adapters import board_files
 from ackd.core.board.errands import Address, Errand, errands
 from ackd.core.board.meeting import Meeting, advanced, timed
@@ -23,6 +21,7 @@ from ackd.core.board.phases import Phase
 from ackd.core.errors import BadMeeting, Busy, NoMeeting, UnknownAgent
 from ackd.core.message import USER
 from ackd.runtime.board_room import WRITING_S, BoardRoom
+from ackd.threads import in_thread
 from ackd.tracks import find_tracks, watch_places
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ class BoardGateway:
         if not line.type.value.startswith("BOARD_") or not board_files.meeting_ids(track.board):
             return
         try:
-            await anyio.to_thread.run_sync(self._room(track).hear, line, self._around.clock.now().wall)
+            await in_thread(self._room(track).hear, line, self._around.clock.now().wall)
         except Busy as error:
             raise OSError(0, str(error)) from error  # the line will come again
 
@@ -126,7 +125,7 @@ class BoardGateway:
         act = partial(self._timed_and_advanced, track, now.wall)
         room.unsettled = False
         try:
-            meeting = await anyio.to_thread.run_sync(room.change, meeting_id, act, now.wall)
+            meeting = await in_thread(room.change, meeting_id, act, now.wall)
             meeting = await self._run_errands(track, room, meeting)
         except Busy:
             self._look_again(track, HELD_S)
@@ -174,7 +173,7 @@ class BoardGateway:
             await self._run(errand)
         if due:
             keys = [errand.key for errand in due]
-            await anyio.to_thread.run_sync(room.note, meeting.meeting_id, keys)
+            await in_thread(room.note, meeting.meeting_id, keys)
         return meeting
 
     async def _run(self, errand: Errand) -> None:

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-import anyio.to_thread
 import orjson
 
 from ackd.adapters import atomic_file
 from ackd.adapters.bus_files.tailing import Position
 from ackd.core.errors import BadMessage
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ class Bookmarks:
         data = orjson.dumps(said, option=orjson.OPT_INDENT_2)
         act = partial(put, path, path.with_name(f"{path.name}.tmp"), data)
         if flush:
-            await anyio.to_thread.run_sync(act)
+            await in_thread(act)
         else:
             act()
 

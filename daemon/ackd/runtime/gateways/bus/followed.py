@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.lowlevel
-import anyio.to_thread
 
 from ackd.adapters.bus_files import raise_event, state_files
 from ackd.adapters.bus_files.tailing import HeldFile, Piece, Position, read_on
@@ -28,6 +27,7 @@ from ackd.json_line import MAX_LINE_BYTES
 from ackd.runtime.gateways.bus import telling
 from ackd.runtime.gateways.bus.bookmarks import Bookmark
 from ackd.runtime.gateways.bus.worker_watch import WorkerWatch
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -286,7 +286,7 @@ class FollowedTrack:
         before = self.around.clock.now().wall - keep_s
         silent = state_files.last_written(self.track.queue, self.track.status) < before
         wanted = (lambda _: True) if silent and self.view.finished() else is_passing
-        removed, more = await anyio.to_thread.run_sync(state_files.clear_events, self.track.events, before, wanted)
+        removed, more = await in_thread(state_files.clear_events, self.track.events, before, wanted)
         if more:
             self._clear_at = 0.0
         if removed:

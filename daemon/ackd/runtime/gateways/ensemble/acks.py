@@ -11,13 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-import anyio.to_thread
-
 from ackd.adapters import maildrop
 from ackd.core import dispatches
 from ackd.core.dispatches import End
 from ackd.core.message import ReceiptKind
 from ackd.dialects import ensemble
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,5 +54,5 @@ class Acks:
             shown = self.voice.shown(self.place, found)
             reason = shown if shown.isprintable() else None
             say = partial(maildrop.drop_receipt, fsync=self.durable)
-            await anyio.to_thread.run_sync(say, self.receipts, ReceiptKind.ACK, task.message_id, task.agent, reason)
+            await in_thread(say, self.receipts, ReceiptKind.ACK, task.message_id, task.agent, reason)
         self.register.change(dispatches.changed(self.register.tasks, task.message_id, acked=True))

@@ -12,13 +12,12 @@ import json
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio.to_thread
-
 from ackd.adapters import atomic_file
 from ackd.core import dispatches
 from ackd.core.dispatches import Dispatch, End, Work
 from ackd.core.errors import BadMessage, TheirFault
 from ackd.core.values import value
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,7 +84,7 @@ class Register:
         self.dirty = False
         data = self._content(now)
         try:
-            await anyio.to_thread.run_sync(self._put, data)
+            await in_thread(self._put, data)
         except BaseException:  # cancelled too: what is on disk is older
             self.dirty = True
             raise

@@ -13,8 +13,6 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import anyio.to_thread
-
 from ackd import tracks
 from ackd.core import leases
 from ackd.core.bus_words import BusType
@@ -27,6 +25,7 @@ from ackd.runtime.gateways.leases import endings, lines
 from ackd.runtime.gateways.leases.heartbeats import Beat, read_beats
 from ackd.runtime.gateways.leases.known import Known
 from ackd.runtime.gateways.leases.record import Recorder
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -104,7 +103,7 @@ class LeaseGateway:
         if not blocked and not _somebody_waits(track):
             return []
         files = self._desk(track).doors.files
-        table = await anyio.to_thread.run_sync(files.look)
+        table = await in_thread(files.look)
         return [*_waits(table), *_waits_said(table, blocked, files)]
 
     def agent_of(self, worker: str) -> str | None:
@@ -124,7 +123,7 @@ class LeaseGateway:
             said = {"track": track.name, "agent": line.source, "path": str(line.payload.get("filepath"))}
             self._around.record("lease_refused", {**said, "reason": decide})
         elif decide is not None and not self._is_idle(desk, line):
-            change = await anyio.to_thread.run_sync(desk.doors.files.change, decide)
+            change = await in_thread(desk.doors.files.change, decide)
             known.met(lines.tokens(change), lines.places(change))
             known.drop_all_but(change.table)
             await self._recorder.queued(track, change, line.offset)
@@ -176,10 +175,10 @@ class LeaseGateway:
         desk.due = None
         if not _exist(desk.track) and not desk.known.held and not desk.known.waiting:
             return None
-        found = await anyio.to_thread.run_sync(self._found, desk, where)
+        found = await in_thread(self._found, desk, where)
         self._report_aside(desk)
         await self._recorder.met(desk.track, _with_tokens(found), desk.known)
-        desk.table = await anyio.to_thread.run_sync(self._tended, desk, found, ended, first)
+        desk.table = await in_thread(self._tended, desk, found, ended, first)
         wish = await self._recorder.record(desk.track, desk.table, desk.known)
         end = leases.next_end(desk.table)
         desk.due = None if end is None else end

@@ -11,7 +11,6 @@ import functools
 import os
 from typing import TYPE_CHECKING, Final
 
-import anyio.to_thread
 import orjson
 
 from ackd.core.bus_layout import event_name
@@ -22,6 +21,7 @@ from ackd.core.leases import differences
 from ackd.leases import announce, raise_events
 from ackd.runtime.gateways.leases import tidings
 from ackd.runtime.gateways.leases.known import places_in_line
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -111,21 +111,21 @@ class Recorder:
         if lease.by:
             data["by"] = lease.by
         if lease.by == BY_LINE:
-            await anyio.to_thread.run_sync(raise_events, track, [event_name("FILE_LOCK", path)])
+            await in_thread(raise_events, track, [event_name("FILE_LOCK", path)])
             await self._mail(lease.agent, lambda agent: tidings.granted(track, path, lease, agent))
         self._around.record("lease_granted", data)
 
     async def _gone(self, track: Track, known: Known, one: Released | Broken) -> float | None:
         """None: it is written down. Else: in how many seconds it is clear what became of it."""
         key = (track.bus, one.path, one.lease.token)
-        reason = await anyio.to_thread.run_sync(_said_why, track, one.lease.token)
+        reason = await in_thread(_said_why, track, one.lease.token)
         if reason is None:
             since = self._gone_since.setdefault(key, self._now())
             if (left_s := since + self._around.settle_s - self._now()) > 0:
                 return left_s
             why = one.why if isinstance(one, Released) else Why.RELEASED
             released = Released(one.path, one.lease, why)
-            await anyio.to_thread.run_sync(functools.partial(announce, track, [released], for_others=True))
+            await in_thread(functools.partial(announce, track, [released], for_others=True))
         self._gone_since.pop(key, None)
         self._write_end(self._about(track, one.path, one.lease), one, reason)
         known.forget(one.path, one.lease.token)

@@ -1,0 +1,33 @@
+"""Work that may take long, in a thread beside the event loop.
+
+Owns that a machine which has no room for another thread is an OSError (EAGAIN), as it is when it has none for another
+process: whoever waits for a disk knows what to do about that, and nobody expects a RuntimeError. Refuses to know what
+is done there.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
+
+import anyio.to_thread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
+
+
+async def in_thread(
+    work: Callable[[*_Args], _T],
+    *args: *_Args,
+    abandon_on_cancel: bool = False,
+    limiter: anyio.CapacityLimiter | None = None,
+) -> _T:
+    try:
+        return await anyio.to_thread.run_sync(work, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
+    except RuntimeError as error:
+        if str(error) != "can't start new thread":
+            raise
+        raise OSError(errno.EAGAIN, "no thread could be started") from error
