@@ -273,8 +273,10 @@ def test_killed_ten_times_under_load_it_loses_nothing_and_completes_nothing_twic
     assert completed == Counter(dict.fromkeys(ids, 1))
     assert set((team.place / "done.txt").read_text().split()) == ids
     assert not team.facts("message_dead", "message_withdrawn", "message_duplicate")
-    assert team.files("queue/worker/processed") == []
-    assert len(list((team.root / "archive").rglob("*.mime"))) == 200
+    assert [
+        name for name in team.files("queue/worker/processed") if name[0] != "."
+    ] == []  # half a header is swept later
+    assert len(list((team.root / "archive").rglob("[!.]*.mime"))) == 200
 
 
 # --- in the middle of things ------------------------------------------------------------------------------------------
