@@ -265,7 +265,8 @@ class Simulation:
         if self.daemon is not None and self._loop is not None:
             self.judge.look_last(self.daemon)
             self.trace("the end")
-            self._loop.send_signal(signal.SIGTERM)
+            if self._loop.stoppable:
+                self._loop.send_signal(signal.SIGTERM)
 
     def _often(self, an_hour: Callable[[], float], act: Callable[[], object]) -> None:
         """At random moments, so often on average. A rate of nothing is asked for again later."""

@@ -58,6 +58,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._tasks: list[_Task] = []
         self._made = 0
         self._minute = self._turns = 0
+        self._signalled = False
         self._signals: dict[int, tuple[Callable[..., object], tuple[Any, ...]]] = {}
         self.set_task_factory(self._make_task)
         self.set_exception_handler(self._mishap)
@@ -87,9 +88,11 @@ class VirtualLoop(asyncio.BaseEventLoop):
 
     @property
     def stoppable(self) -> bool:
-        return not self.killed and bool(self._signals)
+        """Whoever is at it is not asked again: a second signal ends the process, and that is ours."""
+        return not self.killed and not self._signalled and bool(self._signals)
 
     def send_signal(self, number: signal.Signals) -> None:
+        self._signalled = True
         callback, args = self._signals[number]
         self.call_soon(callback, *args)
 
