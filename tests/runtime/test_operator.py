@@ -8,7 +8,6 @@ import pytest
 
 from ackd.adapters.spool import Spool
 from ackd.core import events
-from ackd.core.book import Book
 from ackd.core.message import Folder, Place, Receipt, ReceiptKind
 from ackd.runtime.dead_letters import DeadLetters
 from ackd.runtime.operator import Operator
@@ -32,7 +31,6 @@ class Desk:
         self.letter: tuple[str, str] | None = None
         self.operator = Operator(
             self.spool,
-            Book(),
             self.posted.append,
             lambda type_, data: self.facts.append((type_, data)),
             self.dig_up,

@@ -249,16 +249,18 @@ class Aftermath:
         """Beside everything else, for a log may be long: what it began to tell and did not end. Not after a crash only:
         what waits in a queue may be removed while nobody serves, or just before a stop, within the time it takes to
         prove that."""
-        told, unread = await in_thread(self._read_sessions)
-        for what, error in unread.items():
-            self._say_unread(what, error)
-        graves = self._graves() if told.opened else {}
-        for line in told.opened.values():
-            self._end_untold(line, graves)
-        for name, reason in self._kept:
-            if name not in told.rejected and _wall(reason.at) >= told.since - 1:  # it is written in whole seconds
-                self._say_rejected(name, reason)
-        self._ours = None
+        try:
+            told, unread = await in_thread(self._read_sessions)
+            for what, error in unread.items():
+                self._say_unread(what, error)
+            graves = self._graves() if told.opened else {}
+            for line in told.opened.values():
+                self._end_untold(line, graves)
+            for name, reason in self._kept:
+                if name not in told.rejected and _wall(reason.at) >= told.since - 1:  # it is written in whole seconds
+                    self._say_rejected(name, reason)
+        finally:
+            self._ours = None
 
     def _read_sessions(self) -> tuple[_Sessions, dict[str, OSError]]:
         """Of the last session that ended by itself and those since. It tells of all that there was, for a start writes

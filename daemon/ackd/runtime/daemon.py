@@ -176,7 +176,7 @@ class Daemon:
     def _make_doors(self, tasks: TaskGroup) -> None:
         config, record, desk = self.config, self._chronicle.record, self._engine.desk
         graves = (self._dig_up, desk.totals.purged, self._letters_of)
-        self._operator = Operator(self._spool, desk.book, self._pump.post, record, *graves)
+        self._operator = Operator(self._spool, self._pump.post, record, *graves)
         common = (self._spool, desk.book, self.clock, self._pump.post, tasks)
         said = CheckpointReceipts(self._spool, self._checkpoints, self._pump.post, tasks, record)
         lives = self._quarters.supervisor

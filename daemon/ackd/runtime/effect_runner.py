@@ -20,6 +20,7 @@ from ackd.adapters.journal import End, LetGo, TakenIn, twin_digest
 from ackd.core import effects, events
 from ackd.core.errors import BadMessage
 from ackd.core.faults import is_nobodys
+from ackd.core.headers import NONE_OF_OURS
 from ackd.core.message import USER, Folder, ReceiptFile
 from ackd.dialects import ignite
 from ackd.ports import Inhabited
@@ -48,10 +49,7 @@ SEND_TRIES: Final = 3
 _DAY_S: Final = 86_400.0
 #: What a revived message leaves behind in dead_letter/. Not for whom it died: should we die before it is moved, nothing
 #: else says which of several recipients is meant.
-CLEAN_SLATE: Final[tuple[tuple[str, None], ...]] = tuple(
-    (f"X-IGNITE-{name}", None)
-    for name in "Status Error-Reason Error-At Retry-Count Next-Retry-After Processed-At Seen".split()
-)
+CLEAN_SLATE: Final = tuple(each for each in NONE_OF_OURS if each[0] != "X-IGNITE-Recipient")
 
 
 class Roster(Protocol):
@@ -79,7 +77,7 @@ class EffectRunner:
     team: Roster
     ring: Callable[[str, bytes], None]
     #: What lies at a place, as intake reads it.
-    look: Callable[[Place], events.Arrived | events.Unreadable] | None = None
+    look: Callable[[Place], events.Arrived | events.Unreadable]
     #: Whether a telling is still wanted when its turn comes: one that waited too long behind others was given up.
     is_wanted: Callable[[effects.TellAgent], bool] = lambda _order: True
     #: Told of every file that was renamed for a message: it is no news to us.

@@ -46,7 +46,7 @@ class Moves:
     #: Told of each rename, from where to where: the watcher hears of it, too.
     renamed: Callable[[Place, Place], None]
     #: What lies at a place, as intake reads it.
-    look: Callable[[Place], Arrived | Unreadable] | None = None
+    look: Callable[[Place], Arrived | Unreadable]
     #: What could not be put into quarantine, and was reported.
     _unkept: set[Place] = field(default_factory=set, init=False)
 
@@ -69,7 +69,7 @@ class Moves:
     def _is_another(self, effect: effects.ClaimMessage, moved: Place) -> bool:
         """Another message was moved in its place, and goes on from there. What was only touched is the same."""
         try:
-            if self.spool.stamp(moved) == effect.stamp or self.look is None:
+            if self.spool.stamp(moved) == effect.stamp:
                 return False
             found = self.look(moved)
         except OSError:
@@ -82,7 +82,7 @@ class Moves:
 
     def is_replaced(self, effect: Moving) -> bool:
         """Whether another message lies where one waited that is to end unclaimed. It is found by the next scan."""
-        if effect.place.folder is not Folder.QUEUE or self.look is None:
+        if effect.place.folder is not Folder.QUEUE:
             return False
         try:
             found = self.look(effect.place)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ackd.adapters.spool import Spool
-    from ackd.core.book import Book
     from ackd.core.message import Receipt
     from ackd.ports import Post
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 @dataclass
 class Operator:
     spool: Spool
-    book: Book
     post: Post
     record: Callable[[str, dict[str, object]], None]
     #: Puts the dead letter a receipt means before the engine: its (message id, agent), or None.

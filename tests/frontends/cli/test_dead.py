@@ -22,6 +22,7 @@ Team = Any  # conftest.py's: test files do not import each other
 
 MARKS = [
     ("X-IGNITE-Status", "retrying"),
+    ("X-IGNITE-Seen", "yes"),
     ("X-IGNITE-Retry-Count", "3"),
     ("X-IGNITE-Next-Retry-After", "2026-11-16T01:00:00+00:00"),
     ("X-IGNITE-Processed-At", "2026-11-16T01:00:00+00:00"),

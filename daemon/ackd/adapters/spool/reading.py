@@ -79,7 +79,10 @@ def read_regular(path: str, limit: int, reserve: int = 0) -> FileBytes:
 
 def stamp_of(path: str) -> int:
     """As in ``FileBytes``, without reading it."""
-    status = os.lstat(path)
+    return stamp_in(os.lstat(path))
+
+
+def stamp_in(status: os.stat_result) -> int:
     return hash((status.st_ino, status.st_mtime, status.st_size))
 
 

@@ -34,6 +34,7 @@ from ackd.adapters.spool.reading import (
     peek_all,
     read_header_block,
     read_regular,
+    stamp_in,
     stamp_of,
     too_large,
 )
@@ -136,10 +137,8 @@ class Spool:
         """Surely. What cannot be looked at (a mode, a mount that does not answer) may be there, and is not gone."""
         try:
             os.lstat(self._path(place))
-        except (FileNotFoundError, NotADirectoryError):
-            return True
-        except OSError:
-            return False
+        except OSError as error:
+            return isinstance(error, FileNotFoundError | NotADirectoryError)
         return False
 
     def scan(self, box: str) -> Iterator[tuple[Place, os.DirEntry[str]]]:
@@ -232,15 +231,6 @@ class Spool:
         """Whether a file that a scan met may be read: quiet for ``settle_s``, and open for writing nowhere."""
         return has_settled(self._path(place), now_wall, settle_s)
 
-    def dead_letters(self) -> Iterator[tuple[str, bytes]]:
-        """Name and header block of each. One that vanishes meanwhile or is no regular file is left out.
-
-        No directory, no letters: someone removed it, and the next death makes it again.
-        """
-        for entry in _visible(self._dead) if os.path.lexists(self._dead) else ():
-            with contextlib.suppress(FileNotFoundError, BadMessage):
-                yield entry.name, read_header_block(entry.path, _HEADER_LIMIT).data
-
     def quarantined(self) -> Iterator[tuple[str, Reason | None]]:
         """Name and reason of each file in corrupt/; None where the reason cannot be read."""
         return iter(self._corrupt)
@@ -323,7 +313,7 @@ class Spool:
         """
         path = self._path(place)
         old = os.lstat(path)
-        if of is not None and (of.inode, of.mtime, of.size) != (old.st_ino, old.st_mtime, old.st_size):
+        if of is not None and of.stamp != stamp_in(old):
             raise changed(path)
         temp = self._disk.write_temporary(os.path.dirname(path), data, like=old)
         return PreparedRewrite(place, temp, (old.st_ino, old.st_mtime_ns, old.st_size))

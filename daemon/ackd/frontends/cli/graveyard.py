@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackd.core import message_ids
 from ackd.core.errors import BadMessage
+from ackd.core.headers import NONE_OF_OURS
 from ackd.frontends.cli.errors import BAD_DATA, USAGE, Failure
 from ackd.frontends.cli.output import printable
 
@@ -25,11 +26,6 @@ if TYPE_CHECKING:
 
 _HEAD_BYTES: Final = 70_000
 _REASON_SUFFIX: Final = ".reason"
-#: What delivery wrote into a message; a requeued one starts anew.
-DELIVERY_HEADERS: Final = (
-    "X-IGNITE-Error-Reason", "X-IGNITE-Error-At", "X-IGNITE-Retry-Count", "X-IGNITE-Recipient", "X-IGNITE-Status",
-    "X-IGNITE-Next-Retry-After", "X-IGNITE-Processed-At",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +183,7 @@ def _fresh(site: Site, grave: Grave) -> bytes:
     data = read_head(grave.path, limit + 1)
     if data is None or len(data) > limit:
         raise Failure(BAD_DATA, f"{grave.name}: not a regular file of at most {limit} bytes")
-    return ignite.rewrite(data, [(name, None) for name in DELIVERY_HEADERS])
+    return ignite.rewrite(data, NONE_OF_OURS)
 
 
 def purge(grave: Grave) -> dict[str, Any]:
