@@ -20,6 +20,7 @@ from ackd.dialects import ignite
 from ackd.runtime import effect_runner
 from ackd.runtime.effect_runner import EffectRunner
 from tests.acceptance.teams import mime
+from tests.faults.mounts import mounted, needs_root
 from tests.runtime.flushes import Flushes
 
 if TYPE_CHECKING:
@@ -104,6 +105,13 @@ class Bench:
         with anyio.fail_after(60):
             await self.runner.settled(lambda: True)
 
+    async def answers(self, count: int) -> list[Event]:
+        """A copy is made beside the lanes."""
+        with anyio.fail_after(60):
+            while len(self.posted) < count:  # noqa: ASYNC110
+                await anyio.sleep(0.005)
+        return self.posted
+
     def temps(self) -> list[Path]:
         return list(self.root.rglob(".ackd-*"))
 
@@ -155,6 +163,25 @@ async def test_a_claim_that_moves_another_file_than_was_meant_is_two_messages(tm
         assert lost == events.MoveLost(1)
         assert isinstance(found, events.Arrived)
         assert (found.message.message_id, found.place.folder) == ("second@x", Folder.PROCESSED)
+
+
+@needs_root
+async def test_a_claim_to_another_mount_looks_at_what_it_has_copied(tmp_path: Path) -> None:
+    """The copy begins a while after the look, and takes whatever bears the name by then. What is the same is claimed,
+    though it is another file."""
+    async with bench_in(tmp_path) as bench:
+        with mounted(tmp_path / "queue/leader/processed"):
+            place = bench.put(Folder.QUEUE, message_id="first@x")
+            first = bench.look(place)
+            bench.put(Folder.QUEUE, message_id="second@x")
+            await bench.carry_out(effects.ClaimMessage("leader", 1, first.message, place, first.stamp))
+            lost, found = await bench.answers(2)
+            assert lost == events.MoveLost(1)
+            assert isinstance(found, events.Arrived)
+            assert (found.message.message_id, found.place.folder) == ("second@x", Folder.PROCESSED)
+            same = bench.look(bench.put(Folder.QUEUE, name="same.mime"))
+            await bench.carry_out(effects.ClaimMessage("leader", 2, same.message, same.place, same.stamp))
+            assert (await bench.answers(3))[2:] == [events.Claimed(2, Place("leader", Folder.PROCESSED, "same.mime"))]
 
 
 async def test_what_was_only_touched_is_claimed(tmp_path: Path) -> None:

@@ -67,7 +67,8 @@ class Moves:
         return moved
 
     def _is_another(self, effect: effects.ClaimMessage, moved: Place) -> bool:
-        """Another message was moved in its place, and goes on from there. What was only touched is the same."""
+        """Another message was moved in its place, and goes on from there. What was only touched, or is a copy on
+        another mount, is the same by what it says."""
         try:
             if self.spool.stamp(moved) == effect.stamp:
                 return False
@@ -123,12 +124,15 @@ class Moves:
         self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail))
 
     async def _carry(self, effect: Moving, folder: Folder, date: str | None = None) -> None:
-        """To another file system: the loop goes on while it is copied and flushed; the lane waits."""
+        """To another file system: the loop goes on while it is copied and flushed; the lane waits. A copy takes what
+        bears the name when it begins, as a rename does."""
         with self.answering(effect):
             move = partial(self.spool.move, effect.place, folder, date=date, across=True)
             moved = await in_thread(move)
-            answer = events.Claimed if folder is Folder.PROCESSED else events.Moved
-            self.post(answer(effect.key, moved))
+            if not isinstance(effect, effects.ClaimMessage):
+                self.post(events.Moved(effect.key, moved))
+            elif not self._is_another(effect, moved):
+                self.post(events.Claimed(effect.key, moved))
 
     async def _quarantine_across(self, effect: effects.QuarantineFile) -> None:
         with self._keeping(effect):
