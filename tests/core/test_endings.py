@@ -68,6 +68,33 @@ def test_a_disk_that_refuses_a_burial_is_asked_again_and_nobody_is_told_twice() 
     assert (len(world.mail("escalation")), len(world.mail("dead_letter"))) == (1, 1)
 
 
+@pytest.mark.parametrize("why", ["written over", ""], ids=["written over", "deleted"])
+def test_what_is_gone_from_the_queue_before_its_burial_was_not_completed(why: str) -> None:
+    """Its sender was told that it is dead, and may send it once more."""
+    world = World()
+    world.handle(ev.AgentPaused("worker"))
+    world.send(letter("m1", sender="runner"))
+    place, key = world.place_of("m1"), world.delivery("m1").key
+    world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
+    del world.files[place], world.lanes["worker"]
+    world.handle(ev.MoveLost(key, why))
+    world.settle()
+    assert world.facts("message_completed") == []
+    assert world.fact("message_withdrawn")["reason"] == (why or "file deleted from the queue before its agent was told")
+    world.handle(ev.AgentResumed("worker"))
+    world.send(letter("m1", sender="runner"))
+    assert (world.told("worker"), world.facts("message_duplicate")) == (["m1"], [])
+
+
+def test_what_its_agent_deletes_from_its_hand_while_it_is_buried_is_completed() -> None:
+    world = World()
+    world.send(letter("m1"))
+    world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
+    del world.files[world.place_of("m1")]
+    world.settle()
+    assert world.fact("message_completed")["by"] == "file deleted by its agent"
+
+
 def test_two_escalations_in_one_second_do_not_overwrite_each_other() -> None:
     world = World({**TEAM, "other": TEAM["worker"]})
     refused(world, "m1", "worker")

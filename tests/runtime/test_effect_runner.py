@@ -15,10 +15,12 @@ from ackd.adapters.inbox_calls import InboxEndpoint
 from ackd.adapters.journal import End, Journal
 from ackd.adapters.spool import Spool
 from ackd.core import effects, events
+from ackd.core.errors import BadMessage
 from ackd.core.message import Draft, Folder, Place, Priority, ReceiptFile
 from ackd.dialects import ignite
 from ackd.runtime import effect_runner
 from ackd.runtime.effect_runner import EffectRunner
+from ackd.runtime.moves import WRITTEN_OVER
 from tests.acceptance.teams import mime
 from tests.faults.mounts import mounted, needs_root
 from tests.runtime.flushes import Flushes
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 ACKED = (("X-IGNITE-Status", "acked"),)
 RETRYING = (("X-IGNITE-Status", "retrying"),)
+TOMB = (("X-IGNITE-Error-Reason", "why"), ("X-IGNITE-Recipient", "leader"))
 
 
 class Slow:
@@ -69,6 +72,12 @@ class Bench:
     def look(self, place: Place) -> events.Arrived:
         file = self.spool.read(place)
         return events.Arrived(ignite.decode(file.data, place.box), place, file.mtime, stamp=file.stamp)
+
+    def look_in_doubt(self, place: Place) -> events.Arrived | events.Unreadable:
+        try:
+            return self.look(place)
+        except BadMessage as bad:
+            return events.Unreadable(place, bad.code, str(bad))
 
     # --- Roster
     def endpoint(self, agent: str) -> Any:
@@ -131,7 +140,7 @@ async def bench_in(root: Path) -> AsyncIterator[Bench]:
             tasks=tasks,
             team=bench,
             ring=lambda message_id, _data: bench.rung.append(message_id),
-            look=bench.look,
+            look=bench.look_in_doubt,
         )
         yield bench
         bench.slow.go.set()
@@ -160,7 +169,7 @@ async def test_a_claim_that_moves_another_file_than_was_meant_is_two_messages(tm
         bench.spool.path(other).rename(bench.spool.path(place))
         await bench.carry_out(effects.ClaimMessage("leader", 1, first.message, place, first.stamp))
         lost, found = bench.posted
-        assert lost == events.MoveLost(1)
+        assert lost == events.MoveLost(1, WRITTEN_OVER)
         assert isinstance(found, events.Arrived)
         assert (found.message.message_id, found.place.folder) == ("second@x", Folder.PROCESSED)
 
@@ -176,7 +185,7 @@ async def test_a_claim_to_another_mount_looks_at_what_it_has_copied(tmp_path: Pa
             bench.put(Folder.QUEUE, message_id="second@x")
             await bench.carry_out(effects.ClaimMessage("leader", 1, first.message, place, first.stamp))
             lost, found = await bench.answers(2)
-            assert lost == events.MoveLost(1)
+            assert lost == events.MoveLost(1, WRITTEN_OVER)
             assert isinstance(found, events.Arrived)
             assert (found.message.message_id, found.place.folder) == ("second@x", Folder.PROCESSED)
             same = bench.look(bench.put(Folder.QUEUE, name="same.mime"))
@@ -193,15 +202,31 @@ async def test_what_was_only_touched_is_claimed(tmp_path: Path) -> None:
         assert [type(event) for event in bench.posted] == [events.Claimed]
 
 
-async def test_what_was_put_in_place_of_one_that_ends_unclaimed_does_not_end_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [{"message_id": "second@x"}, {"message_id": "first@x", "body": "other"}])
+async def test_what_was_put_in_place_of_one_that_ends_unclaimed_does_not_end_with_it(
+    tmp_path: Path, words: dict[str, str]
+) -> None:
     async with bench_in(tmp_path) as bench:
         place = bench.put(Folder.QUEUE, message_id="first@x")
         first = bench.message(place)
-        bench.put(Folder.QUEUE, message_id="second@x")
-        await bench.carry_out(effects.ArchiveMessage("leader", 1, first, place, duplicate=True))
-        await bench.carry_out(effects.BuryMessage("leader", 1, first, place, (("X-IGNITE-Status", "dead"),)))
-        assert bench.posted == [events.MoveLost(1)] * 2
-        assert bench.message(place).message_id == "second@x"
+        for other in (mime(to="leader", **words), b""):  # of which the second is written in place, and not yet whole
+            bench.spool.path(place).write_bytes(other)
+            await bench.carry_out(effects.ArchiveMessage("leader", 1, first, place, duplicate=True))
+            await bench.carry_out(effects.BuryMessage("leader", 1, first, place, TOMB))
+            assert bench.posted == [events.MoveLost(1, WRITTEN_OVER)] * 2
+            assert bench.spool.path(place).read_bytes() == other
+            bench.posted.clear()
+
+
+async def test_what_takes_its_place_while_its_headers_are_flushed_is_not_buried(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        place = bench.put(Folder.QUEUE, message_id="first@x")
+        first, second = bench.message(place), mime(to="leader", message_id="second@x")
+        bench.flushes.meanwhile = lambda: bench.spool.path(place).write_bytes(second)
+        await bench.carry_out(effects.BuryMessage("leader", 1, first, place, TOMB))
+        assert bench.posted == [events.MoveLost(1, WRITTEN_OVER)]
+        assert bench.spool.path(place).read_bytes() == second
+        assert bench.temps() == []
 
 
 async def test_a_claim_is_in_the_journal_before_the_file_moves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -395,9 +420,6 @@ async def test_what_was_done_on_a_rung_is_written_down(tmp_path: Path) -> None:
 
 
 # --- dying --------------------------------------------------------------------------------------------------------------
-TOMB = (("X-IGNITE-Error-Reason", "why"), ("X-IGNITE-Recipient", "leader"))
-
-
 async def test_a_burial(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         place = bench.put()
@@ -416,7 +438,8 @@ async def test_what_cannot_be_buried_as_a_message_is_quarantined(tmp_path: Path)
         await bench.carry_out(effects.BuryMessage("leader", 1, message, place, TOMB))
         kept, lost = bench.posted
         assert isinstance(kept, events.Quarantined)
-        assert lost == events.MoveLost(1)
+        assert isinstance(lost, events.MoveLost)
+        assert lost.why.startswith("overwritten with what is no message")
         assert (tmp_path / "queue/corrupt" / kept.kept_as).read_bytes() == b"rubbish"
 
 

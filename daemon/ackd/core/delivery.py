@@ -55,7 +55,7 @@ class Happening(Word):
     MOVED = "moved"  # the asked-for move is on disk
     LOST = "nothing to move"  # the file was gone when we came to move it
     DISK_FAILED = "disk failed"  # the move could not be made; nothing changed
-    SPOOL_LOST = "directory gone"  # not its agent's deletion: the whole queue directory went
+    SPOOL_LOST = "directory gone"  # not its agent's deletion: the whole queue directory went, or it was written over
     REQUEUED = "requeued"  # by an operator
 
 
@@ -189,7 +189,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         **dict.fromkeys(_MEANWHILE, (S.BURYING, A.NOTHING)),
         H.DONE: (S.BURYING, A.REMEMBER),
         H.MOVED: (S.DEAD, A.END),
-        H.LOST: (S.COMPLETED, A.END),  # its agent completed it while we dug
+        H.LOST: (S.COMPLETED, A.END),  # its agent completed it while we dug: it was in its hand
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.DISK_FAILED: (S.BURYING, A.AGAIN),
     },

@@ -16,6 +16,7 @@ from ackd.core.book import Agent
 from ackd.core.delivery import Happening, State, step
 from ackd.core.desk import Desk
 from ackd.core.effects import QuarantineFile
+from ackd.core.message import Folder
 
 if TYPE_CHECKING:
     import random
@@ -199,9 +200,10 @@ class Engine:
                 self._told(delivery, proof, seen=seen)
             case events.RunEnded():
                 self._run_ended(delivery, event)
-            case events.MoveLost():
-                swept = delivery.swept if delivery.state in UNDER_WAY else ""
-                apply(desk, delivery, H.SPOOL_LOST if swept else H.LOST, swept)
+            case events.MoveLost(why=why):
+                swept = (delivery.swept or why) if delivery.state in UNDER_WAY else ""
+                unclaimed = delivery.state is S.BURYING and delivery.place.folder is Folder.QUEUE
+                apply(desk, delivery, H.SPOOL_LOST if swept or unclaimed else H.LOST, swept)
                 if delivery.state is S.DEAD and desk.book.get(delivery.key) is not None:
                     endings.put_back(desk, delivery)  # the letter was removed before it could be dug up
             case events.SpoolFailed(error=error):

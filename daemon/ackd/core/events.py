@@ -130,9 +130,11 @@ class Moved:
 
 @value
 class MoveLost:
-    """The file was not there to be claimed or moved: its agent or a person removed it."""
+    """The file was not there to be claimed or moved: its agent or a person removed it. ``why``: it was neither, but
+    something else lies in its place."""
 
     key: int
+    why: str = ""
 
 
 @value

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
@@ -334,9 +335,9 @@ class EffectRunner:
 
     async def _bury(self, effect: effects.BuryMessage) -> None:
         with self._moves.answering(effect):
-            if self._moves.is_replaced(effect):
+            is_replaced = partial(self._moves.is_replaced, effect)
+            if not await self._pen.rewrite(effect.place, effect.headers, unless=is_replaced):
                 return
-            await self._pen.rewrite(effect.place, effect.headers)
             self._explain(effect)
             if (slow := self._moves.move(effect, Folder.DEAD)) is not None:
                 await slow

@@ -15,7 +15,7 @@ import contextlib
 import errno
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core import effects, events
 from ackd.core.errors import BadMessage
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ackd.ports import Clock, Post
 
     Moving = effects.ClaimMessage | effects.ArchiveMessage | effects.BuryMessage | effects.ReviveMessage
+
+WRITTEN_OVER: Final = "written over by its sender: something else lies in its place"
 
 
 @dataclass
@@ -77,21 +79,22 @@ class Moves:
             return False  # gone by its agent's hand, or not to be read: whoever is told finds out
         if isinstance(found, events.Arrived) and _same(found.message, effect.message):
             return False
-        self.post(events.MoveLost(effect.key))
+        self.post(events.MoveLost(effect.key, WRITTEN_OVER))
         self.post(found)
         return True
 
     def is_replaced(self, effect: Moving) -> bool:
-        """Whether another message lies where one waited that is to end unclaimed. It is found by the next scan."""
+        """Whether something else lies where one waited that is to end unclaimed: another message, be it of the same id,
+        or what is not yet one, for its writer is still at it. It is found by the next scan."""
         if effect.place.folder is not Folder.QUEUE:
             return False
         try:
             found = self.look(effect.place)
         except OSError:
             return False
-        if not isinstance(found, events.Arrived) or found.message.message_id == effect.message.message_id:
+        if isinstance(found, events.Arrived) and _same(found.message, effect.message):
             return False
-        self.post(events.MoveLost(effect.key))
+        self.post(events.MoveLost(effect.key, WRITTEN_OVER))
         return True
 
     def move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
@@ -160,7 +163,7 @@ class Moves:
         slow = self.quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
         if slow is not None:
             self.tasks.start_soon(lambda: slow, name=f"quarantine {effect.place}")
-        self.post(events.MoveLost(effect.key))
+        self.post(events.MoveLost(effect.key, f"overwritten with what is no message ({bad.code})"))
 
     @contextlib.contextmanager
     def _keeping(self, effect: effects.QuarantineFile) -> Iterator[None]:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 from ackd.dialects import ignite
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackd.adapters.spool import PreparedDrop, PreparedRewrite, Spool
     from ackd.core.message import Place
     from ackd.ports import Flusher
@@ -27,15 +29,22 @@ class Pen:
     spool: Spool
     flusher: Flusher
 
-    async def rewrite(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
-        """Read again when someone changed the file meanwhile: their words are kept, and ours added."""
-        for _ in range(REWRITE_TRIES - 1):
+    async def rewrite(
+        self, place: Place, headers: tuple[tuple[str, str | None], ...], unless: Callable[[], bool] = lambda: False
+    ) -> bool:
+        """Read again when someone changed the file meanwhile: their words are kept, and ours added. ``unless``: asked
+        before each reading, for what lies there may be another file by then; False if so."""
+        for tries_left in reversed(range(REWRITE_TRIES)):
+            if unless():
+                break
             try:
-                return await self._rewrite_once(place, headers)
+                await self._rewrite_once(place, headers)
             except OSError as error:
-                if error.errno != errno.ESTALE:
+                if error.errno != errno.ESTALE or not tries_left:
                     raise
-        return await self._rewrite_once(place, headers)
+            else:
+                return True
+        return False
 
     async def _rewrite_once(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
         """Flush, then exchange: the only durable copy is never replaced by one that is not."""
