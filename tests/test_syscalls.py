@@ -5,12 +5,12 @@ import errno
 import os
 import shutil
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ackd import syscalls
-from ackd.syscalls import identity_of, mount_of, put_in_place_of, rename_noreplace
+from ackd.syscalls import ASIDE, identity_of, mount_of, put_in_place_of, rename_noreplace
 from tests.nobody import nobodys_directory
 
 if TYPE_CHECKING:
@@ -61,6 +61,46 @@ def test_a_directory_does_not_replace_one_either(tmp_path: Path) -> None:
 def test_a_source_that_is_gone_is_said(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+
+
+def put_there_after_link(monkeypatch: pytest.MonkeyPatch, path: Path, *contents: str) -> None:
+    """Where a move is several steps: after each link the next file gets the name, as a sender's rename gives it."""
+    monkeypatch.setattr(syscalls, "_libc_renameat2", lambda: None)
+    real, waiting = os.link, list(contents)
+
+    def link(*args: Any, **words: Any) -> None:
+        if waiting and not path.exists():  # what lies aside is about to be given back
+            path.write_text(waiting.pop(0))
+        real(*args, **words)
+        if waiting:
+            path.with_name("draft").write_text(waiting.pop(0))
+            path.with_name("draft").rename(path)
+
+    monkeypatch.setattr(os, "link", link)
+
+
+def test_what_is_put_under_the_old_name_meanwhile_stays_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("first")
+    put_there_after_link(monkeypatch, tmp_path / "a", "second")
+    rename_noreplace(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"a": "second", "b": "first"}
+
+
+def test_of_two_that_are_put_there_meanwhile_one_waits_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("first")
+    put_there_after_link(monkeypatch, tmp_path / "a", "second", "third")
+    source_dir = os.open(tmp_path, os.O_RDONLY)
+    rename_noreplace("a", str(tmp_path / "b"), source_dir)
+    os.close(source_dir)
+    (aside,) = tmp_path.glob(f"{ASIDE}*")
+    assert [(tmp_path / name).read_text() for name in ("b", aside.name, "a")] == ["first", "second", "third"]
+
+
+def test_a_hidden_file_is_nobody_elses_and_not_taken_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "rename", lambda *_, **__: pytest.fail("a directory that nobody sweeps"))
+    (tmp_path / ".temp").write_text("x")
+    rename_noreplace(str(tmp_path / ".temp"), str(tmp_path / "b"))
+    assert [path.name for path in tmp_path.iterdir()] == ["b"]
 
 
 def test_a_source_that_cannot_be_removed_is_moved_nowhere() -> None:

@@ -28,6 +28,9 @@ _UNSUPPORTED: Final = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP})
 #: As ``os.fsencode`` does it, which asks again at each call what it was given.
 _NAMES: Final = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
+#: How names begin that files have for the moment in which it is not yet known whether they are the ones that moved.
+ASIDE: Final = ".ackd-aside-"
+
 #: (inode, mtime, size): an inode alone may be one that was freed and given to the next file.
 Identity: TypeAlias = tuple[int, int, int]
 
@@ -88,10 +91,19 @@ def _libc_renameat2() -> Any:
     return function
 
 
+def settle_aside(aside: str, name: str) -> None:
+    """What a crash left there: one that has another name has moved, any other gets ``name``. FileExistsError if that is
+    taken, FileNotFoundError if whoever took it aside lives, and was quicker."""
+    if os.lstat(aside).st_nlink == 1:
+        os.link(aside, name, follow_symlinks=False)
+    os.unlink(aside)
+
+
 def _link_then_unlink(source: str, target: str, source_dir: int, target_dir: int) -> None:
     """A crash in between leaves the file under both names, which a start recognises, rather than a loss. If the old
     name cannot be removed, or somebody was quicker, the new one is given back: nothing has happened."""
     at = {"src_dir_fd": _fd(source_dir), "dst_dir_fd": _fd(target_dir)}
+    meant = os.lstat(source, dir_fd=at["src_dir_fd"])
     try:
         os.link(source, target, follow_symlinks=False, **at)
     except PermissionError:  # directories have no links, nor has FAT: the check and the rename may race
@@ -100,11 +112,30 @@ def _link_then_unlink(source: str, target: str, source_dir: int, target_dir: int
         os.rename(source, target, **at)
         return
     try:
-        os.unlink(source, dir_fd=at["src_dir_fd"])
+        _unlink(source, meant, at["src_dir_fd"])
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(target, dir_fd=at["dst_dir_fd"])
         raise
+
+
+def _unlink(path: str, meant: os.stat_result, directory: int | None) -> None:
+    """That file, and not the next one, which its sender may have put under the same name by now: whatever bears it is
+    taken aside, looked at where nobody else comes, and given back if it is another.
+
+    It stays aside, for ``settle_aside``, if we die in that moment, or if a third has its name. What remains: a cache
+    may show us the old file for one that another machine has put there (NFS).
+    """
+    parent, slash, name = path.rpartition("/")
+    if name.startswith("."):  # its writer's own, who alone moves it
+        os.unlink(path, dir_fd=directory)
+        return
+    aside = f"{parent}{slash}{ASIDE}{os.urandom(8).hex()}"
+    os.rename(path, aside, src_dir_fd=directory, dst_dir_fd=directory)
+    with contextlib.suppress(OSError):
+        if not os.path.samestat(os.lstat(aside, dir_fd=directory), meant):
+            os.link(aside, path, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+        os.unlink(aside, dir_fd=directory)
 
 
 def _fd(directory: int) -> int | None:

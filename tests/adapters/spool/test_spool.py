@@ -15,7 +15,7 @@ from ackd.adapters.spool.spool import OWN_HEADERS_BYTES
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place
 from ackd.dialects import ignite
-from ackd.syscalls import identity_of
+from ackd.syscalls import ASIDE, identity_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -427,6 +427,16 @@ def test_temporary_files_of_crashed_writers_are_swept_and_others_left(spool: Spo
     assert keep.exists()
     spool.commit_rewrite(ours)
     assert spool.read(place).data == b"x"
+
+
+def test_what_a_crash_left_aside_is_a_message_unless_it_has_another_name(tmp_path: Path, spool: Spool) -> None:
+    """As a kill leaves it in the midst of a move, where the file system has no renameat2."""
+    moved, waiting = put(spool, folder=Folder.PROCESSED), put(spool, name="other.mime")
+    spool.path(waiting).with_name(f"{ASIDE}1").hardlink_to(spool.path(moved))
+    spool.path(waiting).rename(spool.path(waiting).with_name(f"{ASIDE}2"))
+    assert spool.sweep_temps(60, time.time()) == 2
+    assert {place for place, _ in spool.scan("leader")} == {moved, Place("leader", Folder.QUEUE, "2.mime")}
+    assert list(tmp_path.rglob(".*")) == []
 
 
 # --- what is nobody's -------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ from ackd.adapters.spool.reading import (
     stamp_of,
     too_large,
 )
-from ackd.adapters.spool.sweeping import latest_days, sweep_days, sweep_temporary
+from ackd.adapters.spool.sweeping import latest_days, settle_asides, sweep_days, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
 from ackd.syscalls import Birth, Identity, birth, changed, identity_of, mount_of, put_in_place_of
@@ -387,13 +387,15 @@ class Spool:
         return sweep_days(self._archive, today - dt.timedelta(days=keep_days))
 
     def sweep_temps(self, older_than_s: float, now_wall: float) -> int:
-        """What crashed writers left: never accepted, or the old content of a rewrite that was through."""
+        """What crashed writers left: never accepted, or the old content of a rewrite that was through. And what they
+        had taken aside for a moment, of whatever age, is settled: it may be a message."""
         directories = [self._receipts, self._dead, f"{self._queue}/corrupt"]
         for box in self.boxes():
             directories += [f"{self._queue}/{box}", f"{self._queue}/{box}/processed"]
             if self.is_apart(box):  # what is copied to the archive; older days go with what is in them
                 directories += [f"{self._archive}/{day}/{box}" for day in latest_days(self._archive, 2)]
-        return sum(sweep_temporary(directory, now_wall - older_than_s) for directory in directories)
+        asides = sum(settle_asides(each, ".json" if each == self._receipts else ".mime") for each in directories)
+        return asides + sum(sweep_temporary(directory, now_wall - older_than_s) for directory in directories)
 
     # --- the steps ----------------------------------------------------------------------------------------------------
     def _path(self, place: Place) -> str:

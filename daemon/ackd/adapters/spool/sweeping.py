@@ -4,7 +4,7 @@ A temporary file is left alone while its writer lives, whatever the clock says: 
 a rewrite from under whoever makes it.
 """
 
-# ruff: noqa: PTH108
+# ruff: noqa: PTH108, PTH208
 from __future__ import annotations
 
 import contextlib
@@ -15,6 +15,7 @@ import shutil
 from typing import Final
 
 from ackd.adapters.spool.names import writer_of
+from ackd.syscalls import ASIDE, settle_aside
 
 _DAY: Final = re.compile(r"\d{8}")
 
@@ -62,6 +63,21 @@ def sweep_temporary(directory: str, before: float) -> int:
                 os.unlink(entry.path)
                 swept += 1
     return swept
+
+
+def settle_asides(directory: str, suffix: str) -> int:
+    """What crashed in the midst of a move where that is several steps (``syscalls``). A message is not removed, but
+    given a name by which the next scan finds it: nobody else may have it. Its own is not known, and may be taken."""
+    try:
+        asides = [name for name in os.listdir(directory) if name.startswith(ASIDE)]
+    except FileNotFoundError:
+        return 0
+    settled = 0
+    for name in asides:
+        with contextlib.suppress(FileNotFoundError):
+            settle_aside(f"{directory}/{name}", f"{directory}/{name.removeprefix(ASIDE)}{suffix}")
+            settled += 1
+    return settled
 
 
 def _lives(pid: int) -> bool:
