@@ -44,6 +44,20 @@ def test_a_hint_of_our_own_claim_that_overtakes_its_answer_is_no_new_message() -
     assert (world.folder_of("m1"), world.facts("message_duplicate")) == (Folder.PROCESSED, [])
 
 
+def test_a_hint_of_our_own_claim_under_the_next_free_name_is_no_new_message_either() -> None:
+    """Another lies in processed/ under its name; and a copy to another mount is seen before it is answered."""
+    world = World()
+    place = world.drop(letter("m1"))
+    world.handle(world.arrival(place))
+    file, moved = world.files.pop(place), place._replace(folder=Folder.PROCESSED, name="free.mime")
+    world.files[moved] = file
+    assert world.handle(world.arrival(moved)) == []
+    del world.lanes["worker"]
+    world.handle(ev.Claimed(world.delivery("m1").key, moved))
+    world.settle()
+    assert (world.told("worker"), world.facts("message_duplicate")) == (["m1"], [])
+
+
 def test_mail_for_nobody_is_our_own_mistake() -> None:
     world = World()
     place = world.drop(letter("m1", "nobody"))

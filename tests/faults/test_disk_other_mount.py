@@ -67,6 +67,20 @@ def test_messages_pass_from_one_file_system_to_another(tmp_path: Path, what: str
         assert half_written(team.root) == []
 
 
+def test_messages_of_one_name_gather_on_another_mount(tmp_path: Path) -> None:
+    """Each under the next free name: the watcher sees it there before the copy is answered."""
+    team = Team(tmp_path, '[agents.boxed]\nendpoint = "inbox"\n')
+    with mounted(team.root / "queue/boxed/processed", "8m"), running(team):
+        for number in range(5):
+            message = f"{number}@ignite.local"
+            team.drop("boxed", mime(to="boxed", message_id=message), "task.mime")
+            team.fact("message_told", message=message)
+        later = team.send("boxed")
+        team.fact("message_told", message=later)
+        assert len(team.files("queue/boxed/processed")) == 6
+        assert not team.facts("message_duplicate", "message_completed")
+
+
 @pytest.mark.parametrize("mount", [mounted, bound])
 @pytest.mark.parametrize("where", ["archive", "dead_letter"])
 @pytest.mark.parametrize("taken", [False, True], ids=["", "name_taken"])

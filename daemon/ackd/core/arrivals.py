@@ -67,8 +67,9 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
 
 
 def _is_our_own_move(same: list[Delivery], event: events.Arrived) -> bool:
-    moving = _MOVES_TO.get(event.place.folder)
-    return any(d.state is moving and d.place.name == event.place.name for d in same)
+    """Under its name, or another that was free. If it is somebody's copy after all, a scan meets it again."""
+    moving, message, name = _MOVES_TO.get(event.place.folder), event.message, event.place.name
+    return any(d.state is moving and (d.place.name == name or d.message.digest == message.digest) for d in same)
 
 
 def _is_repeat(desk: Desk, delivery: Delivery, others: list[Delivery]) -> bool:
