@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from ackd.core.faults import is_nobodys
+from ackd.runtime.faults import Faults
 from ackd.threads import in_thread
 
 
@@ -26,6 +27,7 @@ async def test_no_room_for_a_thread_is_the_machines_fault(monkeypatch: pytest.Mo
         await in_thread(lambda: None, limiter=anyio.CapacityLimiter(1))
     assert refused.value.errno == errno.EAGAIN
     assert is_nobodys(refused.value)
+    assert "advice" in (Faults().met({"error": str(refused.value)}, 0.0) or {})
 
 
 async def test_any_other_error_passes() -> None:

@@ -8,6 +8,7 @@ is done there.
 from __future__ import annotations
 
 import errno
+import os
 from typing import TYPE_CHECKING, TypeVar, TypeVarTuple
 
 import anyio.to_thread
@@ -28,6 +29,12 @@ async def in_thread(
     try:
         return await anyio.to_thread.run_sync(work, *args, abandon_on_cancel=abandon_on_cancel, limiter=limiter)
     except RuntimeError as error:
-        if str(error) != "can't start new thread":
-            raise
-        raise OSError(errno.EAGAIN, "no thread could be started") from error
+        raise refused_thread(error) from error
+
+
+def refused_thread(error: RuntimeError) -> OSError:
+    """What is to be raised for the RuntimeError of a thread that could not be started, in the kernel's words, by which
+    a fault of the machine is known. Any other one is raised as it is."""
+    if str(error) != "can't start new thread":
+        raise error
+    return OSError(errno.EAGAIN, f"{os.strerror(errno.EAGAIN)}: no thread could be started")

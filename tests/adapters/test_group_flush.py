@@ -6,7 +6,7 @@ import os
 import tempfile
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -218,6 +218,61 @@ async def test_a_bug_in_the_flushing_leaves_nobody_waiting(tmp_path: Path) -> No
     async with asyncio.timeout(30):
         with pytest.raises(ZeroDivisionError):
             await flusher.flush(files(tmp_path, 1))
+    await flusher.aclose()
+
+
+def _refuse_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+async def test_without_room_for_a_thread_who_waits_hears_an_os_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    syncs, paths = Syncs(), files(tmp_path, count)
+    flusher = GroupFlusher(sync=syncs)
+    with monkeypatch.context() as without:
+        _refuse_threads(without)
+        for _ in range(2):
+            with pytest.raises(OSError, match="no thread") as refused:
+                await flusher.flush(paths)
+            assert refused.value.errno == errno.EAGAIN
+    await flusher.flush(paths)  # and with room again, all goes on
+    await flusher.aclose()
+    assert sorted(syncs.done) == sorted([*paths, str(tmp_path)])  # what was refused is not done afterwards
+
+
+async def test_without_room_for_a_thread_who_does_not_wait_hears_of_it_and_no_file_stays_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[OSError] = []
+    flusher, complain = GroupFlusher(), heard.append
+    open_before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
+    with monkeypatch.context() as without:
+        _refuse_threads(without)
+        for path in files(tmp_path, 3):
+            flusher.flush_later(path, complain)
+        await flusher.aclose()
+    assert [error.errno for error in heard] == [errno.EAGAIN]
+    assert len(os.listdir("/proc/self/fd")) == open_before  # noqa: PTH208
+
+
+async def test_a_thread_that_there_is_does_the_work_of_those_that_cannot_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    syncs, paths = Syncs(), files(tmp_path, 40)
+    flusher = GroupFlusher(sync=syncs)
+    await flusher.flush(paths[:1])
+    with monkeypatch.context() as without:
+        _refuse_threads(without)
+        async with asyncio.timeout(30):
+            for start in range(0, 40, 8):
+                await flusher.flush(paths[start : start + 8])
+        assert set(paths) <= set(syncs.done)
+        assert len(syncs.threads) == 1
     await flusher.aclose()
 
 

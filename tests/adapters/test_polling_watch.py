@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -16,6 +17,7 @@ from ackd.adapters import polling_watch
 from ackd.adapters.polling_watch import PollingWatcher
 from ackd.core.message import Folder, Place
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady
+from ackd.threads import in_thread
 from tests.adapters.listening import DEADLINE_S, listening_to
 
 if TYPE_CHECKING:
@@ -100,6 +102,28 @@ async def test_looks_happen_off_the_loop(watcher: PollingWatcher, monkeypatch: p
     async with listening_to(watcher):
         assert lookers
         assert threading.get_ident() not in lookers
+
+
+async def test_without_a_thread_for_the_first_look_it_is_not_ready_and_looks_again(
+    watcher: PollingWatcher, leader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refusals = 3
+
+    async def short_of_threads(*args: Any, **how: Any) -> Any:
+        nonlocal refusals
+        if refusals:
+            refusals -= 1
+            raise OSError(errno.EAGAIN, "no thread could be started")
+        return await in_thread(*args, **how)
+
+    monkeypatch.setattr(polling_watch, "in_thread", short_of_threads)
+    (leader / "before.mime").write_text("x")
+    async with listening_to(watcher) as heard:
+        assert refusals == 0
+        assert watcher.beats >= 3  # it lives, says the watchdog
+        (leader / "after.mime").write_text("x")
+        await heard.of(FileReady(place("after.mime"), closed=False))
+        assert heard.ready_places() == {place("after.mime")}  # the rest is the scan's, as always
 
 
 async def test_a_look_is_given_up_when_the_watcher_is_cancelled(

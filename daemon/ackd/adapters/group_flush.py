@@ -3,7 +3,8 @@
 Owns when fsync happens: callers that come together share a batch, whose files are flushed side by side in threads and
 then each of their directories once. Refuses to know what the files are, and never calls syncfs, which would wait for
 the agents' builds too. A failed fsync fails everyone of its batch and is never tried again: the kernel may have dropped
-the dirty pages and would report success the second time.
+the dirty pages and would report success the second time. A machine without room for a thread is an OSError (EAGAIN)
+while there is none at all; after that, whatever there are do the work, if slower.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ import errno
 import os
 import stat
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar, TypeVarTuple
+
+from ackd.threads import refused_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+_T = TypeVar("_T")
+_Args = TypeVarTuple("_Args")
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 #: Gone, or no longer what it was: nothing of ours is left to make durable there.
@@ -96,6 +102,7 @@ class GroupFlusher:
         self._threads = threads
         self._sync = sync
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ackd-flush")
+        self._has_thread = False
         self._open: _Batch | None = None
         self._later_s = later_s
         self._later: _Batch | None = None
@@ -223,12 +230,11 @@ class GroupFlusher:
 
     async def _sync_one_by_one(self, files: list[str | int], directories: list[str]) -> None:
         """As far as that is quick, it is one errand of one thread: to hand one over costs more than such a flush."""
-        loop = asyncio.get_running_loop()
-        left = await loop.run_in_executor(self._pool, self._sync_while_quick, files, directories)
+        left = await self._hand_over(self._sync_while_quick, files, directories)
         if left:
             await self._sync_side_by_side(left, directories)
 
-    def _sync_while_quick(self, files: list[str | int], directories: list[str]) -> list[str | int]:
+    def _sync_while_quick(self, files: Sequence[str | int], directories: list[str]) -> Sequence[str | int]:
         """Which files are left to be flushed, and then the directories; none: all is done."""
         for number, one in enumerate(files, start=1):
             began_at = time.monotonic()
@@ -243,20 +249,40 @@ class GroupFlusher:
         self._sync_each(directories)
         return []
 
-    async def _sync_side_by_side(self, files: list[str | int], directories: list[str]) -> None:
+    async def _sync_side_by_side(self, files: Sequence[str | int], directories: list[str]) -> None:
         await self._sync_all(files)
         await self._sync_all(directories)
 
     async def _sync_all(self, todo: Sequence[str | int]) -> None:
         """Side by side; every one is waited for, also when one has failed."""
         shares = [todo[start :: self._threads] for start in range(min(self._threads, len(todo)))]
-        loop = asyncio.get_running_loop()
         done = await asyncio.gather(
-            *(loop.run_in_executor(self._pool, self._sync_each, share) for share in shares), return_exceptions=True
+            *(self._hand_over(self._sync_each, share) for share in shares), return_exceptions=True
         )
         for result in done:
             if isinstance(result, BaseException):
                 raise result
+
+    def _hand_over(
+        self, work: Callable[[Sequence[str | int], *_Args], _T], share: Sequence[str | int], *args: *_Args
+    ) -> asyncio.Future[_T]:
+        """To a thread of the pool, which takes work in before it looks for one: refused another, it still has it, and
+        one that is busy comes to it. Only without any is it taken back, and what it would have closed is closed."""
+        errand: Future[_T] = Future()
+        loop = asyncio.get_running_loop()
+        try:
+            done = loop.run_in_executor(self._pool, _carry, errand, work, share, *args)
+        except RuntimeError as error:
+            refused = refused_thread(error)
+            if self._has_thread:
+                return asyncio.wrap_future(errand)
+            errand.cancel()
+            _close(share)
+            done = loop.create_future()
+            done.set_exception(refused)
+            return done
+        self._has_thread = True
+        return done
 
     def _sync_each(self, share: Sequence[str | int]) -> None:
         """All of it, also when one has failed: an open file must be closed."""
@@ -328,6 +354,22 @@ class NoFlusher:
 
     async def aclose(self) -> None:
         pass
+
+
+def _carry(errand: Future[_T], work: Callable[[*_Args], _T], *args: *_Args) -> _T:
+    """Unless it was taken back. The answer goes to whoever waits for the errand, too."""
+    if errand.set_running_or_notify_cancel():
+        try:
+            errand.set_result(work(*args))
+        except Exception as error:  # noqa: BLE001 - as an executor hands it on
+            errand.set_exception(error)
+    return errand.result()
+
+
+def _close(share: Sequence[str | int]) -> None:
+    for one in share:
+        if isinstance(one, int):
+            os.close(one)
 
 
 def _answer(caller: asyncio.Future[None], error: Exception | None) -> None:

@@ -11,7 +11,8 @@ one whose agent has completed everything. (Where the file system records no birt
 processed/ went away or was replaced counts as replaced: BoxGone, BoxAppeared, and its files.
 
 A look happens in a worker thread: 100,000 files take longer than the loop may be held up. The first one is the
-baseline and reports nothing.
+baseline and reports nothing; while there is no thread for it, it is tried again and nobody is told that we are ready,
+for the scan that follows finds what came until then.
 
 How it fails: a directory that cannot be read counts as unchanged until it can, and the others go on; one that is
 missing counts as empty. Nothing here ends ``run`` but cancellation.
@@ -63,16 +64,20 @@ class PollingWatcher:
     async def run(self, post: Callable[[Hint], None], ready: Callable[[], None]) -> None:
         # A limiter of its own: the default one is shared with the flushes, and a look must not queue behind them.
         limiter = anyio.CapacityLimiter(1)
-        seen, _ = await in_thread(self._look, _Picture(), limiter=limiter)
-        ready()
+        seen: _Picture | None = None
         while True:
+            try:
+                now, hints = await in_thread(self._look, seen or _Picture(), limiter=limiter)
+            except OSError:
+                pass  # no thread for it just now: the next look sees the same
+            else:
+                if seen is None:
+                    ready()
+                else:
+                    await _post_all(hints, post)
+                seen = now
             self.beats += 1
             await anyio.sleep(self._interval_s)
-            try:
-                seen, hints = await in_thread(self._look, seen, limiter=limiter)
-            except OSError:
-                continue  # no thread for it just now: the next look sees the same
-            await _post_all(hints, post)
 
     def own_move(self, source: Place, target: Place) -> None:
         """Two pictures do not tell whose move it was."""
