@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+import errno
+import os
+from typing import TYPE_CHECKING, NoReturn, cast
 
 import anyio
+import pytest
 
+from ackd.adapters.story_files import StoriesHeld, StoryFiles
 from ackd.config import Config
 from ackd.config_pipeline import Pipeline, StageWorker
 from ackd.core.effects import NudgeAgent, TellAgent
-from ackd.core.events import EndpointAway, NotTold, Outcome, RunEnded, Told
+from ackd.core.errors import BadMessage
+from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
 from ackd.core.message import Folder, Message, Place, Priority
 from ackd.core.story_decisions import turn
 from ackd.core.story_ids import execute_id
@@ -18,14 +23,13 @@ from ackd.runtime.pipeline.rooms import Over, Room
 from tests.runtime.pipeline.lectern import NEW, Life, Workers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from anyio.abc import TaskGroup
 
     from ackd.core.events import Event
     from ackd.runtime.pipeline.workers import StageWorkers
-
-from ackd.adapters.story_files import StoryFiles
 
 STORY = turn(NEW, 2.0).story
 FLAG = ("A-1", 0, 1, "active")
@@ -116,6 +120,83 @@ async def test_a_pane_reads_its_mail_and_a_command_asks_for_it(tmp_path: Path) -
             desk.generation = None  # someone else's mail: for whoever is there
             await desk.tell("ack")
         assert desk.life.told == told
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+GONE = FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "x.mime")
+REFUSALS = [
+    (FULL, Hindered),
+    (OSError(errno.EMFILE, os.strerror(errno.EMFILE)), Hindered),
+    (OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)), Hindered),
+    (StoriesHeld("state/stories"), Hindered),
+    (GONE, NotTold),
+    (OSError(errno.EIO, os.strerror(errno.EIO)), NotTold),
+]
+
+
+def refuse(error: Exception) -> Callable[..., NoReturn]:
+    def refused(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return refused
+
+
+@pytest.mark.parametrize(("error", "answer"), [*REFUSALS, (BadMessage("bad_id", "another message"), NotTold)])
+async def test_mail_that_cannot_be_read_is_answered(tmp_path: Path, error: Exception, answer: type) -> None:
+    async with anyio.create_task_group() as tasks:
+        desk = Desk(tmp_path, tasks, Life(reads_mail=True))
+        desk.workers.read = refuse(error)  # type: ignore[attr-defined]
+        said = await desk.tell("ack")
+    assert isinstance(said, answer)
+    assert said.reason == f"could not be told: {error}"  # type: ignore[attr-defined]
+    assert (desk.life.told, desk.posted) == ([], [])
+
+
+async def test_a_damaged_record_is_answered(tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        desk = Desk(tmp_path, tasks, Life())
+        desk.files.path("A-1").write_text("no record")
+        said = await desk.tell()
+    assert isinstance(said, NotTold)
+    assert "the record of story A-1 cannot be read" in said.reason
+    assert desk.life.told == []
+
+
+@pytest.mark.parametrize(("error", "answer"), REFUSALS)
+@pytest.mark.parametrize("stands", [True, False])
+async def test_a_flag_that_the_disk_refused_is_raised_again_and_then_it_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, answer: type, stands: bool
+) -> None:
+    """It may stand all the same, if only its directory could not be flushed."""
+
+    def raise_in_vain(files: StoryFiles, *flag: object, **said: object) -> None:
+        if stands:
+            raise_flag(files, *flag, **said)  # type: ignore[arg-type]
+        raise error
+
+    raise_flag = StoryFiles.raise_flag
+    async with anyio.create_task_group() as tasks:
+        desk = Desk(tmp_path, tasks, Life())
+        with monkeypatch.context() as broken:
+            broken.setattr(StoryFiles, "raise_flag", raise_in_vain)
+            assert isinstance(await desk.tell(), answer)
+        assert desk.life.told == []
+        assert isinstance(await desk.tell(), Told)
+        assert desk.files.is_flagged(*FLAG)
+    assert desk.life.told == [execute_id(STORY, 1)]
+
+
+async def test_a_flag_that_the_disk_keeps_does_not_hide_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away = EndpointAway(7, "no pane", attempt=1)
+    monkeypatch.setattr(StoryFiles, "lower_flag", refuse(OSError(errno.EROFS, os.strerror(errno.EROFS))))
+    async with anyio.create_task_group() as tasks:
+        desk = Desk(tmp_path, tasks, Life(answer=away))
+        assert await desk.tell() is away
+        desk.life.answer = NotTold(7, "the pipe broke", attempt=1)
+        await desk.tell()
+    assert [over.why for over in desk.failed] == ["the pipe broke"]
 
 
 async def test_it_has_no_ladder(tmp_path: Path) -> None:

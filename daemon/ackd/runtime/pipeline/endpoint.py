@@ -2,17 +2,22 @@
 
 Owns that an Execute is told at most once, whatever crashes: a flag on disk, raised before the telling, stands for it. A
 worker of an older generation shares the name and nothing else; mail for one that is gone is completed untold. Refuses
-to know what is in the mail beyond its generation. Fails by answering, as endpoints do.
+to know what is in the mail beyond its generation. Fails by answering, as endpoints do: what passes by itself (an
+exhausted machine, a story that somebody else is changing) is ``Hindered``, mail or a record that cannot be read
+``NotTold``.
 """
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import anyio.lowlevel
 
-from ackd.core.events import NotTold, Outcome, RunEnded, Told
+from ackd.core import faults
+from ackd.core.errors import Busy, TheirFault
+from ackd.core.events import Hindered, NotTold, Outcome, RunEnded, Told
 from ackd.core.stage_words import whose_worker
 from ackd.core.story_ids import execute_id
 from ackd.core.story_record import Result
@@ -41,10 +46,16 @@ class StageEndpoint:
 
     async def tell(self, order: TellAgent) -> TellAnswer:
         await self.workers.settled_in.wait()
-        room = self._addressed(order)
-        if room is None or room.over is not None:
-            return self._completed(order, "its worker is gone")
-        if self._is_execute(order, room):
+        try:
+            room = self._addressed(order)
+            if room is None or room.over is not None:
+                return self._completed(order, "its worker is gone")
+            is_execute = self._is_execute(order, room)
+            if is_execute and not await self._is_first(order, room):
+                return Told(order.key, "told before, and never again", seen=True, attempt=order.attempt)
+        except (OSError, Busy, TheirFault) as error:
+            return self._prevented(order, error)
+        if is_execute:
             return await self._execute(order, room)
         if not room.life.reads_mail:
             return self._completed(order, "kept for its command line")
@@ -78,22 +89,32 @@ class StageEndpoint:
         return story is not None and execute_id(story, room.generation) == order.message.message_id
 
     # --- how
+    async def _is_first(self, order: TellAgent, room: Room) -> bool:
+        """Whether its Execute may be told: then the flag stands. One that we raised ourselves does not speak against
+        it, for we know that nothing was told: the disk may keep a flag that it refused us, or would not let go of."""
+        flag, files = _flag(room), self.workers.files
+        if room.told or (not room.flagged and files.is_flagged(*flag)):
+            return False
+        room.flagged = True
+        await in_thread(lambda: files.raise_flag(*flag, message_id=order.message.message_id))
+        return True
+
     async def _execute(self, order: TellAgent, room: Room) -> TellAnswer:
         """In flight until its stage is over: the lead completes it then."""
-        flag = (room.story_id, room.stage, room.generation, "active")
-        files = self.workers.files
-        if room.told or files.is_flagged(*flag):
-            return Told(order.key, "told before, and never again", seen=True, attempt=order.attempt)
-        await in_thread(lambda: files.raise_flag(*flag, message_id=order.message.message_id))
         answer = await room.life.tell(order)
         if isinstance(answer, Told):
             room.told = True
             return answer
-        await in_thread(files.lower_flag, *flag)
+        with contextlib.suppress(OSError):  # to the next daemon it is a worker that was lost, and begun anew
+            await in_thread(self.workers.files.lower_flag, *_flag(room))
         if isinstance(answer, NotTold):  # tried, and it may have had it: not to be tried on the same worker
             self.failed(room, Over(Result.CRASHED, answer.reason))
             return self._completed(order, answer.reason)
         return answer
+
+    def _prevented(self, order: TellAgent, error: OSError | Busy | TheirFault) -> Hindered | NotTold:
+        passes = isinstance(error, Busy) or (isinstance(error, OSError) and faults.is_nobodys(error))
+        return (Hindered if passes else NotTold)(order.key, f"could not be told: {error}", attempt=order.attempt)
 
     def _completed(self, order: TellAgent, proof: str) -> Told:
         ended = RunEnded(order.key, Outcome.DONE, proof, order.attempt)
@@ -104,3 +125,7 @@ class StageEndpoint:
         """After the answer to the telling."""
         await anyio.lowlevel.checkpoint()
         self.post(ended)
+
+
+def _flag(room: Room) -> tuple[str, int, int, str]:
+    return room.story_id, room.stage, room.generation, "active"

@@ -46,7 +46,8 @@ class Over:
 
 @dataclass(eq=False)
 class Room:
-    """What the lead knows of a worker that lives. ``told``: its Execute was handed over; times are monotonic."""
+    """What the lead knows of a worker that lives. ``told``: its Execute was handed over; ``flagged``: the flag that
+    stands for that is this daemon's own; times are monotonic."""
 
     story_id: str
     stage: int
@@ -54,6 +55,7 @@ class Room:
     agent: str
     life: Life
     told: bool = False
+    flagged: bool = False
     over: Over | None = None
     seen_at: float = field(default_factory=anyio.current_time)
     asked_at: float | None = None
