@@ -56,6 +56,19 @@ async def test_a_second_copy_finds_its_twin_completed_though_the_journal_never_h
         assert start.journal.load(time.time(), 3600).in_flight == {}
 
 
+async def test_the_latest_of_many_that_were_archived_under_one_name_is_found_completed(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        for _ in range(20):
+            start.spool.move(start.put("m.mime", message_id="earlier"), Folder.ARCHIVE, date=TODAY)
+        last = start.put("m.mime")
+        start.held(last)
+        archived = start.spool.move(last, Folder.ARCHIVE, date=TODAY)
+        start.put("copy.mime", Folder.QUEUE)
+        await start.recover()
+        assert [one.duplicate for one in start.engine.desk.book] == [True]
+        assert [line.get("file") for line in start.said("message_completed")] == [str(archived)]
+
+
 async def test_a_dead_letter_that_was_to_be_completed_late_is_not_told_of_as_dead_again(tmp_path: Path) -> None:
     async with start_in(tmp_path) as start:
         place = start.put("m.mime")

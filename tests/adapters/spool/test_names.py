@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackd.adapters.spool.disk import Disk
-from ackd.adapters.spool.names import numbered, plain, temporary, writer_of
+from ackd.adapters.spool.names import by_chance, in_a_row, numbered, plain, temporary, writer_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +30,21 @@ def test_every_candidate_fits_and_they_all_differ(raw: bytes, room_bytes: int) -
     candidates = first(os.fsdecode(raw), 12, room_bytes)
     assert len(set(candidates)) == len(candidates)
     assert all(0 < len(os.fsencode(one)) <= 255 - room_bytes for one in candidates)
+
+
+@given(st.binary(min_size=1, max_size=255))
+def test_a_name_is_one_of_those_in_a_row_or_known_as_one_by_chance(raw: bytes) -> None:
+    name = os.fsdecode(raw)
+    row, candidates = list(in_a_row(name)), first(name, 30)
+    assert candidates[: len(row)] == row
+    assert all(by_chance(name).fullmatch(one) for one in candidates[len(row) :])
+    assert not any(by_chance(name).fullmatch(one) for one in row if one != name)
+
+
+@pytest.mark.parametrize("other", ["task-1.mime", "task.mime", "other-0123456789abcdef.mime", "task-0123456789abcdef.txt",
+                                   "task-0123456789abcdeg.mime", "task-0123456789abcdef.mime.x"])  # fmt: skip
+def test_what_was_not_given_by_chance_is_not_taken_for_it(other: str) -> None:
+    assert not by_chance("task.mime").fullmatch(other)
 
 
 def test_it_gives_up_in_the_end() -> None:

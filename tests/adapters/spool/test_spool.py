@@ -398,6 +398,22 @@ def test_what_a_name_was_given_to_is_found_by_it(spool: Spool) -> None:
     assert list(spool.namesakes(Place("leader", Folder.ARCHIVE, "20261116/task_1.mime"))) == []
 
 
+def test_what_was_given_a_name_by_chance_is_found_by_the_one_it_had(spool: Spool) -> None:
+    archived = [spool.move(put(spool), Folder.ARCHIVE, date="20261115") for _ in range(30)]
+    spool.move(put(spool, name="task_1-x.mime"), Folder.ARCHIVE, date="20261115")
+    spool.path(archived[0]).with_name(".task_1-0123456789abcdef.mime").touch()
+    found = list(spool.namesakes(archived[0]))
+    assert found[:17] == archived[:17]
+    assert len(found) == 30
+    assert set(found) == set(archived)
+
+
+def test_a_directory_is_not_listed_while_a_name_in_a_row_is_free(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    archived = [spool.move(put(spool), Folder.ARCHIVE, date="20261115") for _ in range(16)]
+    monkeypatch.setattr(os, "listdir", lambda _: pytest.fail("listed"))
+    assert list(spool.namesakes(archived[0])) == archived
+
+
 def test_only_old_days_are_swept_and_no_link_is_followed(tmp_path: Path, spool: Spool) -> None:
     archive = tmp_path / "root/archive"
     for name in ("20261001", "20261016", "20261017", "20261116", "99999999", "notes", "2026100"):

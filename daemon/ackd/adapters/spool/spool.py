@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.spool.disk import Disk
 from ackd.adapters.spool.graves import Graves
-from ackd.adapters.spool.names import numbered, plain
+from ackd.adapters.spool.names import by_chance, in_a_row, plain
 from ackd.adapters.spool.quarantine import Quarantine, Reason
 from ackd.adapters.spool.reading import (
     FileBytes,
@@ -171,13 +171,20 @@ class Spool:
             return []
 
     def namesakes(self, place: Place) -> Iterator[Place]:
-        """What lies there, and under the names that a move there gives to what comes later."""
+        """What lies there, and under the names that a move there gives to what comes later.
+
+        The directory is listed only if the names in a row are all taken. One that cannot be listed is as good as empty.
+        """
         day, slash, name = place.name.rpartition("/")
-        for candidate in numbered(name):
+        for candidate in in_a_row(name):
             taken = Place(place.box, place.folder, f"{day}{slash}{candidate}")
             if not self.exists(taken):
                 return
             yield taken
+        given = by_chance(name)
+        for candidate in self._listed(os.path.dirname(self._path(place))):
+            if given.fullmatch(candidate):
+                yield Place(place.box, place.folder, f"{day}{slash}{candidate}")
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, place: Place) -> FileBytes:
@@ -412,6 +419,12 @@ class Spool:
                 return f"{self._queue}/{folder.value}"
             case Folder.ARCHIVE:
                 return f"{self._archive}/{plain(date)}/{plain(box)}"
+
+    def _listed(self, directory: str) -> list[str]:
+        try:
+            return os.listdir(directory)  # noqa: PTH208 - as the rest of this module
+        except OSError:
+            return []
 
     def _is_box(self, entry: os.DirEntry[str]) -> bool:
         try:
