@@ -198,8 +198,8 @@ def test_another_word_under_the_same_name_is_heard_and_only_what_was_heard_is_dr
     """As a foreign agent writes them: <id>.json, whatever it says."""
     world = World()
     world.send(letter("m1"))
-    ack = Receipt(ReceiptKind.ACK, "m1", "worker", "m1.json", which=(7, 1, 50))
-    done = Receipt(ReceiptKind.DONE, "m1", "worker", "m1.json", which=(8, 2, 51))
+    ack = Receipt(ReceiptKind.ACK, "m1", "worker", "m1.json", which=(7, 1, 50, 1))
+    done = Receipt(ReceiptKind.DONE, "m1", "worker", "m1.json", which=(8, 2, 51, 2))
     world.receipts["m1.json"] = done  # renamed over the first when that had been read
     world.tell(ev.ReceiptCame(ack))
     assert (world.state_of("m1"), world.receipts) == ("acked", {"m1.json": done})

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadReceipt
 from ackd.core.words import Folder, ReceiptKind
-from ackd.syscalls import Identity, identity_in, rename_noreplace
+from ackd.syscalls import identity_in, rename_noreplace
 
 if TYPE_CHECKING:
-    from ackd.core.message import Receipt
+    from ackd.core.message import Receipt, WhichFile
 
 MAX_RECEIPT_BYTES: Final = 16_384
 #: A checkpoint's text takes up to 64 KiB, and three times as much escaped in JSON. Its file's name says that it may.
@@ -226,7 +226,7 @@ def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return content
 
 
-def _read_regular(path: Path) -> tuple[bytes, Identity]:
+def _read_regular(path: Path) -> "tuple[bytes, WhichFile]":
     try:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -245,7 +245,7 @@ def _read_regular(path: Path) -> tuple[bytes, Identity]:
         os.close(fd)
     if len(data) > limit:
         raise BadReceipt(path.name, f"larger than {limit} bytes")
-    return data, identity_in(status)
+    return data, (*identity_in(status), hash(data))
 
 
 def _owner(path: Path) -> int | None:

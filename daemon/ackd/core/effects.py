@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
-from ackd.core.message import Draft, Message, Place, ReceiptFile
+from ackd.core.message import Draft, Message, Place, ReceiptFile, WhichFile
 from ackd.core.values import value
 
 
@@ -196,7 +196,7 @@ class DropReceipt:
 
     lane: str
     name: str
-    which: tuple[int, int, int] | None = None
+    which: WhichFile | None = None
 
 
 Effect: TypeAlias = (

@@ -7,7 +7,7 @@ Owns messages, their places on disk, receipts. Refuses to know how any of them i
 from __future__ import annotations
 
 from dataclasses import field
-from typing import NamedTuple, assert_never
+from typing import NamedTuple, TypeAlias, assert_never
 
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 from ackd.core.values import value
@@ -115,11 +115,16 @@ class Standing:
     seen: bool = False
 
 
+#: Of the files that bore one name: inode, mtime, size, and the hash of what was read, which is this process's own.
+WhichFile: TypeAlias = tuple[int, int, int, int]
+
+
 class ReceiptFile(NamedTuple):
-    """One file in ``receipts/``. ``which``: of those that bore the name, by inode, mtime and size."""
+    """One file in ``receipts/``, as it was read. Another file, or the same one written anew, is another word. What says
+    the same under the same name when this one is to be dropped goes with it (``Spool.remove_receipt``)."""
 
     name: str
-    which: tuple[int, int, int] | None = None
+    which: WhichFile | None = None
 
 
 @value
@@ -143,7 +148,7 @@ class Receipt:
     step: int | None = None
     by: str | None = None
     folder: Folder | None = None
-    which: tuple[int, int, int] | None = field(default=None, compare=False)
+    which: WhichFile | None = field(default=None, compare=False)
 
     @property
     def paper(self) -> ReceiptFile:

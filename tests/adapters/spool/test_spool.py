@@ -20,6 +20,8 @@ from ackd.syscalls import ASIDE, identity_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackd.core.message import WhichFile
+
 AT = "2026-11-16T01:02:03Z"
 TODAY = "20261116"
 
@@ -37,6 +39,10 @@ def put(spool: Spool, name: str = "task_1.mime", data: bytes = b"x", folder: Fol
     spool.path(place).write_bytes(data)
     os.utime(spool.path(place), (5, 7))
     return place
+
+
+def as_read(path: Path) -> WhichFile:
+    return (*identity_of(str(path)), hash(path.read_bytes()))
 
 
 def names(spool: Spool, folder: Folder) -> list[str]:
@@ -380,14 +386,46 @@ def test_receipts_are_scanned_removed_and_put_away(spool: Spool) -> None:
 def test_a_receipt_that_another_was_put_in_place_of_stays(spool: Spool) -> None:
     path = spool.receipt_path("word.json")
     path.write_text("ack")
-    heard = identity_of(str(path))
-    path.with_name(".new").write_text("done")
-    path.with_name(".new").rename(path)
+    heard = as_read(path)
+    for other in ("done", "no!"):  # of another size, and of the same
+        path.with_name(".new").write_text(other)
+        path.with_name(".new").rename(path)
+        spool.remove_receipt("word.json", heard)
+        assert path.read_text() == other
+    path.write_text("yes")  # in place
+    os.utime(path, ns=(heard[1], heard[1] + 1))
     spool.remove_receipt("word.json", heard)
-    assert path.read_text() == "done"
-    spool.remove_receipt("word.json", identity_of(str(path)))
+    spool.remove_receipt("word.json", as_read(path))
     spool.remove_receipt("word.json", heard)
     assert not path.exists()
+
+
+def test_a_receipt_whose_time_is_set_after_it_was_read_goes(spool: Spool) -> None:
+    """As shutil.copy2 does, and tar."""
+    path = spool.receipt_path("word.json")
+    path.write_text("defer")
+    heard = as_read(path)
+    os.utime(path, (5, 7))
+    spool.remove_receipt("word.json", heard)
+    assert not path.exists()
+
+
+def test_a_receipt_that_has_another_inode_at_each_look_goes(spool: Spool) -> None:
+    path = spool.receipt_path("word.json")
+    path.write_text("defer")
+    inode, *rest = as_read(path)
+    spool.remove_receipt("word.json", (inode + 1, *rest))  # type: ignore[arg-type]
+    assert not path.exists()
+
+
+def test_what_is_no_file_is_not_removed_in_a_receipts_place(spool: Spool) -> None:
+    path = spool.receipt_path("word.json")
+    path.write_text("defer")
+    heard = as_read(path)
+    path.rename(path.with_name("elsewhere.json"))
+    path.symlink_to("elsewhere.json")
+    spool.remove_receipt("word.json", heard)
+    assert path.is_symlink()
 
 
 # --- archive and sweeping ---------------------------------------------------------------------------------------------

@@ -86,6 +86,14 @@ def stamp_in(status: os.stat_result) -> int:
     return hash((status.st_ino, status.st_mtime, status.st_size))
 
 
+def has_bytes(path: str, size_bytes: int, hashed: int) -> bool:
+    """Whether a regular file of that size and content lies there. ``hashed`` by this process: hashes are its own."""
+    try:
+        return hash(read_regular(path, size_bytes).data) == hashed
+    except BadMessage:
+        return False
+
+
 def is_copy(there: str, here: str) -> Identity | None:
     """Two regular files, however large, on two mounts, the same to the byte and of the same time: a move that was not
     finished. Which file it left ``here``. One that was sent once more has another time; one file that is reached by two

@@ -27,6 +27,7 @@ from ackd.adapters.spool.quarantine import Quarantine, Reason
 from ackd.adapters.spool.reading import (
     FileBytes,
     Peeked,
+    has_bytes,
     has_settled,
     is_copy,
     is_link,
@@ -45,6 +46,8 @@ from ackd.syscalls import Birth, Identity, birth, changed, identity_of, mount_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ackd.core.message import WhichFile
 
 _LAYOUT: Final = (
     *("queue/dead_letter", "queue/corrupt", "receipts", "archive", "logs"),
@@ -252,11 +255,16 @@ class Spool:
     def receipt_settled(self, name: str, now_wall: float, settle_s: float) -> bool:
         return has_settled(f"{self._receipts}/{plain(name)}", now_wall, settle_s)
 
-    def remove_receipt(self, name: str, which: Identity | None = None) -> None:
-        """Gone already is as good, and so is another file in its place, which stays."""
+    def remove_receipt(self, name: str, which: WhichFile | None = None) -> None:
+        """Gone already is as good, and so is another word in its place, which stays.
+
+        The bytes decide: who copies a file sets its time when it was closed and read, and on some file systems every
+        look finds another inode; it would be heard again and again. The same word that was said once more under the
+        same name, before the first was acted on, is one with it.
+        """
         with contextlib.suppress(FileNotFoundError):
             path = f"{self._receipts}/{plain(name)}"
-            if which is None or identity_of(path) == which:
+            if which is None or identity_of(path) == which[:3] or has_bytes(path, *which[2:]):
                 os.unlink(path)
 
     def quarantine_receipt(self, name: str, code: str, detail: str, at: str) -> str:
