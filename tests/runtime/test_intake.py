@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -472,14 +473,14 @@ async def test_what_is_in_hand_is_recoverys_while_a_start_reads_it(tmp_path: Pat
     async with desk_in(tmp_path) as desk:
         place = Place("leader", Folder.PROCESSED, "m.mime")
         desk.spool.path(place).write_bytes(mime())
-        desk.intake.only_queues = True
+        desk.intake.hold()
         desk.intake.hint(FileReady(place, closed=True))
         assert desk.posted == []
-        desk.intake.only_queues, desk.intake.owed = False, {place}
-        desk.intake.hint(FileReady(place, closed=True))
+        desk.intake.owe([place], lambda event: replace(event, run_alive=True))
+        await desk.intake.release()
         (event,) = desk.of(events.Arrived)
         assert event.recovered
-        assert desk.intake.owed == set()
+        assert event.run_alive
 
 
 # --- the scan -----------------------------------------------------------------------------------------------------------

@@ -52,5 +52,6 @@ async def test_what_a_crash_left_of_ended_messages_is_cleared_at_the_next_start(
     for message_id in ("m1", "m2"):
         await work.store.keep("worker", message_id, {"text": "half way"})
     await work.store.keep("nobody", "m1", {"text": "of an agent that has gone"})
-    await work.clear()
-    assert list(work.store.kept()) == [("worker", "m1")]
+    await work.store.keep("worker", "m3", {"text": "of a message that cannot be read yet"})
+    await work.clear(unread={"m3"})
+    assert sorted(work.store.kept()) == [("worker", "m1"), ("worker", "m3")]

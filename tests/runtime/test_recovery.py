@@ -13,6 +13,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from ackd.adapters import maildrop
 from ackd.adapters.checkpoints import Checkpoints
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.exec_runs import FoundRun
@@ -20,10 +21,10 @@ from ackd.adapters.journal import End, Journal, LetGo, TakenIn, twin_digest
 from ackd.adapters.session_log import SessionLog
 from ackd.adapters.spool import Spool
 from ackd.core.delivery import State
-from ackd.core.effects import ClaimMessage
+from ackd.core.effects import ClaimMessage, RecordFact
 from ackd.core.engine import Engine
 from ackd.core.events import AgentJoined, Outcome
-from ackd.core.message import Folder, Place
+from ackd.core.message import Folder, Place, ReceiptKind
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
 from ackd.dialects import ignite
 from ackd.runtime.aftermath import Aftermath
@@ -62,7 +63,7 @@ class Start:
         self.effects: list[Effect] = []
         self.facts: list[tuple[str, dict[str, object]]] = []
         self.adopted: list[tuple[str, int | None]] = []
-        self.speaking: list[bool] = []
+        self.speaking: list[int | None] = []
         self.pump = Pump(self.engine, self.clock, self.effects.extend, lambda: None, lambda: None)
         self.recovery: Recovery
         self.aftermath: Aftermath
@@ -105,9 +106,9 @@ class Start:
             "exit 0", self.clock.now().wall, 600.0,
         )  # fmt: skip
 
-    def adopt(self, agent: str, key: int | None, run: FoundRun, *, speaks: bool) -> None:
+    def adopt(self, agent: str, key: int | None, run: FoundRun, *, speaks_for: int | None) -> None:
         self.adopted.append((agent, key))
-        self.speaking.append(speaks)
+        self.speaking.append(speaks_for)
 
     async def recover(self, *runs: FoundRun) -> None:
         await self.recovery.recover(self.journal.load(self.clock.now().wall, 3600), list(runs))
@@ -234,6 +235,55 @@ async def test_a_copy_that_comes_while_we_recover_is_known_for_one(tmp_path: Pat
         await start.recover()
         assert not start.engine.desk.book.agents["leader"].line.waiting
         assert [type(effect) for effect in start.effects if isinstance(effect, ClaimMessage)] == []
+
+
+@pytest.mark.parametrize("box", ["leader", "user"])
+async def test_what_comes_while_we_recover_waits_for_what_is_in_hand(tmp_path: Path, box: str) -> None:
+    """Whichever queue is read first: an answer finds its question, and of two twins the one in hand is the older."""
+    async with start_in(tmp_path) as start:
+        asked, copied = start.put("q.mime", box=box), start.put("c.mime", box=box, message_id="2.2.b@x")
+        for place in (asked, copied):
+            start.held(place)
+        coming = [
+            start.put("copy.mime", Folder.QUEUE, box, message_id="2.2.b@x"),
+            start.put(
+                "report.mime", Folder.QUEUE, "runner", message_id="3.3.c@x", sender=box, kind="task_completed",
+                extra=f"In-Reply-To: <{start.message(asked).message_id}>\n",
+            ),
+        ]  # fmt: skip
+        start.recovery.intake.hold()
+        for place in coming:
+            start.recovery.intake.came(place, closed=True)
+        await start.recover()
+        found = {one.place.name: one for one in start.engine.desk.book}
+        assert found["q.mime"].state is State.FINISHING
+        assert (found["c.mime"].duplicate, found["copy.mime"].duplicate) == (False, True)
+
+
+async def test_what_has_the_id_and_name_of_a_completed_message_and_says_something_else_is_not_completed(
+    tmp_path: Path,
+) -> None:
+    async with start_in(tmp_path) as start:
+        done = start.put("m.mime", message_id="1.1.a@x")
+        start.spool.move(done, Folder.ARCHIVE, date=time.strftime("%Y%m%d", time.gmtime()))
+        start.held(start.put("m.mime", Folder.QUEUE, message_id="1.1.a@x", body="content: other\n"))
+        await start.recover()
+        assert not start.said("message_completed")
+        (delivery,) = start.engine.desk.book
+        assert (delivery.state, delivery.duplicate) == (State.QUEUED, False)
+
+
+async def test_all_receipts_are_heard_before_any_clock_rings(tmp_path: Path) -> None:
+    """However many lie there: a turn takes a bounded number of them."""
+    async with start_in(tmp_path) as start:
+        extra = "X-IGNITE-Status: acked\nX-IGNITE-Processed-At: 2020-01-01T00:00:00Z\n"
+        for n in range(2 * EVENTS_A_TURN):
+            start.held(start.put(f"m{n}.mime", message_id=f"{n}.1.a@x", extra=extra))
+            maildrop.drop_receipt(tmp_path / "receipts", ReceiptKind.DONE, f"{n}.1.a@x", "leader")
+        await start.recover()
+        assert set(start.states("leader")) == {State.FINISHING}
+        facts = {effect.type for effect in start.effects if isinstance(effect, RecordFact)}
+        assert "message_overdue" not in facts
 
 
 async def test_dead_for_one_recipient_is_not_dead_for_another(tmp_path: Path) -> None:
@@ -464,7 +514,52 @@ async def test_a_living_run_whose_word_was_heard_is_adopted_and_says_nothing_mor
         (delivery,) = start.engine.desk.book
         assert delivery.state is State.RETRYING
         assert start.adopted == [("runner", delivery.key)]
-        assert start.speaking == [False]
+        assert start.speaking == [None]
+
+
+async def test_a_living_run_speaks_for_the_attempt_that_it_is(tmp_path: Path) -> None:
+    """It may say ``defer`` and linger: its exit is not the end of the retry."""
+    async with start_in(tmp_path) as start:
+        extra = "X-IGNITE-Status: delivered\nX-IGNITE-Retry-Count: 2\n"
+        await start.recover(start.run_of(start.put("a.mime", box="runner", extra=extra), alive=True))
+        (delivery,) = start.engine.desk.book
+        assert start.speaking == [delivery.tells] == [3]
+
+
+async def test_a_run_does_not_speak_for_a_message_that_was_put_back_into_the_queue(tmp_path: Path) -> None:
+    async with start_in(tmp_path) as start:
+        await start.recover(start.run_of(start.put("a.mime", Folder.QUEUE, "runner"), alive=True))
+        assert start.speaking == [None]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.DONE, None], ids=["over", "alive"])
+async def test_a_run_whose_message_cannot_be_read_is_taken_up_when_it_can(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: Outcome | None
+) -> None:
+    async with start_in(tmp_path) as start:
+        place = start.put("a.mime", box="runner", extra="X-IGNITE-Status: delivered\n")
+        run, entry = start.run_of(place, outcome, alive=outcome is None), start.held(place)
+        with monkeypatch.context() as sick:
+            for look in ("read", "head"):
+                sick.setattr(start.spool, look, _refused)
+            await start.recover(run)
+        assert start.adopted == []
+        assert start.recovery.unread_ids == {entry.message_id}
+        await start.recovery.intake.scan()
+        with anyio.fail_after(60):
+            while not start.engine.desk.book:
+                await anyio.sleep(0.01)
+                start.pump.turn()
+        start.recovery.was_met("message_queued", {"message_id": entry.message_id})
+        start.pump.turn()
+        (delivery,) = start.engine.desk.book
+        assert start.adopted == [("runner", delivery.key)]
+        assert delivery.state is (State.FINISHING if outcome is not None else State.DELIVERED)
+        assert delivery.crashes == 0
+
+
+def _refused(_place: Place) -> bytes:
+    raise OSError(5, "Input/output error")
 
 
 async def test_what_a_hint_was_quicker_to_tell_of_is_not_met_again(

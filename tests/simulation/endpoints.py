@@ -119,10 +119,11 @@ class RunEndpoint(ExecEndpoint):
         self.agents.work(self.agent, order.message, process)
         return Told(order.key, "exec pid 7", seen=True)
 
-    def adopt(self, key: int | None, found: FoundRun, *, speaks: bool = True) -> None:
+    def adopt(self, key: int | None, found: FoundRun, *, speaks_for: int | None = 0) -> None:
         process = self.agents.processes.get(str(found.path))
         if found.alive and process is not None and not process.over:
-            self._watch_process(self._orphan() if key is None else key, process, 0, speaks=speaks and key is not None)
+            which, speaks = self._orphan() if key is None else key, speaks_for is not None and key is not None
+            self._watch_process(which, process, speaks_for or 0, speaks=speaks)
         elif key is not None:
             self._ended[key] = found.path
         else:

@@ -125,7 +125,7 @@ class Aftermath:
         """By its id, wherever that can be read. If it died and was completed, sent once more in between, the later of
         the two is the end of this life."""
         kept, grave = self._in_archive(entry), graves.get((entry.message_id, identity(entry.agent)))
-        if kept is None and (grave is None or entry.is_duplicate):
+        if kept is None and entry.box not in self.lost_boxes and (grave is None or entry.is_duplicate):
             kept = self._perhaps_in_archive(entry)
         if entry.is_duplicate:
             return End.DUPLICATE, "message_duplicate", {"file": str(kept)} if kept is not None else {}
@@ -139,12 +139,24 @@ class Aftermath:
         return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
 
     def _in_archive(self, entry: TakenIn) -> Place | None:
-        """The one that bears its id: another message may have had the name."""
-        return next((place for place in self.archived(entry) if self.bears_id(place, entry)), None)
+        """The one that bears its id and says the same: another message may have had the name, or a copied id."""
+        return next((place for place in self.archived(entry) if self._is_it(place, entry)), None)
 
     def _perhaps_in_archive(self, entry: TakenIn) -> Place | None:
-        """What has its name, and does not say whose it is."""
-        return next((place for place in self.archived(entry) if self.bears_id(place, entry) is None), None)
+        """What has its name, and its id or none that can be read: its agent may have written into it."""
+        return next((place for place in self.archived(entry) if self.bears_id(place, entry) is not False), None)
+
+    def _is_it(self, place: Place, entry: TakenIn) -> bool:
+        """What only the log knows, and a duplicate, which is nobody's completion, go by their id."""
+        if not self.bears_id(place, entry):
+            return False
+        if not entry.digest or entry.is_duplicate:
+            return True
+        try:
+            found = ignite.decode(self.spool.read(place).data, entry.agent, extra_types=frozenset({entry.type}))
+        except (OSError, BadMessage):
+            return False
+        return found.digest == entry.digest
 
     def bears_id(self, place: Place, entry: TakenIn) -> bool | None:
         """None: what lies there cannot be read, or is no message."""

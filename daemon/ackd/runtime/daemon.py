@@ -308,7 +308,8 @@ class Daemon:
             self._requests.joined(name)
         with self._chronicle.reporting("journal"):
             journal.compact(state)
-        self._intake.only_queues = True  # until recovery is through with what is in hand
+        self._chronicle.listeners.setdefault("message_queued", []).append(recovery.was_met)
+        self._intake.hold()  # until recovery is through with what is in hand
         await self._lookout.begin()
         await recovery.recover(state, runs)
         tasks.start_soon(self._catch_up, tasks, recovery, aftermath, name="backlog")
@@ -319,7 +320,7 @@ class Daemon:
         gc.freeze()
         tasks.start_soon(self._upkeep.reconcile, name="reconcile")
         with self._chronicle.reporting("checkpoints"):
-            await self._kept_work.clear()
+            await self._kept_work.clear(recovery.unread_ids)
         with self._chronicle.reporting("the logs of the sessions before"):
             await aftermath.fill_in()
 

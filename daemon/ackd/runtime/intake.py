@@ -24,7 +24,7 @@ from ackd.runtime.departures import Departures
 from ackd.runtime.fresh_mail import FreshMail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from anyio.abc import TaskGroup
 
@@ -60,15 +60,14 @@ class Intake:
     #: Told at once when a queue directory is gone: the root's lock may have gone the same way.
     alarm: Callable[[], None]
     fresh: FreshMail = field(default_factory=FreshMail)
-    #: While a start reads what is in hand: that is recovery's, which knows what was done with it.
-    only_queues: bool = False
-    #: What was in hand and could not be read then: whenever it can be, it is from before.
-    owed: set[Place] = field(default_factory=set)
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     #: Whose each of them is.
     _owners: dict[str, str] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
+    #: While a start reads what is in hand: files that were hinted at, and whether their writers had closed them.
+    _held: dict[Place, bool] | None = None
+    _owed: dict[Place, Callable[[events.Arrived], events.Arrived]] = field(default_factory=dict)
     #: Directories that went, as they were: the one that lies there by the time we look may be another.
     _losing: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     _strays: set[str] = field(default_factory=set)
@@ -157,16 +156,38 @@ class Intake:
         else:
             del self.boxes[box]  # the next scan meets it, if it can be met
 
+    # --- at a start ---------------------------------------------------------------------------------------------------
+    def hold(self) -> None:
+        """What comes waits until recovery is through with what is in hand: of two twins that one is the older, and an
+        answer must find its question."""
+        if self._held is None:
+            self._held = {}
+
+    async def release(self) -> None:
+        held, self._held = self._held or {}, None
+        for number, (place, closed) in enumerate(held.items(), 1):
+            self.came(place, closed=closed, told=True)
+            if number % SLICE == 0:
+                await anyio.lowlevel.checkpoint()
+
+    def owe(self, places: Iterable[Place], take_up: Callable[[events.Arrived], events.Arrived]) -> None:
+        """What was in hand and cannot be read now: whenever it can be, it is from before, and ``take_up`` adds what is
+        known of it."""
+        self._owed = dict.fromkeys(places, take_up)
+
     # --- files ------------------------------------------------------------------------------------------------------
     def came(self, place: Place, *, closed: bool, told: bool = False) -> None:
         """``told``: by a hint, so that also what lies under a known name is looked at: it may be another message."""
         if not place.name.endswith(SUFFIX) or place in self._settling:
             return
+        if self._held is not None:
+            self._held[place] = closed or self._held.get(place, False)
+            return
         if place.box not in self.boxes and not self.meet_box(place.box):
             return  # nothing is moved through a processed/ that is none; once it is mended the scan finds the file
         if self.book.at(place) is not None and not (told and place.folder is Folder.QUEUE):
             return
-        if place.folder is Folder.PROCESSED and (self.only_queues or self._is_being_claimed(place)):
+        if place.folder is Folder.PROCESSED and self._is_being_claimed(place):
             return
         if closed:
             self.read(place)
@@ -206,15 +227,18 @@ class Intake:
         known = self.book.at(place)
         if known is not None and known.state is not State.QUEUED:
             return
+        take_up = self._owed.get(place)
         try:
-            event = self.look(place, recovered=place in self.owed)
+            event = self.look(place, recovered=take_up is not None)
         except FileNotFoundError:
             return
         except OSError as error:  # no descriptors left, I/O error: the next scan meets it again
             self.record("io_error", {"what": f"read {place}", "error": str(error)})
             return
-        self.owed.discard(place)
+        self._owed.pop(place, None)
         if isinstance(event, events.Arrived):
+            if take_up is not None:
+                event = take_up(event)
             if known is not None and not self._was_overwritten(known, event.message):
                 return
             self._tell_of_moves(event)

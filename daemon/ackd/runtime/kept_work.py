@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from ackd.threads import in_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     from ackd.adapters.checkpoints import Checkpoints
     from ackd.core.book import Book
 
@@ -26,7 +28,8 @@ class KeptWork:
         if not self.book.of_id(message_id, agent):
             self.store.forget(agent, message_id)
 
-    async def clear(self) -> None:
-        """Once every message has been met: of those that are open, nothing is lost."""
+    async def clear(self, unread: Container[str]) -> None:
+        """Once every message has been met, but for those that cannot be read yet: of what is open, nothing is lost."""
         for agent, message_id in await in_thread(lambda: list(self.store.kept())):
-            self.ended(agent, message_id)
+            if message_id not in unread:
+                self.ended(agent, message_id)

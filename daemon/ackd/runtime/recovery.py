@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ackd.adapters.exec_runs import FoundRun
     from ackd.adapters.journal import Journal, JournalState, TakenIn
     from ackd.adapters.spool import Reason, Spool
+    from ackd.core.book import Delivery
     from ackd.core.engine import Engine
     from ackd.core.message import Message, Standing
     from ackd.ports import Clock
@@ -58,9 +59,10 @@ def _known(agent: str, message_id: str, digest: str) -> _Known:
 
 
 class Adopt(Protocol):
-    """Take over a run: under its message's key, or None. ``speaks``: its end is news to the message."""
+    """Take over a run: under its message's key, or None. ``speaks_for``: the attempt that its end is news to, if any:
+    said ``defer`` meanwhile, it must not be taken for the end of the retry."""
 
-    def __call__(self, agent: str, key: int | None, run: FoundRun, *, speaks: bool) -> None: ...
+    def __call__(self, agent: str, key: int | None, run: FoundRun, *, speaks_for: int | None) -> None: ...
 
 
 def _known_of(message: Message) -> _Known:
@@ -82,6 +84,10 @@ class Recovery:
     _before: _Before = field(init=False)
     _kept: list[tuple[str, Reason | None]] = field(default_factory=list, init=False)
     _met: set[_Known] = field(default_factory=set, init=False)  # or dealt with otherwise
+    #: Runs of messages that cannot be read: nobody's until those are met.
+    _left: list[FoundRun] = field(default_factory=list, init=False)
+    #: Of messages that were in hand, lie there, and cannot be read.
+    unread_ids: frozenset[str] = field(default=frozenset(), init=False)
 
     def count(self, state: JournalState, runs: list[FoundRun]) -> dict[str, int]:
         """What there is to recover, for the session's first line: by names only."""
@@ -95,7 +101,8 @@ class Recovery:
 
     async def recover(self, state: JournalState, runs: list[FoundRun]) -> None:
         """What was in hand, and whatever says something about it. When this returns, work may be offered."""
-        self.pump.clocks_wait = self.intake.only_queues = True
+        self.pump.clocks_wait = True
+        self.intake.hold()
         in_flight = {_known(e.agent, e.message_id, e.digest): e for e in state.in_flight.values()}
         self._before = before = _Before(in_flight, _latest(runs), {}, {}, clean_stop=state.clean_stop)
         self._kept = self._remember(state)
@@ -110,11 +117,12 @@ class Recovery:
         self.aftermath.settle(list(gone.values()), unsure=self._name_is_taken)
         self._met |= gone.keys()
         await self.intake.letterbox.scan()
-        unread = (place for entry in missing.values() for place in self.aftermath.still_to_read(entry))
-        self.intake.owed = {place for place in unread if place.folder is Folder.PROCESSED}
-        self.pump.clocks_wait = self.intake.only_queues = False
+        await self._heard()
+        self._wait_for([entry for known, entry in missing.items() if known not in gone])
+        self.pump.clocks_wait = False
         self.pump.post(events.RecoveryEnded(reading=True))
         self.pump.turn()  # what fell due long since, now that all is heard that was said meanwhile
+        await self.intake.release()
 
     async def read_backlog(self) -> None:
         """What waits: met while the first of it is delivered. What became of the rest can be said afterwards."""
@@ -299,20 +307,44 @@ class Recovery:
 
     # --- runs ---------------------------------------------------------------------------------------------------------
     def _take_runs(self, runs: list[FoundRun], before: _Before) -> None:
+        """Those of a message that cannot be read are left alone until it can be: its result must find it."""
+        for run in runs:
+            entry = before.in_flight.get(_known_run(run))
+            if entry is not None and _known_run(run) not in self._met and self._lies_there(entry):
+                self._left.append(run)
+            else:
+                self._take_run(run, before)
+
+    def _take_run(self, run: FoundRun, before: _Before) -> None:
         """The one that speaks for its message, or has spoken, is adopted under the message's key, so that no other is
         started beside it; any other is only seen through."""
-        for run in runs:
-            known = _known(run.agent, run.message_id, run.digest)
-            speaks = before.runs.get(known) is run
-            key = self._key_of(run) if speaks or before.heard.get(known) is run else None
-            self.adopt(run.agent, key, run, speaks=speaks)
-            if speaks and key is not None and run.outcome is not None:
-                self.pump.post(events.RunEnded(key, run.outcome, run.detail))
+        known = _known_run(run)
+        latest = before.runs.get(known) is run
+        delivery = self._delivery_of(run) if latest or before.heard.get(known) is run else None
+        if delivery is None:
+            self.adopt(run.agent, None, run, speaks_for=None)
+            return
+        attempt = delivery.tells if latest and delivery.told else None  # not told: somebody put it back in the queue
+        self.adopt(run.agent, delivery.key, run, speaks_for=attempt)
+        if attempt is not None and run.outcome is not None:
+            self.pump.post(events.RunEnded(delivery.key, run.outcome, run.detail, attempt))
 
-    def _key_of(self, run: FoundRun) -> int | None:
+    def was_met(self, _type: str, message: dict[str, object]) -> None:
+        """The engine has just met this message, and nothing is done with it yet."""
+        for run in [run for run in self._left if run.message_id == message["message_id"]]:
+            if self._delivery_of(run) is not None:
+                self._left.remove(run)
+                self._take_run(run, self._before)
+
+    def _wait_for(self, unread: list[TakenIn]) -> None:
+        self.unread_ids = frozenset(entry.message_id for entry in unread)
+        places = (place for entry in unread for place in self.aftermath.still_to_read(entry))
+        self.intake.owe((place for place in places if place.folder is Folder.PROCESSED), self._taken_up)
+
+    def _delivery_of(self, run: FoundRun) -> Delivery | None:
         agent = self.engine.desk.agent_called(run.agent)
         open_ones = self.engine.desk.book.of_id(run.message_id, agent) if agent is not None else []
-        return next((one.key for one in open_ones if one.message.digest == run.digest), None)
+        return next((one for one in open_ones if one.message.digest == run.digest), None)
 
     # --- what was written over ----------------------------------------------------------------------------------------
     def _write_off(self) -> None:
@@ -363,10 +395,14 @@ class _Before:
     clean_stop: bool
 
 
+def _known_run(run: FoundRun) -> _Known:
+    return _known(run.agent, run.message_id, run.digest)
+
+
 def _latest(runs: list[FoundRun]) -> dict[_Known, FoundRun]:
     """The run that speaks for each message: one that lives, else the one started last."""
     ordered = sorted(runs, key=lambda run: (run.alive, run.started_at))
-    return {_known(run.agent, run.message_id, run.digest): run for run in ordered}
+    return {_known_run(run): run for run in ordered}
 
 
 def _heard_before(run: FoundRun, standing: Standing | None) -> bool:

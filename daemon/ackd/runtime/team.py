@@ -87,10 +87,10 @@ class Team:
     def box(self, agent: str) -> str:
         return self.site.box_dir(agent).name
 
-    def adopt(self, agent: str, key: int | None, run: FoundRun, *, speaks: bool) -> None:
+    def adopt(self, agent: str, key: int | None, run: FoundRun, *, speaks_for: int | None) -> None:
         endpoint = self._endpoints.get(self.called(agent) or "")
         if isinstance(endpoint, ExecEndpoint):
-            endpoint.adopt(key, run, speaks=speaks)
+            endpoint.adopt(key, run, speaks_for=speaks_for)
         elif not run.alive:
             discard_run(run)
 

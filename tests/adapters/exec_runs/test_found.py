@@ -105,7 +105,7 @@ async def test_a_message_is_not_told_again_beside_what_its_dead_run_left_behind(
 async def test_a_run_whose_word_was_heard_is_seen_through_in_silence(bench: Bench) -> None:
     crashed_daemon(bench, UNTIL_GO)
     async with bench.sh("true") as endpoint:
-        endpoint.adopt(7, the_run(bench), speaks=False)
+        endpoint.adopt(7, the_run(bench), speaks_for=None)
         await until(lambda: bench.facts)
         (bench.tmp / "work/go").touch()
         assert isinstance(await endpoint.tell(tell(7)), Told)  # once the old one has ended

@@ -112,16 +112,17 @@ class ExecEndpoint:
         for run in self._running.values():
             run.watch.cancel()
 
-    def adopt(self, key: int | None, found: FoundRun, *, speaks: bool = True) -> None:
+    def adopt(self, key: int | None, found: FoundRun, *, speaks_for: int | None = 0) -> None:
         """Take over a run of a daemon that is gone.
 
-        One that lives is watched, and RunEnded follows if it ``speaks`` for its message; one that is over waits for
-        ``forget``. Of both, what they started and left is ended, and until then the message is not told again. Without
-        a key the message is nobody's any more, and the run's directory goes when the run has.
+        One that lives is watched, and RunEnded follows for the attempt that it ``speaks_for`` (0: whichever it is by
+        then, None: it has nothing more to say); one that is over waits for ``forget``. Of both, what they started and
+        left is ended, and until then the message is not told again. Without a key the message is nobody's any more, and
+        the run's directory goes when the run has.
         """
         which = (self._orphan() if key is None else key, found.message_id, found.digest)
-        run = Run(*which, found.path, found.timeout_s, found.started_at)
-        run.speaks = speaks and key is not None
+        run = Run(*which, found.path, found.timeout_s, found.started_at, speaks_for or 0)
+        run.speaks = speaks_for is not None and key is not None
         if found.alive:
             self._watch_over(run)
             return
