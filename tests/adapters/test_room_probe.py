@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import threading
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pytest
 
 from ackd.adapters.room_probe import has_room
 from tests.faults.mounts import fill, mounted, needs_root, read_only, use_up_inodes
@@ -56,3 +60,49 @@ def test_a_process_without_descriptors_has_none(tmp_path: Path) -> None:
         [sys.executable, "-c", ask, os.fspath(tmp_path)], capture_output=True, text=True, check=True
     )
     assert answer.stdout == "False\n"
+
+
+# --- processes and threads ------------------------------------------------------------------------------------------------
+@needs_root
+@pytest.mark.parametrize(("limit", "answer"), [(1, "False"), (2, "False"), (3, "True")])
+def test_a_user_without_processes_has_none_for_a_thread_and_a_process_beside_it(limit: int, answer: str) -> None:
+    ask = "import os, resource; from ackd.adapters.room_probe import has_room; "
+    ask += f"resource.setrlimit(resource.RLIMIT_NPROC, ({limit}, {limit})); os.setuid(54_321); "
+    ask += "print(has_room([]), has_room([], starting=True))"
+    answered = subprocess.run([sys.executable, "-c", ask], capture_output=True, text=True, check=True)
+    assert answered.stdout == f"True {answer}\n"
+
+
+def test_no_thread_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_thread: threading.Thread) -> NoReturn:
+        raise RuntimeError("can't start new thread")
+
+    assert has_room([], starting=True)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    assert not has_room([], starting=True)
+
+
+@pytest.mark.parametrize(("code", "room"), [(errno.EAGAIN, False), (errno.ENOMEM, False), (errno.ENOENT, True)])
+def test_a_process_that_only_lacks_its_program_could_be_started(
+    code: int, room: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> NoReturn:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(os, "posix_spawnp", refuse)
+    assert has_room([], starting=True) == room
+
+
+def test_what_was_started_is_reaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[int] = []
+    spawn = os.posix_spawnp
+
+    def noted(*args: Any) -> int:
+        started.append(spawn(*args))
+        return started[-1]
+
+    monkeypatch.setattr(os, "posix_spawnp", noted)
+    assert has_room([], starting=True)
+    (pid,) = started
+    with pytest.raises(ChildProcessError):
+        os.waitpid(pid, os.WNOHANG)

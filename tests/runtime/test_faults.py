@@ -59,3 +59,13 @@ def test_once_over_it_is_news_again() -> None:
     assert not faults
     assert faults.page() == []
     assert faults.met(failed(errno.ENOSPC), 5.0) is not None
+
+
+@pytest.mark.parametrize("code", sorted(ADVICE))
+def test_what_was_refused_to_a_process_or_thread_is_told_apart(code: int) -> None:
+    faults = Faults()
+    faults.met(failed(errno.EDQUOT), 1.0)
+    faults.met(failed(code), 1.0)
+    assert faults.of_starting == (code in {errno.EAGAIN, errno.ENOMEM})
+    faults.over()
+    assert not faults.of_starting

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from ackd.adapters.clock import SystemClock
 from ackd.adapters.journal import End, Journal, LetGo
 from ackd.adapters.systemd import ServiceManager
 from ackd.config import Config, Watch
-from ackd.core.events import Arrived, Now
+from ackd.core.events import Arrived, FaultEnded, Now
 from ackd.core.message import Folder
 from ackd.runtime import upkeep as module
 from ackd.runtime.chronicle import Chronicle
@@ -199,6 +200,53 @@ async def test_a_sweep_that_the_disk_refuses_is_a_line_and_the_next_one_comes(
         monkeypatch.setattr(care.desk.spool, "archive_sweep", refuse)
         assert len(await care.through(care.upkeep.sweep, script=[lambda: None] * 2)) == 3
         assert care.troubles() == ["sweep"]
+
+
+# --- faults of the machine --------------------------------------------------------------------------------------------------
+class Posts:
+    """The pump, as far as the end of a fault is told to it."""
+
+    def __init__(self) -> None:
+        self.posted: list[object] = []
+
+    def post(self, event: object) -> None:
+        self.posted.append(event)
+
+    def wake(self) -> None:
+        pass
+
+
+def met(care: Care, code: int) -> None:
+    care.chronicle.record("io_error", {"what": "start", "error": str(OSError(code, os.strerror(code)))})
+
+
+async def test_no_room_for_a_process_is_over_when_one_could_be_started(
+    caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    async with caring() as care:
+        pump = Posts()
+        met(care, errno.EAGAIN)
+        with monkeypatch.context() as full:
+            full.setattr(os, "posix_spawnp", refuse)
+            await care.through(care.upkeep.see_faults_end, pump, script=[lambda: None] * 3)
+        assert pump.posted == []
+        assert care.chronicle.faults
+        await care.through(care.upkeep.see_faults_end, pump, script=[lambda: None] * 3)
+        assert pump.posted == [FaultEnded()]
+        assert not care.chronicle.faults
+
+
+async def test_no_process_is_started_for_a_full_disk(
+    caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with caring() as care:
+        met(care, errno.ENOSPC)
+        monkeypatch.setattr(os, "posix_spawnp", lambda *_: pytest.fail("started"))
+        await care.through(care.upkeep.see_faults_end, Posts(), script=[lambda: None])
+        assert not care.chronicle.faults
 
 
 # --- the watchdog -----------------------------------------------------------------------------------------------------------

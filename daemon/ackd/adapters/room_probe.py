@@ -1,4 +1,4 @@
-"""Is there room again? Tried by doing in small what the daemon does: opening, making files, writing.
+"""Is there room again? Tried by doing in small what the daemon does: opening, making files, writing, starting.
 
 Owns how much of it counts as enough: a fault that ends only to come back with the next message has not ended. Refuses
 to know what was refused to whom. Blocks as long as the disk does: to be called in a thread. Leaves nothing behind.
@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from typing import TYPE_CHECKING, Final
+
+from ackd.core.faults import is_nobodys
+from ackd.threads import refused_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,10 +26,15 @@ FILES: Final = 4
 BYTES: Final = 16_384
 
 
-def has_room(directories: Iterable[Path]) -> bool:
-    """Whether each file system that the directories lie on can be written, and descriptors can be had."""
+def has_room(directories: Iterable[Path], *, starting: bool = False) -> bool:
+    """Whether each file system that the directories lie on can be written, and descriptors can be had.
+
+    ``starting``: and a process and a thread. Not tried without need: it costs more than the rest.
+    """
     try:
         _open_many()
+        if starting:
+            _start_one_of_each()
         for directory in _one_each(directories):
             _write_some(directory)
     except OSError:
@@ -46,6 +55,28 @@ def _open_many() -> None:
     with contextlib.ExitStack() as fds:
         for _ in range(DESCRIPTORS):
             fds.callback(os.close, os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+
+
+def _start_one_of_each() -> None:
+    """A thread of its own, since an idle one proves nothing, and a process beside it: a command needs both at once."""
+    refused: list[OSError] = []
+    thread = threading.Thread(target=_start_process, args=(refused,), name="room probe", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise refused_thread(error) from error
+    thread.join()
+    if refused:
+        raise refused[0]
+
+
+def _start_process(refused: list[OSError]) -> None:
+    """Where there is no such program, that is found out by a process which could be started."""
+    try:
+        os.waitpid(os.posix_spawnp("true", ["true"], os.environ), 0)
+    except OSError as error:
+        if is_nobodys(error):
+            refused.append(error)
 
 
 def _write_some(directory: Path) -> None:

@@ -19,6 +19,9 @@ ADVICE: Final = {
     errno.EAGAIN: "end processes of this user, or raise its limit (ulimit -u, TasksMax=)",
 }
 
+#: Those that are met by starting a process or a thread. Writing and opening go on beside them, and prove nothing.
+OF_STARTING: Final = frozenset({errno.EAGAIN, errno.ENOMEM})
+
 
 def is_nobodys(error: OSError) -> bool:
     return error.errno in ADVICE

@@ -13,10 +13,11 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ackd.core.escalations import stamp
-from ackd.core.faults import ADVICE
+from ackd.core.faults import ADVICE, OF_STARTING
 
 #: The kernel's own words, by which a fault is known wherever it was written down. Longest first: one may begin another.
 _WORDS: Final = dict(sorted(((os.strerror(code), advice) for code, advice in ADVICE.items()), key=lambda w: -len(w[0])))
+_OF_STARTING: Final = frozenset(os.strerror(code) for code in OF_STARTING)
 
 
 @dataclass(slots=True)
@@ -35,6 +36,11 @@ class Faults:
 
     def __bool__(self) -> bool:
         return bool(self._now)
+
+    @property
+    def of_starting(self) -> bool:
+        """One of them is over only when a process and a thread can be had again."""
+        return not _OF_STARTING.isdisjoint(self._now)
 
     def met(self, data: dict[str, object], now_wall: float) -> dict[str, object] | None:
         """What is to be said of an ``io_error``: with advice if a fault begins, None if it is known already."""

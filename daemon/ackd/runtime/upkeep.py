@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -81,8 +82,10 @@ class Upkeep:
             self.fail(f"run/ackd.lock was removed or replaced: {held}")
 
     async def _has_room(self) -> bool:
+        starting = self.chronicle.faults.of_starting
+        look = partial(room_probe.has_room, self._directories(), starting=starting)
         try:
-            return await in_thread(room_probe.has_room, self._directories())
+            return await in_thread(look) and starting == self.chronicle.faults.of_starting  # or one was met meanwhile
         except OSError:
             return False  # not even for the thread that looks
 
