@@ -28,6 +28,37 @@ def test_a_directory_that_is_not_there_is_no_obstacle(tmp_path: Path) -> None:
     assert has_room([tmp_path, tmp_path / "gone"])
 
 
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOTCONN, errno.ESTALE, errno.EIO])
+@pytest.mark.parametrize("call", ["statvfs", "open"])
+def test_neither_is_one_that_refuses_for_reasons_of_its_own(
+    call: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "box").mkdir()
+    refuse_below(tmp_path / "box", call, code, monkeypatch)
+    assert has_room([tmp_path / "box"])
+    assert has_room([tmp_path / "box", tmp_path])
+
+
+@pytest.mark.parametrize("call", ["statvfs", "open"])
+def test_the_machine_is_heard_beside_one(call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("box", "other"):
+        (tmp_path / name).mkdir()
+    refuse_below(tmp_path / "box", call, errno.EACCES, monkeypatch)
+    refuse_below(tmp_path / "other", "open", errno.ENOSPC, monkeypatch)
+    assert not has_room([tmp_path / "box", tmp_path / "other"]), "the same mount, by the next of its directories"
+
+
+def refuse_below(directory: Path, call: str, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = getattr(os, call)
+
+    def refuse(path: Any, *args: Any, **how: Any) -> Any:
+        if os.fspath(path).startswith(os.fspath(directory)):
+            raise OSError(code, os.strerror(code), path)
+        return real(path, *args, **how)
+
+    monkeypatch.setattr(os, call, refuse)
+
+
 @needs_root
 def test_a_full_disk_has_none_and_nothing_is_left_on_it(tmp_path: Path) -> None:
     with mounted(tmp_path / "small", "256k") as small:

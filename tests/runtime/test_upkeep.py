@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import threading
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from ackd.adapters import root_lock
+from ackd.adapters import room_probe, root_lock
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.journal import End, Journal, LetGo
 from ackd.adapters.systemd import ServiceManager
@@ -67,7 +68,12 @@ class Care:
         self, task: Callable[..., Awaitable[None]], *args: Any, script: Sequence[Callable[[], object]]
     ) -> list[float]:
         hours = Hours(script)
-        stand_in = SimpleNamespace(sleep=hours.sleep, current_time=hours.current_time, to_thread=anyio.to_thread)
+        stand_in = SimpleNamespace(
+            sleep=hours.sleep,
+            current_time=hours.current_time,
+            to_thread=anyio.to_thread,
+            move_on_after=anyio.move_on_after,
+        )
         self.monkeypatch.setattr(module, "anyio", stand_in)
         with pytest.raises(OverError):
             await task(*args)
@@ -247,6 +253,34 @@ async def test_no_process_is_started_for_a_full_disk(
         monkeypatch.setattr(os, "posix_spawnp", lambda *_: pytest.fail("started"))
         await care.through(care.upkeep.see_faults_end, Posts(), script=[lambda: None])
         assert not care.chronicle.faults
+
+
+async def test_a_mount_that_hangs_holds_up_one_look_and_no_fault_after_it(
+    caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comes_back, ended, looks = threading.Event(), threading.Event(), []
+
+    def hang(*_: object, **__: object) -> bool:
+        looks.append(1)
+        comes_back.wait()
+        ended.set()
+        return True
+
+    async with caring() as care:
+        pump = Posts()
+        met(care, errno.ENOSPC)
+        monkeypatch.setattr(module, "PROBE_PATIENCE_S", 0.05)
+        with monkeypatch.context() as hung:
+            hung.setattr(room_probe, "has_room", hang)
+            with anyio.fail_after(10):
+                await care.through(care.upkeep.see_faults_end, pump, script=[lambda: None] * 5)
+            assert (len(looks), pump.posted) == (1, [])
+            comes_back.set()
+            await anyio.to_thread.run_sync(ended.wait)
+        monkeypatch.setattr(module, "PROBE_PATIENCE_S", 10)
+        await care.desk.until(lambda: not care.upkeep._looking.locked())
+        await care.through(care.upkeep.see_faults_end, pump, script=[lambda: None])
+        assert pump.posted == [FaultEnded()]
 
 
 # --- the watchdog -----------------------------------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from ackd.core.faults import is_nobodys
 from ackd.threads import refused_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 #: Descriptors that starting a command takes, and a few flushes beside it.
@@ -35,20 +35,40 @@ def has_room(directories: Iterable[Path], *, starting: bool = False) -> bool:
         _open_many()
         if starting:
             _start_one_of_each()
-        for directory in _one_each(directories):
-            _write_some(directory)
+        for places in _by_mount(directories):
+            _write_in_one(places)
     except OSError:
         return False
     return True
 
 
-def _one_each(directories: Iterable[Path]) -> list[Path]:
-    """One directory of every mount. A read-only mount may show the same device as the writable one beside it."""
-    found: dict[tuple[int, int], Path] = {}
+def _by_mount(directories: Iterable[Path]) -> list[list[Path]]:
+    """A read-only mount may show the same device as the writable one beside it. What cannot be looked at for reasons of
+    its own is passed over: it would keep every fault there for ever, and the next full disk untold."""
+    found: dict[tuple[int, int], list[Path]] = {}
     for directory in directories:
-        with contextlib.suppress(FileNotFoundError):
-            found.setdefault((directory.stat().st_dev, os.statvfs(directory).f_flag & os.ST_RDONLY), directory)
+        with _machines_only():
+            mount = (directory.stat().st_dev, os.statvfs(directory).f_flag & os.ST_RDONLY)
+            found.setdefault(mount, []).append(directory)
     return list(found.values())
+
+
+def _write_in_one(places: Iterable[Path]) -> None:
+    """The first that lets us: the others lie on the same mount."""
+    for directory in places:
+        with _machines_only():
+            _write_some(directory)
+            return
+
+
+@contextlib.contextmanager
+def _machines_only() -> Iterator[None]:
+    """Of what is refused inside, only a fault of the machine goes on."""
+    try:
+        yield
+    except OSError as error:
+        if is_nobodys(error):
+            raise
 
 
 def _open_many() -> None:
@@ -73,10 +93,10 @@ def _start_one_of_each() -> None:
 def _start_process(refused: list[OSError]) -> None:
     """Where there is no such program, that is found out by a process which could be started."""
     try:
-        os.waitpid(os.posix_spawnp("true", ["true"], os.environ), 0)
+        with _machines_only():
+            os.waitpid(os.posix_spawnp("true", ["true"], os.environ), 0)
     except OSError as error:
-        if is_nobodys(error):
-            refused.append(error)
+        refused.append(error)
 
 
 def _write_some(directory: Path) -> None:

@@ -7,9 +7,10 @@ daemon has taken is ``fail``.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import contextlib
+import threading
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -38,6 +39,8 @@ SWEEP_EVERY_S: Final = 3600.0
 TEMP_AGE_S: Final = 3600.0
 #: While the machine refuses something, it is asked again this often.
 PROBE_EVERY_S: Final = 1.0
+#: A look at all file systems that takes longer hangs with one of them.
+PROBE_PATIENCE_S: Final = 10.0
 #: A watcher that has not come round for this long, and for three of its own periods, is taken for dead.
 WATCHER_PATIENCE_S: Final = 20.0
 
@@ -51,6 +54,7 @@ class Upkeep:
     chronicle: Chronicle
     intake: Intake
     fail: Callable[[str], None]
+    _looking: threading.Lock = field(default_factory=threading.Lock)
 
     async def reconcile(self) -> None:
         while True:
@@ -82,12 +86,22 @@ class Upkeep:
             self.fail(f"run/ackd.lock was removed or replaced: {held}")
 
     async def _has_room(self) -> bool:
-        starting = self.chronicle.faults.of_starting
-        look = partial(room_probe.has_room, self._directories(), starting=starting)
+        """A look that hangs, with a mount, is left to hang, and until it ends none is begun beside it."""
+        if self._looking.locked():
+            return False
+        starting, found = self.chronicle.faults.of_starting, False
+        with anyio.move_on_after(PROBE_PATIENCE_S), contextlib.suppress(OSError):  # not even for the thread that looks
+            found = await in_thread(self._look, self._directories(), starting, abandon_on_cancel=True)
+        return found and starting == self.chronicle.faults.of_starting  # or such a one was met meanwhile
+
+    def _look(self, directories: list[Path], starting: bool) -> bool:
+        """In a thread, which may begin when it was given up already."""
+        if not self._looking.acquire(blocking=False):
+            return False
         try:
-            return await in_thread(look) and starting == self.chronicle.faults.of_starting  # or one was met meanwhile
-        except OSError:
-            return False  # not even for the thread that looks
+            return room_probe.has_room(directories, starting=starting)
+        finally:
+            self._looking.release()
 
     async def see_faults_end(self, pump: Pump) -> None:
         """What the machine refused is found again by a scan, and goes on: nothing waits for the next one."""
