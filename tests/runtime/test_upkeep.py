@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import threading
+import time
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -156,24 +157,85 @@ class Later(SystemClock):
         return Now(now.mono + TEMP_AGE_S, now.wall + TEMP_AGE_S)
 
 
-async def test_what_the_archive_kept_too_long_and_what_writers_left_behind_is_swept(
+def archived(root: Path) -> list[str]:
+    return sorted(path.parts[-3] for path in root.glob("archive/*/*/*"))
+
+
+def archive(care: Care, root: Path, *days: str, at: float) -> None:
+    """A message on each of the days, put there at that time."""
+    for day in days:
+        care.desk.spool.move(care.desk.put(), Folder.ARCHIVE, date=day)
+        for path in (root / "archive" / day / "leader", root / "archive" / day):
+            os.utime(path, (at, at))
+
+
+async def test_what_the_archive_kept_too_long_is_swept_an_hour_after_the_start_and_said(
     tmp_path: Path, caring: Callable[..., Any]
 ) -> None:
-    def archived() -> list[str]:
-        return [path.parts[-3] for path in tmp_path.glob("archive/*/*/*")]
+    async with caring(archive_days=30) as care:
+        archive(care, tmp_path, "20200101", "29990101", at=1.6e9)
+        assert await care.through(care.upkeep.sweep, script=[]) == [SWEEP_EVERY_S]
+        assert archived(tmp_path) == ["20200101", "29990101"], "the clock may be wrong yet"
+        await care.through(care.upkeep.sweep, script=[lambda: None] * 2)
+        assert archived(tmp_path) == ["29990101"]
+        care.chronicle.show()
+        assert [data for type_, data in care.shown if type_ == "archive_swept"] == [{"days": ["20200101"]}]
 
+
+class Set(SystemClock):
+    """Wrong by so many seconds."""
+
+    by_s = 0.0
+
+    def now(self) -> Now:
+        now = super().now()
+        return Now(now.mono, now.wall + self.by_s)
+
+
+@pytest.mark.parametrize("years", [-50, 50])
+async def test_a_clock_that_is_wrong_at_the_start_and_set_later_takes_no_day(
+    tmp_path: Path, caring: Callable[..., Any], years: int
+) -> None:
+    async with caring(archive_days=30) as care:
+        clock = care.upkeep.clock = Set()
+        clock.by_s = years * 365 * 86_400.0
+        right, wrong = SystemClock().now().wall, clock.now().wall
+        days = {time.strftime("%Y%m%d", time.gmtime(at)): at for at in (right, wrong)}
+        for day, at in days.items():
+            archive(care, tmp_path, day, at=at)
+        await care.through(care.upkeep.sweep, script=[lambda: setattr(clock, "by_s", 0.0), lambda: None])
+        assert archived(tmp_path) == sorted(days)
+
+
+async def test_what_was_swept_is_said_also_if_the_next_day_is_refused(
+    tmp_path: Path, caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with caring(archive_days=30) as care:
+        archive(care, tmp_path, "20200101", "20200102", at=1.6e9)
+        remove = care.desk.spool.archive_remove
+
+        def refuse(day: str) -> None:
+            if day == "20200102":
+                raise OSError(5, "Input/output error")
+            remove(day)
+
+        monkeypatch.setattr(care.desk.spool, "archive_remove", refuse)
+        await care.through(care.upkeep.sweep, script=[lambda: None])
+        assert care.troubles() == ["sweep of the archive"]
+        assert ("archive_swept", {"days": ["20200101"]}) in care.shown
+
+
+async def test_what_writers_left_behind_is_swept(tmp_path: Path, caring: Callable[..., Any]) -> None:
     def left_behind() -> int:
         return len(list(tmp_path.rglob(".ackd-*")))
 
-    async with caring(archive_days=30) as care:
-        for day in ("20200101", "29990101"):
-            care.desk.spool.move(care.desk.put(), Folder.ARCHIVE, date=day)
+    async with caring() as care:
         left = care.desk.spool.prepare_drop("leader", "m.mime", mime()).temp
         dead = await anyio.run_process(["sh", "-c", "echo $$"])
         orphan = left.replace(f"-{os.getpid()}-", f"-{int(dead.stdout)}-")
         os.rename(left, orphan)  # noqa: PTH104 - whoever wrote it has ended
         assert await care.through(care.upkeep.sweep, script=[]) == [SWEEP_EVERY_S]
-        assert (archived(), left_behind()) == (["29990101"], 1)
+        assert left_behind() == 1
         care.upkeep.clock = Later()
         await care.through(care.upkeep.sweep, script=[])
         assert left_behind() == 0
@@ -203,8 +265,10 @@ async def test_a_sweep_that_the_disk_refuses_is_a_line_and_the_next_one_comes(
         raise OSError(30, "Read-only file system")
 
     async with caring() as care:
-        monkeypatch.setattr(care.desk.spool, "archive_sweep", refuse)
+        for name in ("archive_old", "sweep_temps"):
+            monkeypatch.setattr(care.desk.spool, name, refuse)
         assert len(await care.through(care.upkeep.sweep, script=[lambda: None] * 2)) == 3
+        assert care.chronicle.faults.page()[0]["what"] == "sweep"
         assert care.troubles() == ["sweep"]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ackd.adapters.spool import Spool
     from ackd.adapters.systemd import ServiceManager
     from ackd.config import Config
+    from ackd.core.events import Now
     from ackd.ports import Clock
     from ackd.runtime.chronicle import Chronicle
     from ackd.runtime.intake import Intake
@@ -43,6 +44,10 @@ PROBE_EVERY_S: Final = 1.0
 PROBE_PATIENCE_S: Final = 10.0
 #: A watcher that has not come round for this long, and for three of its own periods, is taken for dead.
 WATCHER_PATIENCE_S: Final = 20.0
+
+
+def _day(wall: float) -> date:
+    return datetime.fromtimestamp(wall, UTC).date()
 
 
 @dataclass
@@ -125,14 +130,32 @@ class Upkeep:
         return [*(root / name for name in names), *boxes, *(box / "processed" for box in boxes)]
 
     async def sweep(self) -> None:
+        """The archive not at once: a machine may start with a wrong clock, and set it after a while."""
+        began = self.clock.now()
+        await self._sweep_leftovers()
         while True:
-            now = self.clock.now().wall
-            with self.chronicle.reporting("sweep"):
-                today = datetime.fromtimestamp(now, UTC).date()
-                await in_thread(self.spool.archive_sweep, self.config.archive_days, today)
-                await in_thread(self.spool.sweep_temps, TEMP_AGE_S, now)
-                await self._compact_journal(now)
             await anyio.sleep(SWEEP_EVERY_S)
+            with self.chronicle.reporting("sweep of the archive"):
+                await self._sweep_archive(began, self.clock.now())
+            await self._sweep_leftovers()
+
+    async def _sweep_archive(self, began: Now, now: Now) -> None:
+        keep_days, swept = self.config.archive_days, list[str]()
+        ran_s = now.mono - began.mono
+        ours = (_day(began.wall), _day(began.wall + ran_s)) if ran_s < keep_days * 86_400 else None
+        try:
+            for day in await in_thread(self.spool.archive_old, keep_days, _day(now.wall), ours):
+                await in_thread(self.spool.archive_remove, day)
+                swept.append(day)
+        finally:
+            if swept:
+                self.chronicle.record("archive_swept", {"days": swept})
+
+    async def _sweep_leftovers(self) -> None:
+        now = self.clock.now().wall
+        with self.chronicle.reporting("sweep"):
+            await in_thread(self.spool.sweep_temps, TEMP_AGE_S, now)
+            await self._compact_journal(now)
 
     async def _compact_journal(self, now: float) -> None:
         journal = self.chronicle.journal

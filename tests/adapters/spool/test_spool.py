@@ -461,9 +461,44 @@ def test_only_old_days_are_swept_and_no_link_is_followed(tmp_path: Path, spool: 
     (tmp_path / "precious" / "x").touch()
     (archive / "20260101").symlink_to(tmp_path / "precious")
     (archive / "20261001" / "link").symlink_to(tmp_path / "precious")
-    assert spool.archive_sweep(30, dt.date(2026, 11, 16)) == 2
+    long_ago(archive)
+    old = spool.archive_old(30, dt.date(2026, 11, 16))
+    assert old == ["20261001", "20261016"]
+    for day in old:
+        spool.archive_remove(day)
     assert {p.name for p in archive.iterdir()} == {"20261017", "20261116", "99999999", "notes", "2026100", "20260101"}
     assert (tmp_path / "precious" / "x").exists()
+
+
+def long_ago(archive: Path, at: float = 1e9) -> None:
+    for path in [*archive.glob("*/*"), *archive.iterdir()]:
+        os.utime(path, (at, at), follow_symlinks=False)
+
+
+@pytest.mark.parametrize("touched", ["20261001", "20261001/leader"])
+def test_a_day_in_which_something_was_put_lately_is_not_old_whatever_its_name(
+    tmp_path: Path, spool: Spool, touched: str
+) -> None:
+    archive = tmp_path / "root/archive"
+    (archive / "20261001/leader").mkdir(parents=True)
+    (archive / "20261001/worker").mkdir()
+    (archive / "20261002").mkdir()
+    long_ago(archive)
+    lately = dt.datetime(2026, 10, 17, tzinfo=dt.UTC).timestamp()
+    os.utime(archive / touched, (lately, lately))
+    assert spool.archive_old(30, dt.date(2026, 11, 16)) == ["20261002"]
+    assert spool.archive_old(30, dt.date(2026, 11, 17)) == ["20261001", "20261002"]
+
+
+def test_a_day_that_is_ours_is_kept_and_bears_the_time_that_it_is(tmp_path: Path, spool: Spool) -> None:
+    archive, today = tmp_path / "root/archive", dt.datetime.now(dt.UTC).date()
+    for day in ("19691231", "19700101", "19700102", "19700103"):
+        (archive / day / "leader").mkdir(parents=True)
+    long_ago(archive, 86_400)
+    ours = (dt.date(1970, 1, 1), dt.date(1970, 1, 2))
+    assert spool.archive_old(30, today, ours) == ["19691231", "19700103"]
+    assert spool.archive_old(30, today) == ["19691231", "19700103"], "also for the next daemon"
+    assert spool.archive_old(30, today + dt.timedelta(days=31)) == ["19691231", "19700101", "19700102", "19700103"]
 
 
 def test_temporary_files_of_crashed_writers_are_swept_and_others_left(spool: Spool) -> None:

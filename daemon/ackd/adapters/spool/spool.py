@@ -39,7 +39,7 @@ from ackd.adapters.spool.reading import (
     stamp_of,
     too_large,
 )
-from ackd.adapters.spool.sweeping import latest_days, settle_asides, sweep_days, sweep_temporary
+from ackd.adapters.spool.sweeping import latest_days, old_days, remove_day, settle_asides, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
 from ackd.syscalls import Birth, Identity, birth, changed, identity_of, mount_of, put_in_place_of
@@ -397,9 +397,13 @@ class Spool:
             raise ValueError(f"{folder.value} is not purged")
 
     # --- sweeping -----------------------------------------------------------------------------------------------------
-    def archive_sweep(self, keep_days: int, today: dt.date) -> int:
-        """Removes the days that are older; returns how many. May take long: best called in a thread."""
-        return sweep_days(self._archive, today - dt.timedelta(days=keep_days))
+    def archive_old(self, keep_days: int, today: dt.date, ours: tuple[dt.date, dt.date] | None = None) -> list[str]:
+        """The days that are older. ``ours``: from which to which day we ran, by a clock that was set since."""
+        return old_days(self._archive, today - dt.timedelta(days=keep_days), ours)
+
+    def archive_remove(self, day: str) -> None:
+        """May take long: best called in a thread."""
+        remove_day(self._archive, plain(day))
 
     def sweep_temps(self, older_than_s: float, now_wall: float) -> int:
         """What crashed writers left: never accepted, or the old content of a rewrite that was through. And what they

@@ -1,7 +1,8 @@
 """Removing what nobody will ask for: old days of the archive, and what crashed writers left.
 
 A temporary file is left alone while its writer lives, whatever the clock says: a clock that is set ahead must not take
-a rewrite from under whoever makes it.
+a rewrite from under whoever makes it. A day is old by its name and by when something was last put there: one of the two
+may be by a clock that was wrong.
 """
 
 # ruff: noqa: PTH108, PTH208
@@ -20,11 +21,26 @@ from ackd.syscalls import ASIDE, settle_aside
 _DAY: Final = re.compile(r"\d{8}")
 
 
-def sweep_days(archive: str, oldest: dt.date) -> int:
-    old = [name for name, day in _days(archive).items() if day < oldest]
-    for name in old:
-        shutil.rmtree(f"{archive}/{name}")
-    return len(old)
+def old_days(archive: str, oldest: dt.date, ours: tuple[dt.date, dt.date] | None) -> list[str]:
+    """``ours``: what lies there is not as old as these days' names and times say. They are given the time that it is:
+    a later daemon cannot know, and keeps them too."""
+    before = dt.datetime(oldest.year, oldest.month, oldest.day, tzinfo=dt.UTC).timestamp()
+    old = {name: day for name, day in _days(archive).items() if day < oldest and _changed(f"{archive}/{name}") < before}
+    kept = [name for name, day in old.items() if ours and ours[0] <= day <= ours[1]]
+    for name in kept:
+        os.utime(f"{archive}/{name}", follow_symlinks=False)
+    return sorted(old.keys() - kept)
+
+
+def remove_day(archive: str, name: str) -> None:
+    shutil.rmtree(f"{archive}/{name}")
+
+
+def _changed(day: str) -> float:
+    """When an agent's first message was put there, or any."""
+    with os.scandir(day) as entries:
+        boxes = [entry for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return max(os.lstat(day).st_mtime, *(box.stat(follow_symlinks=False).st_mtime for box in boxes), 0.0)
 
 
 def latest_days(archive: str, count: int) -> list[str]:
