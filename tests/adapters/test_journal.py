@@ -201,6 +201,23 @@ def test_a_full_disk_loses_no_line_once_there_is_room_again(path: Path, monkeypa
     journal.close()
 
 
+def test_a_disk_without_room_for_one_byte_is_read_all_the_same(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start reads before anything is deleted that would make room: refused here, the daemon could never start."""
+    written(path, taken(1), taken(2))
+    path.write_bytes(path.read_bytes()[:-20])
+    journal = Journal.open(path)
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "write", refuse)
+    assert list(journal.load(NOW, WINDOW).in_flight.values()) == [taken(1)]
+    monkeypatch.undo()
+    journal.take_in(taken(3))
+    journal.close()
+    assert list(loaded(path).in_flight.values()) == [taken(1), taken(3)]
+
+
 def test_compaction_keeps_what_counts_and_appending_goes_on(path: Path) -> None:
     written(path, *(entry for n in range(500) for entry in (taken(n), let_go(n, End.DEAD))), taken(900), let_go(901))
     before = path.stat().st_size

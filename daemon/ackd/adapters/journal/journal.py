@@ -118,8 +118,10 @@ class Journal:
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def load(self, now_wall: float, window_s: float) -> JournalState:
-        """What the file says, with completions of the last ``window_s`` only."""
-        self.flush()
+        """What the file says, with completions of the last ``window_s`` only. A disk that takes nothing is read all the
+        same, or a daemon could not start on it: what it refuses is kept for the next flush."""
+        with contextlib.suppress(OSError):
+            self.flush()
         state, _ = add_up(self._path, self._size, now_wall - window_s)
         return state
 
