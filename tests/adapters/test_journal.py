@@ -321,6 +321,23 @@ def test_while_the_end_of_a_message_is_told_nowhere_it_stays_in_hand(path: Path)
     journal.close()
 
 
+def test_no_more_ends_wait_than_the_log_keeps_lines(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log's disk is full for days: memory is no place for all that ended meanwhile."""
+    monkeypatch.setattr(journal_module, "KEPT_ENDS", 2, raising=False)
+    journal = Journal.open(path)
+    journal.ahead = lambda: False
+    for n in range(5):
+        journal.take_in(taken(n))
+        journal.let_go(let_go(n))
+    journal.flush()
+    state = loaded(path)
+    assert state.completed == [let_go(0), let_go(1), let_go(2)]
+    assert list(state.in_flight.values()) == [taken(3), taken(4)]
+    journal.ahead = lambda: True
+    journal.close()
+    assert loaded(path).completed == [let_go(n) for n in range(5)]
+
+
 def test_what_is_taken_in_again_is_in_hand_though_its_end_had_to_wait(path: Path) -> None:
     journal = Journal.open(path)
     journal.take_in(taken(1))

@@ -12,6 +12,7 @@ raises OSError and keeps what it could not write: the next flush goes on at the 
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import shutil
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ackd.adapters.journal.entries import Held, JournalState, LetGo, TakenIn
 
 COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
+#: No more ends than this wait for what must go ahead of them: as many as the session log keeps lines.
+KEPT_ENDS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +90,10 @@ class Journal:
             self._size += written
 
     def _add_ends(self) -> None:
-        if self.ahead():
-            for entry in self._ends.values():
-                self._buffer += encode(entry)
-            self._ends.clear()
+        """All, or as many as are too many to wait: the log has dropped the oldest ones' lines by then, and says so."""
+        due = len(self._ends) if self.ahead() else max(0, len(self._ends) - KEPT_ENDS)
+        for key in list(itertools.islice(self._ends, due)):
+            self._buffer += encode(self._ends.pop(key))
 
     def close(self) -> None:
         if self._fd >= 0:
