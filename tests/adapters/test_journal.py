@@ -366,6 +366,157 @@ def test_a_journal_that_was_removed_under_us_is_there_again_with_all_it_said(pat
     assert list(loaded(path).in_flight.values()) == [taken(1), taken(2), taken(3)]
 
 
+@pytest.fixture
+def looking_always(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal_module, "LOOK_INTERVAL_S", 0.0, raising=False)
+
+
+def in_hand(path: Path) -> list[TakenIn]:
+    return list(loaded(path).in_flight.values())
+
+
+def begun(path: Path) -> Journal:
+    journal = Journal.open(path)
+    journal.take_in(taken(1))
+    journal.flush()
+    return journal
+
+
+@pytest.mark.usefixtures("looking_always")
+@pytest.mark.parametrize("what", ["the file", "its directory"])
+def test_a_journal_that_was_moved_away_is_there_again_with_all_it_said(path: Path, what: str) -> None:
+    """``mv state state.old``: what was completed must not run again after a restart."""
+    journal = begun(path)
+    moved = path if what == "the file" else path.parent
+    moved.rename(moved.with_name("old"))
+    journal.take_in(taken(2))
+    journal.flush()
+    assert [p.name for p in path.parent.iterdir() if p.name != "old"] == [path.name]
+    assert path.stat().st_mode & 0o777 == 0o600
+    journal.take_in(taken(3))
+    journal.close()
+    assert in_hand(path) == [taken(1), taken(2), taken(3)]
+
+
+def test_where_the_journal_is_is_not_looked_at_for_every_line_but_for_the_last(path: Path) -> None:
+    journal = begun(path)
+    path.parent.rename(path.parent.with_name("old"))
+    journal.take_in(taken(2))
+    journal.flush()
+    assert not path.exists()
+    journal.stop()
+    journal.close()
+    state = loaded(path)
+    assert (list(state.in_flight.values()), state.clean_stop) == ([taken(1), taken(2)], True)
+
+
+@pytest.mark.usefixtures("looking_always")
+def test_while_the_root_is_away_nothing_is_made_in_its_place(tmp_path: Path) -> None:
+    """Moved away and back is no loss; and a directory in its place would be in the way."""
+    root, away = tmp_path / "root", tmp_path / "away"
+    path = root / "state/journal.ndjson"
+    journal = begun(path)
+    root.rename(away)
+    journal.take_in(taken(2))
+    journal.flush()
+    assert not root.exists()
+    away.rename(root)
+    journal.take_in(taken(3))
+    journal.close()
+    assert in_hand(path) == [taken(1), taken(2), taken(3)]
+
+
+@pytest.mark.usefixtures("looking_always")
+def test_in_a_root_that_may_be_anothers_nothing_is_written_before_it_is_ours(tmp_path: Path) -> None:
+    root, away = tmp_path / "root", tmp_path / "away"
+    path = root / "state/journal.ndjson"
+    journal = begun(path)
+    journal.root_is_ours = lambda: False
+    root.rename(away)
+    root.mkdir()
+    journal.take_in(taken(2))
+    journal.flush()
+    assert list(root.iterdir()) == []
+    journal.root_is_ours = lambda: True
+    journal.take_in(taken(3))
+    journal.close()
+    assert in_hand(path) == [taken(1), taken(2), taken(3)]
+
+
+@pytest.mark.usefixtures("looking_always")
+@pytest.mark.parametrize("lost", ["removed", "moved"])
+def test_another_journal_in_our_place_is_added_to_once_the_root_is_ours(path: Path, lost: str) -> None:
+    journal = begun(path)
+    path.unlink() if lost == "removed" else path.rename(path.with_name("old"))
+    written(path, taken(7))
+    theirs = path.read_bytes()
+    journal.root_is_ours = lambda: False
+    journal.take_in(taken(2))
+    journal.flush()
+    assert path.read_bytes() == theirs
+    journal.root_is_ours = lambda: True
+    journal.take_in(taken(3))
+    journal.flush()
+    assert in_hand(path) == [taken(7), taken(1), taken(2), taken(3)]
+    assert journal._size == path.stat().st_size - 1  # what ``loaded`` put there
+    journal.close()
+
+
+@pytest.mark.usefixtures("looking_always")
+def test_a_copy_in_our_place_gets_what_it_lacks(path: Path) -> None:
+    """``mv state old; cp -a old state``."""
+    journal = begun(path)
+    old = path.with_name("old")
+    path.rename(old)
+    shutil.copy2(old, path)
+    journal.take_in(taken(2))
+    journal.flush()
+    journal.take_in(taken(3))
+    journal.close()
+    assert path.read_bytes().count(b"\n") == 3
+    assert in_hand(path) == [taken(1), taken(2), taken(3)]
+
+
+@pytest.mark.usefixtures("looking_always")
+def test_a_disk_that_refuses_leaves_another_journal_as_it_was(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal = begun(path)
+    path.rename(path.with_name("old"))
+    written(path, taken(7))
+    theirs = path.read_bytes()
+
+    def refuse(old: Any, new: Any) -> None:
+        new.write(old.read(10))
+        new.flush()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    journal.take_in(taken(2))
+    with monkeypatch.context() as full:
+        full.setattr(shutil, "copyfileobj", refuse)
+        for _ in range(2):
+            with pytest.raises(OSError, match="No space"):
+                journal.flush()
+            assert path.read_bytes() == theirs
+    journal.close()
+    assert in_hand(path) == [taken(7), taken(1), taken(2)]
+
+
+@pytest.mark.usefixtures("looking_always")
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_compaction_of_a_journal_that_was_lost_meanwhile_is_dropped(path: Path, followed: bool) -> None:
+    """It stands for bytes of another file: put in place it would swallow lines."""
+    journal = begun(path)
+    prepared = journal.prepare_compaction(NOW, WINDOW)
+    path.rename(path.with_name("old"))
+    written(path, *map(taken, range(5, 9)))
+    if followed:
+        journal.take_in(taken(2))
+    journal.finish_compaction(prepared)
+    journal.take_in(taken(3))
+    journal.close()
+    assert not prepared.temp.exists()
+    assert in_hand(path) == [*map(taken, range(5, 9)), taken(1), *([taken(2)] if followed else []), taken(3)]
+
+
 def test_what_a_crash_in_compaction_left_is_gone_at_the_next_start(path: Path) -> None:
     written(path, taken(1))
     (path.parent / f".{path.name}.0123abcd.tmp").write_text("half")

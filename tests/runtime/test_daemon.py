@@ -116,6 +116,24 @@ async def test_it_starts_says_so_stops_and_leaves_a_clean_house(tmp_path: Path) 
     assert (run.site.state / "journal.ndjson").read_bytes().endswith(b'{"op":"stop"}\n')
 
 
+async def test_its_journal_is_found_where_it_was_though_someone_moved_it_away(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
+        run.site.state.rename(tmp_path / "old")
+    assert run.failure == []
+    assert (run.site.state / "journal.ndjson").read_bytes().endswith(b'{"op":"stop"}\n')
+
+
+async def test_the_journal_of_a_daemon_that_took_the_root_over_is_left_alone(tmp_path: Path) -> None:
+    async with serving(make(tmp_path)) as run:
+        run.site.root.rename(tmp_path / "old")
+        lock = root_lock.hold(run.site.run)
+        run.site.state.mkdir()
+        theirs = run.site.state / "journal.ndjson"
+        theirs.write_text("theirs\n")
+    lock.release()
+    assert theirs.read_text() == "theirs\n"
+
+
 async def test_it_starts_with_mail_in_the_hands_of_an_agent_that_no_config_names(tmp_path: Path) -> None:
     run = make(tmp_path)
     (run.site.queue / "stranger" / "processed").mkdir(parents=True)

@@ -128,6 +128,7 @@ class Daemon:
         self._engine = Engine(config.engine_policy(), self.rng)
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
         journal = Journal.open(site.state / "journal.ndjson")
+        journal.root_is_ours = self._lock.still_ours
         self._chronicle = Chronicle(journal, self._pump, self.view, self._pump.wake)
         self._flusher: DeviceFlusher | NoFlusher = DeviceFlusher() if durable else NoFlusher()
         self._memory = Memory(site.state, self._engine, site.logs, self._escalations_with, self._chronicle.record)

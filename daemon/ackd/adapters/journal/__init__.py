@@ -1,4 +1,7 @@
-"""What ackd had in hand, and what it finished lately. entries: lines and what they add up to · journal: the file."""
+"""What ackd had in hand, and what it finished lately.
+
+entries: lines and what they add up to · files: the file, opened and brought back · journal: what goes to it, when.
+"""
 
 from ackd.adapters.journal.entries import End, JournalState, LetGo, TakenIn, twin_digest
 from ackd.adapters.journal.journal import Compaction, Journal

@@ -14,11 +14,13 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import shutil
+import stat
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters.journal.entries import STOP, add_up, encode
+from ackd.adapters.journal.files import add_to, open_for_appending, put_back, temp_beside
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,14 +31,21 @@ if TYPE_CHECKING:
 COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
 #: No more ends than this wait for what must go ahead of them: as many as the session log keeps lines.
 KEPT_ENDS: Final = 10_000
+#: A file that was removed is noticed at once; one that was moved away costs a look at the path.
+LOOK_INTERVAL_S: Final = 1.0
+_NEVER: Final = float("-inf")
 
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """A shorter journal, written beside the old one; it stands for the first ``covers_bytes`` of it."""
+    """A shorter journal, written beside the old one; it stands for the first ``covers_bytes`` of it.
+
+    ``followed``: how often the file had been lost and followed by then. Once more, and those bytes are others.
+    """
 
     temp: Path
     covers_bytes: int
+    followed: int
 
 
 class Journal:
@@ -54,6 +63,11 @@ class Journal:
         #: Asked before ends are written: whether what must reach the kernel no later than they has got there. If not,
         #: they wait: a message that nothing tells the end of must be found in hand by the next daemon.
         self.ahead: Callable[[], bool] = lambda: True
+        #: Asked before anything is written to a journal that we did not open, or to a root that is not the one we began
+        #: with: another daemon may serve it.
+        self.root_is_ours: Callable[[], bool] = lambda: True
+        self._looked_at = _NEVER
+        self._followed = 0
 
     @classmethod
     def open(cls, path: Path) -> Journal:
@@ -61,7 +75,7 @@ class Journal:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         for left in path.parent.glob(f".{path.name}.*.tmp"):
             left.unlink(missing_ok=True)
-        return cls(path, _open_for_appending(path))
+        return cls(path, open_for_appending(path))
 
     # --- writing ------------------------------------------------------------------------------------------------------
     def take_in(self, entry: TakenIn) -> None:
@@ -76,6 +90,7 @@ class Journal:
         """The clean stop, at once."""
         self._add_ends()
         self._buffer += STOP
+        self._looked_at = _NEVER  # there is no later look
         self.flush()
 
     def flush(self) -> None:
@@ -102,22 +117,34 @@ class Journal:
             self._fd = -1
 
     def _follow_lost_file(self) -> None:
-        """Removed under us (``git clean``): the next daemon must find it all the same, with what it said before."""
-        if os.fstat(self._fd).st_nlink:
+        """Removed or moved away under us (``git clean``, ``mv``): the next daemon must find it all the same, with what
+        it said before."""
+        removed, now = not os.fstat(self._fd).st_nlink, time.monotonic()
+        if not removed and now - self._looked_at < LOOK_INTERVAL_S:
             return
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        temp = self._path.with_name(f".{self._path.name}.{os.urandom(4).hex()}.tmp")
-        fd = _open_for_appending(temp)
-        try:
-            with open(f"/proc/self/fd/{self._fd}", "rb") as old, open(fd, "wb", closefd=False) as new:  # noqa: PTH123
-                shutil.copyfileobj(old, new)
-            temp.rename(self._path)
-        except OSError:
-            os.close(fd)
-            temp.unlink(missing_ok=True)
-            raise
+        if self._is_lost():
+            self._follow(removed)
+        else:
+            self._looked_at = now
+
+    def _is_lost(self) -> bool:
+        there, ours = _look_at(self._path), os.fstat(self._fd)
+        return there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
+
+    def _follow(self, removed: bool) -> None:
+        there = _look_at(self._path)
+        if there is not None and stat.S_ISREG(there.st_mode):
+            if not self.root_is_ours():
+                return
+            fd = add_to(self._fd, self._path)
+        elif removed or (self._path.parent.parent.is_dir() and self.root_is_ours()):
+            fd = put_back(self._fd, self._path)
+        else:
+            return  # the root is moved away, and may be moved back: nothing is lost, nothing is made in its place
         os.close(self._fd)
         self._fd = fd
+        self._size = os.fstat(fd).st_size
+        self._followed += 1
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def load(self, now_wall: float, window_s: float) -> JournalState:
@@ -142,12 +169,19 @@ class Journal:
 
     def prepare_compaction(self, now_wall: float, window_s: float) -> Compaction:
         """The slow part, fit for a thread: reads the file as it is now, while lines are still appended."""
+        followed = self._followed
         state, covers_bytes = add_up(self._path, self._size, now_wall - window_s)
-        return Compaction(_write_state(self._path, state), covers_bytes)
+        return Compaction(_write_state(self._path, state), covers_bytes, followed)
 
     def finish_compaction(self, prepared: Compaction) -> None:
-        """The quick part, on the loop: adds the lines that came meanwhile and takes the new file's name."""
+        """The quick part, on the loop: adds the lines that came meanwhile and takes the new file's name.
+
+        Not if the file was lost meanwhile: the next time will do.
+        """
         self.flush()
+        if self._is_lost() or self._followed != prepared.followed:
+            prepared.temp.unlink(missing_ok=True)
+            return
         with self._path.open("rb") as old, prepared.temp.open("ab") as new:
             old.seek(prepared.covers_bytes)
             new.write(old.read())
@@ -156,7 +190,7 @@ class Journal:
     def _replace_by(self, temp: Path) -> None:
         fd = -1
         try:
-            fd = _open_for_appending(temp)
+            fd = open_for_appending(temp)
             temp.replace(self._path)
         except OSError:
             if fd >= 0:
@@ -170,15 +204,17 @@ class Journal:
         self._compact_above = max(COMPACT_ABOVE_BYTES, 2 * self._size)
 
 
-def _open_for_appending(path: Path) -> int:
-    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-    return os.open(path, flags, 0o600)
+def _look_at(path: Path) -> os.stat_result | None:
+    try:
+        return path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _write_state(path: Path, state: JournalState) -> Path:
-    temp = path.with_name(f".{path.name}.{os.urandom(4).hex()}.tmp")
+    temp = temp_beside(path)
     try:
-        with open(_open_for_appending(temp), "wb") as file:
+        with os.fdopen(open_for_appending(temp), "wb") as file:
             file.writelines(map(encode, state.completed))
             file.writelines(map(encode, state.in_flight.values()))
             file.flush()
