@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from ackd.adapters.session_log import SessionLog
@@ -14,6 +16,7 @@ from ackd.core.policy import EnginePolicy
 from ackd.runtime.memory import Memory, marks
 from tests.acceptance.teams import mime
 from tests.nobody import nobodys_directory
+from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,6 +66,30 @@ def test_what_was_counted_once_is_not_read_again_however_often_we_are_killed(pla
     log.write_bytes(b"")
     session(place, "message_completed", at=AT + 60)
     assert begin(place)[1].desk.totals.completed == 2
+
+
+async def test_the_log_of_a_long_session_is_counted_as_it_grows(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Else the start after a crash would read all of it, before anyone is served."""
+    monkeypatch.setattr("ackd.runtime.memory.COUNT_EVERY_S", 0.01)
+    memory, _ = begin(place)
+    log = SessionLog.open(place / "logs", started_at=AT)
+    log.record("message_told", {"proof": "message_completed, says the pane"}, AT)
+    log.record("message_completed", {}, AT)
+    log.flush()
+    saved = place / "state/totals.json"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(memory.keep_counting)
+        await until(lambda: saved.exists() and b'"completed":1' in saved.read_bytes())
+        log.record("message_completed", {}, AT)
+        log.flush()
+        await until(lambda: b'"completed":2' in saved.read_bytes())
+        tasks.cancel_scope.cancel()
+    log.record("message_completed", {}, AT)
+    log.close()
+    (path,) = (place / "logs").iterdir()
+    known = json.loads(saved.read_bytes())["offset"]
+    path.write_bytes(b"\0" * known + path.read_bytes()[known:])
+    assert begin(place)[1].desk.totals.completed == 3
 
 
 def test_sessions_of_one_second_are_counted_in_order_of_age(place: Path) -> None:

@@ -262,6 +262,7 @@ class Daemon:
         gc.set_threshold(20_000, 20, 20)
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
+        tasks.start_soon(self._memory.keep_counting, name="totals")
         tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
         tasks.start_soon(self._pulses.run, name="pulses")

@@ -2,8 +2,8 @@
 
 Kept in state/, written when they change. Losing them costs a count or a repeated escalation, never a message. Totals
 are exact all the same: the file says up to which byte of which log it has counted, and what follows there is counted at
-start. A queue directory that is not the one we left was removed while nobody looked: what is missing there was
-completed by nobody.
+start. Every hour the count is brought up to date, or the start after a crash would read the log of weeks. A queue
+directory that is not the one we left was removed while nobody looked: what is missing there was completed by nobody.
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+import anyio
 import orjson
 
 from ackd.adapters import atomic_file, session_log
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.escalations import OpenEscalation
 from ackd.dialects import ignite
+from ackd.threads import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -35,7 +38,9 @@ _COUNTED: Final = {
     "message_withdrawn": "withdrawn",
     "message_duplicate": "duplicates",
 }
-
+#: Wherever one of those words is not found, none of them is the line's type.
+_COUNTS: Final = re.compile(b"|".join(word.encode() for word in _COUNTED))
+COUNT_EVERY_S: Final = 3600.0
 
 _LARGEST_COUNT: Final = 1 << 53
 _END_OF_TIME_S: Final = 1e11  # the year 5138: a date can be made of what is before
@@ -59,6 +64,7 @@ class Memory:
         self._logs = logs_dir
         self._lying = lying
         self._record = record
+        self._tally = _Tally()
         self._written: list[tuple[str, int]] = []
         self._boxes_written: dict[str, Births] = {}
 
@@ -66,6 +72,9 @@ class Memory:
         """An escalation is noted when it is decided and written a moment later: one whose message is not there was
         never sent, or dealt with while we were away. Either way the next case is news."""
         self._load_totals()
+        self._say(self._count_on())
+        for name, count in self._tally.counts.items():
+            setattr(self._engine.desk.totals, name, count)
         found = _read(self._escalations).get("open")
         ids_with = functools.cache(self._ids_with)  # a box may hold a thousand, and each may be open
         for item in found if isinstance(found, list) else ():
@@ -83,42 +92,49 @@ class Memory:
         return ids
 
     def _load_totals(self) -> None:
-        """What was saved, and whatever the logs after it tell of."""
-        saved, totals = _read(self._totals), self._engine.desk.totals
-        for name in _COUNTED.values():
-            setattr(totals, name, _count(saved.get(name)))
-        upto, offset = str(saved.get("log", "")), _count(saved.get("offset"))
-        for path in session_log.session_files(self._logs):
-            if _age_order(path.name) < _age_order(upto):
-                continue
-            lines = session_log.read_lines(path, offset if path.name == upto else 0)
-            try:
-                self._count(lines)
-            except OSError as error:  # what it tells is not counted; the others are
-                self._record("io_error", {"what": f"read logs/{path.name}", "error": str(error)})
-            if (path.name, lines.offset) != (
-                upto,
-                offset,
-            ):  # once: after ten crashes the first log is not read ten times
-                self._save_totals(path.name, lines.offset)
+        saved = _read(self._totals)
+        counts = {name: _count(saved.get(name)) for name in _COUNTED.values()}
+        self._tally = _Tally(counts, str(saved.get("log", "")), _count(saved.get("offset")))
 
-    def _count(self, lines: Iterable[Line]) -> None:
-        totals = self._engine.desk.totals
-        for line in lines:
-            if line.type in _COUNTED:
-                name = _COUNTED[line.type]
-                setattr(totals, name, getattr(totals, name) + 1)
+    async def keep_counting(self) -> None:
+        while True:
+            await anyio.sleep(COUNT_EVERY_S)
+            with contextlib.suppress(OSError):  # no thread for it just now
+                self._say(await in_thread(self._count_on))
+
+    def _say(self, unread: dict[str, OSError]) -> None:
+        for name, error in unread.items():
+            self._record("io_error", {"what": f"read logs/{name}", "error": str(error)})
+
+    def _count_on(self) -> dict[str, OSError]:
+        """What the logs tell of since. Kept after each: after ten crashes the first is not read ten times. What one
+        tells that cannot be read is not counted; the others are."""
+        unread: dict[str, OSError] = {}
+        for path in session_log.session_files(self._logs):
+            if _age_order(path.name) < _age_order(self._tally.log):
+                continue
+            offset = self._tally.offset if path.name == self._tally.log else 0
+            counts, lines = dict(self._tally.counts), session_log.read_lines(path, offset, _COUNTS)
+            try:
+                _add(lines, counts)
+            except OSError as error:
+                unread[path.name] = error
+            tally = _Tally(counts, path.name, lines.offset)
+            if tally != self._tally:
+                self._tally = tally
+                self._keep(counts, path.name, lines.offset)
+        return unread
 
     def save(self) -> None:
         """At a clean stop, after the last line."""
         files = session_log.session_files(self._logs)
         if files:
-            self._save_totals(files[-1].name, session_log.end_of_lines(files[-1]))
+            totals = self._engine.desk.totals
+            counts = {name: getattr(totals, name) for name in _COUNTED.values()}
+            self._keep(counts, files[-1].name, session_log.end_of_lines(files[-1]))
         self.note_changes()
 
-    def _save_totals(self, log: str, offset: int) -> None:
-        totals = self._engine.desk.totals
-        counts: dict[str, object] = {name: getattr(totals, name) for name in _COUNTED.values()}
+    def _keep(self, counts: dict[str, int], log: str, offset: int) -> None:
         _write(self._totals, {**counts, "log": log, "offset": offset})
 
     def note_changes(self) -> None:
@@ -144,9 +160,24 @@ class Memory:
         return [(one.escalation_id, one.counted) for one in self._engine.desk.escalations.all()]
 
 
+@dataclass(frozen=True)
+class _Tally:
+    """What was counted, up to which byte of which log."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    log: str = ""
+    offset: int = 0
+
+
 def marks(births: Births) -> list[list[int]] | None:
     """What of a directory's birth outlives a reboot: not the device's number, which may be another each time."""
     return [[inode, born_ns] for _, inode, born_ns in births] if births is not None else None
+
+
+def _add(lines: Iterable[Line], counts: dict[str, int]) -> None:
+    for line in lines:
+        if line.type in _COUNTED:
+            counts[_COUNTED[line.type]] += 1
 
 
 def _age_order(name: str) -> tuple[str, int]:

@@ -11,6 +11,7 @@ from ackd.core.message import Folder, Place
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost, ReceiptReady
 from tests.adapters.inotify_watch.bench import can_overflow, hint, overflow
 from tests.adapters.listening import listening_to
+from tests.faults.mounts import mounted, needs_root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +127,21 @@ async def test_a_directory_further_up_that_is_renamed_is_noticed_by_the_heartbea
     async with listening_to(watcher) as heard:
         root.parent.rename(root.parent.with_name("renamed"))
         await heard.of(BoxGone("leader"), BoxGone("coder"))
+
+
+@needs_root
+async def test_what_is_mounted_over_a_box_is_noticed_by_the_heartbeat_and_watched(
+    watcher: InotifyWatcher, leader: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of that nobody is told. More boxes than a heartbeat looks at, whose turn comes all the same."""
+    monkeypatch.setattr(tree, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(tree, "_BOXES_A_BEAT", 1)
+    async with listening_to(watcher) as heard:
+        with mounted(leader):
+            await heard.of(BoxGone("leader"), BoxAppeared("leader"))
+            (leader / "a.mime").write_text("x")
+            await heard.of(hint("a.mime", closed=True))
+            (leader / "a.mime").unlink()
 
 
 @can_overflow

@@ -65,6 +65,8 @@ _READ_BYTES: Final = 8_192
 #: What is taken from the kernel and not handled yet, at most: its own queue holds 16,384 events, the burst of a second.
 _MAX_UNHEARD: Final = 1_024
 _LIST_SLICE: Final = 500
+#: Boxes looked at with each heartbeat.
+_BOXES_A_BEAT: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +101,7 @@ class Tree:
         self._post = post
         self._top_wds: dict[Role, int | None] = {}
         self._boxes: dict[str, _Box] = {}
+        self._round: list[str] = []  # boxes whose turn to be looked at has not come yet
         self._robbed: list[str] = []  # boxes whose directory turned up in another place
         self._listings: deque[Listing] = deque()
         self._unclosed: dict[Hint, float] = {}  # created, not closed yet → until when that is fine; oldest first
@@ -121,7 +124,7 @@ class Tree:
         self._give_up_on_closing(now)
         if now >= self._check_at:
             self._check_tops()
-            for box in tuple(self._watches.shut):
+            for box in {*self._watches.shut, *self._next_few()}:
                 self._check_box(box)
         listed = self._list_some()  # last, for the others leave it work
         return read or listed
@@ -255,6 +258,13 @@ class Tree:
                 there = [name for name in names if is_agent_name(name, self._reserved)]
         for box in {**self._boxes, **dict.fromkeys(there)}:
             self._check_box(box)
+
+    def _next_few(self) -> list[str]:
+        """All of them in turn: of what is mounted over a box, or taken off it again, nobody is told."""
+        if not self._round:
+            self._round = list(self._boxes)
+        few, self._round = self._round[:_BOXES_A_BEAT], self._round[_BOXES_A_BEAT:]
+        return few
 
     def _check_seat(self, seat: Seat) -> None:
         if seat.role is Role.MAIL:

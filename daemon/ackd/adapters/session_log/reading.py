@@ -13,6 +13,7 @@ from ackd.adapters.session_log.files import session_files
 from ackd.adapters.session_log.lines import Line, parse_line
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
@@ -22,12 +23,14 @@ _CHUNK_BYTES: Final = 1 << 20
 class LineReader:
     """The whole lines of one file from ``offset`` on. Iterating again goes on where the last time ended.
 
-    ``offset`` is always the start of a line: one that is not finished yet is left for the next time.
+    ``offset`` is always the start of a line: one that is not finished yet is left for the next time. ``only``: lines in
+    which this is not found are passed over unread, which takes a tenth of the time.
     """
 
-    def __init__(self, path: Path, offset: int = 0) -> None:
+    def __init__(self, path: Path, offset: int = 0, only: re.Pattern[bytes] | None = None) -> None:
         self.path = path
         self.offset = offset
+        self._only = only
         self.skipped = 0
 
     def __iter__(self) -> Iterator[Line]:
@@ -41,6 +44,8 @@ class LineReader:
                 if not raw.endswith(b"\n"):
                     return
                 self.offset += len(raw)
+                if self._only is not None and not self._only.search(raw):
+                    continue
                 line = parse_line(raw[:-1])
                 if line is not None:
                     yield line
@@ -48,9 +53,9 @@ class LineReader:
                     self.skipped += 1
 
 
-def read_lines(path: Path, start: int = 0) -> LineReader:
+def read_lines(path: Path, start: int = 0, only: re.Pattern[bytes] | None = None) -> LineReader:
     """The lines of one file, oldest first. Afterwards the result knows its ``offset`` and what it ``skipped``."""
-    return LineReader(path, start)
+    return LineReader(path, start, only)
 
 
 def iter_logs(
