@@ -18,6 +18,8 @@ from tests.simulation.people import place_of
 from tests.simulation.verdict import Broken, Verdict
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ackd.core.book import Delivery
     from ackd.core.effects import Effect
     from ackd.runtime.daemon import Daemon
@@ -126,15 +128,23 @@ class Judge:
                 return False
 
     # --- in the end -----------------------------------------------------------------------------------------------------
-    def look_last(self, daemon: Daemon) -> None:
-        """The world has been fair for hours: whatever is still open must be open for a reason that can be said."""
+    def look_last(self, daemon: Daemon, before: Mapping[int, str]) -> None:
+        """The world has been fair for hours: whatever is still open must be open for a reason that can be said.
+        ``before``: what was open for none a moment ago, for anything may have got its turn just now."""
+        for key, what in self.unfinished(daemon).items():
+            if before.get(key) == what:
+                raise Broken(what)
+        self._judge_memory(daemon)
+
+    def unfinished(self, daemon: Daemon) -> dict[int, str]:
+        """By key: what it is, and that there is no reason for it."""
         if not hasattr(daemon, "_lookout"):
             raise Broken("the daemon does not come up")
-        desk = daemon._engine.desk
-        for delivery in desk.book:
-            if (why := self._unfinished(daemon, delivery)) is not None:
-                raise Broken(f"{delivery.message.message_id} for {delivery.agent} is {delivery.state.value}: {why}")
-        self._judge_memory(daemon)
+        return {
+            one.key: f"{one.message.message_id} for {one.agent} is {one.state.value}: {why}"
+            for one in daemon._engine.desk.book
+            if (why := self._unfinished(daemon, one)) is not None
+        }
 
     def _judge_memory(self, daemon: Daemon) -> None:
         """Whatever the runtime's parts hold is about what is open, and there is little of that."""

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: How long the world is fair in the end: longer than every clock of the policy, one after the other.
 TAIL_HOURS: Final = 6.0
+#: In the end, for whatever has just got its turn.
+LAST_MOMENT_S: Final = 60.0
 CHECK_EVERY_S: Final = 600.0
 
 
@@ -104,6 +106,7 @@ class Simulation:
         self._loop: VirtualLoop | None = None
         self._power_cut = False
         self._ending = False
+        self._unfinished: dict[int, str] = {}
 
     @property
     def digest(self) -> str:
@@ -261,9 +264,14 @@ class Simulation:
             self.ledger.send(name, "user")
 
     def _end(self) -> None:
+        if self.daemon is not None and self._loop is not None and not self._unfinished:
+            self._unfinished = self.judge.unfinished(self.daemon)
+            if self._unfinished:
+                self.timeline.after(LAST_MOMENT_S, self._end)
+                return
         self._ending = True
         if self.daemon is not None and self._loop is not None:
-            self.judge.look_last(self.daemon)
+            self.judge.look_last(self.daemon, self._unfinished)
             self.trace("the end")
             if self._loop.stoppable:
                 self._loop.send_signal(signal.SIGTERM)
