@@ -170,6 +170,7 @@ def decode(data: bytes, story_id: str) -> Story:
     """``story_id``: what its file is called; a record of another story in it is a mistake."""
     try:
         raw = json.loads(data)
+        json.dumps(raw, ensure_ascii=False).encode()  # half a character, which JSON can hold, could be written nowhere
         if not isinstance(raw, dict) or raw.get("story_id") != story_id:
             raise ValueError(f"it is not about {story_id}")
         return _checked(_story(raw))
