@@ -50,7 +50,7 @@ class Case:
     faults: Sequence[Fault] = ()
     broken: str | None = None
     patience_s: float = PATIENCE_S
-    _final: dict[Key, int] = field(default_factory=dict)
+    _final: dict[tuple[Key, str], int] = field(default_factory=dict)
 
     def run(self) -> Verdict:
         began = time.monotonic()
@@ -138,15 +138,15 @@ class Case:
         its fault may run something again. In this order, for a run that counts before its end is looked for is none."""
         committed = crash_checks.committed(self.stage)
         ran = self.stage.ledger()
-        for key in committed:
-            self._final.setdefault(key, ran[key])
+        for key, file in committed:
+            self._final.setdefault((key, file), ran[key])
 
     def _run_again(self) -> list[str]:
-        ran = self.stage.ledger()
+        ran, copies = self.stage.ledger(), crash_checks.duplicates(self.stage)
         return [
             f"{key}: ran {ran[key]} times, {count} before its end was on disk"
-            for key, count in self._final.items()
-            if ran[key] != count
+            for (key, file), count in self._final.items()
+            if ran[key] != count and file not in copies
         ]
 
     def _shown_by_tail(self) -> list[str]:

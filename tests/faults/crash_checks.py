@@ -62,27 +62,35 @@ def _waiting(stage: Stage) -> Iterator[Path]:
         yield from (stage.root / "queue" / box).rglob("*.mime")
 
 
-def committed(stage: Stage) -> set[Key]:
-    """Messages whose last end is on disk: to run one of these again is wrong. Told by names, which moves keep."""
+def committed(stage: Stage) -> set[tuple[Key, str]]:
+    """Messages whose last end is on disk, and the file that says so where that may be a duplicate's: to run one of these
+    again is wrong. Told by names, which moves keep."""
     archived = {(path.parent.name, path.name) for path in (stage.root / "archive").glob("*/*/*.mime")}
     buried = set(stage.files("queue/dead_letter"))
     keys = _put_away(stage)
     for key, accepted in stage.accepted.items():
         over = (key[1], accepted.name) in archived
         if over or (accepted.ends == Counter(["message_dead"]) and accepted.name in buried):
-            keys.add(key)
+            keys.add((key, ""))
     return keys
 
 
-def _put_away(stage: Stage) -> set[Key]:
-    """Messages of gateways: of these only the id is known."""
+def duplicates(stage: Stage) -> set[str]:
+    """The files that the log says are a second copy: they are no message's end."""
+    return {str(line["data"].get("file")) for line in stage.lines() if line["type"] == "message_duplicate"}
+
+
+def _put_away(stage: Stage) -> set[tuple[Key, str]]:
+    """Messages of gateways: of these only the id is known, and a gateway may have written one twice."""
     if not any(accepted.ours for accepted in stage.accepted.values()):
         return set()
     copies = _all_copies(stage)
     return {
-        key
+        (key, str(path.relative_to(stage.root)))
         for key, accepted in stage.accepted.items()
-        if accepted.ours and any(where == "archive" for where, _ in copies.get(key, []))
+        if accepted.ours
+        for where, path in copies.get(key, [])
+        if where == "archive"
     }
 
 

@@ -85,7 +85,7 @@ def _kill_again_and_again(zygote: Zygote, load: Load, rng: random.Random) -> dic
         ran = stage.ledger()
         seen = copy.copy(stage)
         seen.accepted = dict(stage.accepted)  # senders add to it meanwhile, and what is added to cannot be gone through
-        for key in crash_checks.committed(seen):
+        for key, _ in crash_checks.committed(seen):
             final.setdefault(key, ran[key])
     return final
 

@@ -97,6 +97,7 @@ class Verdict:
             str(line.data.get("in_reply_to")) for line in lines
             if line.type == "message_queued" and line.data.get("message_type") == "dead_letter"
         )  # fmt: skip
+        left = {str(body.get("message_id")) for body in map(_kept_body, lines)}
         words = self._escalations()
         for line in lines:
             if line.type != "message_dead" or line.data.get("from") == MONITOR:
@@ -108,7 +109,7 @@ class Verdict:
             )  # its line died with us
             if message_id not in escalated and message_id not in words and not counted_in:
                 raise Broken(f"{message_id} died, and nobody was told: no escalation")
-            met = noticed[message_id] or message_id in self.run.ledger.notices_removed
+            met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
             if line.data.get("from") != "stranger" and not met:
                 raise Broken(f"{message_id} died, and its sender was not told")
 
@@ -157,3 +158,9 @@ class Verdict:
 
 def _story(lines: list[Line]) -> str:
     return " → ".join(f"{line.type}{'*' if line.data.get('recovered') else ''}" for line in lines) or "nothing"
+
+
+def _kept_body(line: Line) -> dict[str, object]:
+    """Of a notice that no queue would take, not even a person's: the line is all that is left of it."""
+    body = line.data.get("body") if line.type == "message_warning" else None
+    return body if isinstance(body, dict) else {}
