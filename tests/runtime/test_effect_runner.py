@@ -355,6 +355,24 @@ async def test_a_receipt_stays_while_the_disk_refuses_what_it_says(tmp_path: Pat
         assert list((tmp_path / "receipts").iterdir()) == []
 
 
+async def test_what_a_kept_receipt_says_is_written_when_it_is_met_again(tmp_path: Path) -> None:
+    """Its message may stand as it does for hours: no other status would come, and it would be heard again and again."""
+    async with bench_in(tmp_path) as bench:
+        place = bench.put()
+        (tmp_path / "receipts/ack_0.json").write_text("{}")
+        status = effects.WriteStatus("leader", 1, place, ACKED, because_of=(ReceiptFile("ack_0.json"),))
+        bench.flushes.error = OSError(5, "Input/output error")
+        drop = effects.DropReceipt("leader", "ack_0.json")
+        await bench.carry_out(status, drop)
+        assert len(bench.said("io_error")) == 1
+        await bench.carry_out(drop)
+        bench.flushes.error = None
+        assert list((tmp_path / "receipts").iterdir())
+        await bench.carry_out(drop)
+        assert bench.status(place) == "acked"
+        assert list((tmp_path / "receipts").iterdir()) == []
+
+
 async def test_a_receipt_that_was_kept_goes_with_the_end_of_its_message(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         place = bench.put()

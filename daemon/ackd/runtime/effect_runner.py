@@ -89,8 +89,9 @@ class EffectRunner:
     _day: tuple[float, str] = field(default=(-1.0, ""), init=False)  # since 1970, and as the archive spells it
     #: By key: what it was told of last.
     _in_journal: dict[int, TakenIn] = field(default_factory=dict, init=False)
-    #: Receipts whose word the disk has refused to write into their message's header, by its key.
-    _unwritten: dict[int, set[ReceiptFile]] = field(default_factory=dict, init=False)
+    #: What the disk has refused to write into a message's header, by its key, and with it the receipts that say so.
+    _unwritten: dict[int, effects.WriteStatus] = field(default_factory=dict, init=False)
+    _kept: set[ReceiptFile] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
         self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
@@ -119,7 +120,7 @@ class EffectRunner:
             case effects.QuarantineFile():
                 return self._moves.quarantine(effect)
             case effects.DropReceipt(_, name, which):
-                self._drop_receipt(ReceiptFile(name, which))
+                return self._drop_receipt(ReceiptFile(name, which))
             case effects.NudgeAgent():
                 return self._nudge(effect)
             case effects.ProbeAgent():
@@ -233,17 +234,34 @@ class EffectRunner:
             self._day = (wall // _DAY_S, datetime.fromtimestamp(wall, UTC).strftime("%Y%m%d"))
         return self._day[1]
 
-    def _drop_receipt(self, paper: ReceiptFile) -> None:
+    def _drop_receipt(self, paper: ReceiptFile) -> Coroutine[None, None, None] | None:
         """The lines about it first: a crash in between must leave the one or the other. And the header: where the disk
-        has refused that, the receipt is all that says so."""
-        if any(paper in papers for papers in self._unwritten.values()):
-            return
-        self.journal.ahead()
-        self._or_report(lambda _name: self.spool.remove_receipt(*paper), paper.name)
+        has refused that, the receipt is all that says so. It is kept, and when a scan has found it once more the header
+        is tried again."""
+        refused = next((status for status in self._unwritten.values() if paper in status.because_of), None)
+        if refused is None:
+            self._kept.discard(paper)
+            self.journal.ahead()
+            self._or_report(lambda _name: self.spool.remove_receipt(*paper), paper.name)
+        elif paper in self._kept:
+            return self._write_status(refused)
+        else:
+            self._kept.add(paper)
+        return None
 
     def _drop_kept(self, key: int) -> None:
-        for paper in self._unwritten.pop(key, ()):
+        status = self._unwritten.pop(key, None)
+        for paper in status.because_of if status is not None else ():
             self._drop_receipt(paper)
+
+    def _keep_unwritten(self, status: effects.WriteStatus) -> None:
+        """The newest word, and whatever was refused with the last one."""
+        last = self._unwritten.get(status.key)
+        if last is not None:
+            papers = tuple(dict.fromkeys(last.because_of + status.because_of))
+            status = replace(status, ends_run=status.ends_run or last.ends_run, because_of=papers)
+        if status.because_of:
+            self._unwritten[status.key] = status
 
     def _forget(self, effect: effects.ForgetMessage) -> None:
         """A duplicate goes under its own name, the one that it was taken in by: its twin may still be in hand."""
@@ -326,8 +344,8 @@ class EffectRunner:
             pass  # its agent has just deleted it: the watcher says so
         except (OSError, BadMessage) as error:  # its agent has written over it: its own file, its own loss
             self._report(f"status of {effect.place}", error)
-            if isinstance(error, OSError) and effect.because_of:
-                self._unwritten.setdefault(effect.key, set()).update(effect.because_of)
+            if isinstance(error, OSError):
+                self._keep_unwritten(effect)
         else:
             self._drop_kept(effect.key)
             if effect.ends_run:
