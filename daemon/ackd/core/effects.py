@@ -94,7 +94,8 @@ class WriteStatus:
 
     ``ends_run``: once it is on disk, what the message's last run left behind is told in full and may go; before that a
     crash must find it, after that a restart must not count it again. ``because_of``: receipts that say the same; if the
-    disk refuses, their dropping waits until a status of this message is on disk, or it has ended.
+    disk refuses, their dropping waits until a status of this message is on disk, or it has ended; this one is tried
+    again when they are to be dropped once more.
     """
 
     lane: str

@@ -24,7 +24,7 @@ class LineReader:
     """The whole lines of one file from ``offset`` on. Iterating again goes on where the last time ended.
 
     ``offset`` is always the start of a line: one that is not finished yet is left for the next time. ``only``: lines in
-    which this is not found are passed over unread, which takes a tenth of the time.
+    which this is not found are passed over unparsed.
     """
 
     def __init__(self, path: Path, offset: int = 0, only: re.Pattern[bytes] | None = None) -> None:
