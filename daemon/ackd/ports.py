@@ -7,6 +7,7 @@ Nothing here does anything.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import field
 from typing import Protocol, TypeAlias, runtime_checkable
 
 from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RenewAgent, TellAgent
@@ -133,10 +134,14 @@ class Inhabited(Endpoint, Protocol):
 
 @value
 class Exit:
-    """How a life ended. ``code``: as the shell counts, 128 + signal; None where there is none (a pane)."""
+    """How a life ended. ``code``: as the shell counts, 128 + signal; None where there is none (a pane).
+
+    ``at``: when, on the loop's clock, if that is known; what it left behind may have been cleared away since.
+    """
 
     why: str
     code: int | None = None
+    at: float | None = field(default=None, compare=False)
 
 
 class Living(Protocol):

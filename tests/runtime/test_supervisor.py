@@ -57,9 +57,9 @@ class Puppet:
         self.stops.append(timeout_s)
         self.die(143)
 
-    def die(self, code: int) -> None:
+    def die(self, code: int, at: float | None = None) -> None:
         if not self._end.is_set():
-            self._exit = Exit(f"exit {code}", code)
+            self._exit = Exit(f"exit {code}", code, at)
             self._end.set()
 
 
@@ -116,6 +116,23 @@ async def test_one_that_dies_is_started_again_and_both_are_told() -> None:
         assert on.facts[0][0] == "child_restart"
         assert on.facts[0][1]["agent"] == "a"
         assert on.facts[0][1]["count"] == 1
+
+
+@pytest.mark.parametrize(("ago_s", "left_s"), [(0.0, (300, 600)), (100.0, (200, 500)), (700.0, (0, 0))])
+async def test_the_wait_counts_from_its_death_not_from_when_what_it_left_was_cleared_away(
+    ago_s: float, left_s: tuple[float, float]
+) -> None:
+    async with stage() as on:
+        puppet = on.keep(Puppet(), SLOW)
+        await on.stands(Standing.UP)
+        puppet.die(1, anyio.current_time() - ago_s)
+        await until(lambda: bool(on.facts))
+        [died] = [event for event in on.events if isinstance(event, AgentDied)]
+        assert died.again_in_s is not None
+        assert left_s[0] - 1 <= died.again_in_s <= left_s[1]
+        assert 300 <= float(str(on.facts[0][1]["in_s"])) <= 600  # what was drawn
+        if not left_s[1]:
+            await on.comes(AgentStarted("a", "life 2"))
 
 
 async def test_one_that_dies_too_often_is_given_up_and_someone_is_told() -> None:

@@ -239,10 +239,10 @@ class Supervisor:
             rests = kept.policy.mode is RestartMode.ON_FAILURE
             kept.become(Standing.RESTING if rests else Standing.GIVEN_UP, f"it ended by itself ({exit_.why})")
         else:
-            self._died(kept, exit_.why)
+            self._died(kept, exit_)
 
-    def _died(self, kept: _Kept, why: str) -> None:
-        now = anyio.current_time()
+    def _died(self, kept: _Kept, exit_: Exit) -> None:
+        why, now = exit_.why, anyio.current_time()
         if kept.hindered:  # not its fault, and not counted against it
             self._wait_for(kept, why, HINDERED_S)
             return
@@ -254,19 +254,21 @@ class Supervisor:
         decision = decide(kept.deaths, now, kept.policy, self.rng)
         match decision:
             case RestartAfter(delay_s):
-                self._wait_for(kept, why, delay_s)
+                self._wait_for(kept, why, delay_s, now - exit_.at if exit_.at is not None else 0.0)
             case GiveUp(count, within_s):
                 kept.become(Standing.GIVEN_UP, f"{why}; restarted {count} times in {within_s:g} s, and given up")
                 self.post(AgentDied(kept.agent, kept.why))
             case _:
                 assert_never(decision)
 
-    def _wait_for(self, kept: _Kept, why: str, delay_s: float) -> None:
+    def _wait_for(self, kept: _Kept, why: str, delay_s: float, spent_s: float = 0.0) -> None:
+        """The wait counts from its death: ``spent_s`` of it went by while what it left was cleared away."""
         facts = {"agent": kept.agent, "in_s": round(delay_s, 3), "count": len(kept.deaths), "why": why}
         self.record("child_restart", facts)
-        kept.again_at = anyio.current_time() + delay_s
+        left_s = max(0.0, delay_s - spent_s)
+        kept.again_at = anyio.current_time() + left_s
         kept.become(Standing.WAITING, why)
-        self.post(AgentDied(kept.agent, why, again_in_s=delay_s))
+        self.post(AgentDied(kept.agent, why, again_in_s=left_s))
 
     async def _wait(self, kept: _Kept) -> None:
         if kept.standing is not Standing.WAITING:

@@ -142,7 +142,7 @@ class Life:
             self._stdin.close()
             self._stdout.finish()
             self._stderr.finish()
-            self.exit = Exit(self._why(code), code)
+            self.exit = Exit(self._why(code), code, anyio.current_time())
             self._dead.set()
 
     def _why(self, code: int | None) -> str:
