@@ -83,6 +83,14 @@ def test_white_space_around_a_text_and_before_its_details_is_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize("gap", [" ", "\x1f", "\u00a0", "\r\n\u2003"])
+def test_white_space_is_the_same_wherever_it_stands(gap: str) -> None:
+    assert read(f"{gap}Stage 2 ERROR for A-1:{gap}build{gap}") == Erred("A-1", 2, "build")
+    said = read(f"Status for A-1: Stage 2 EXECUTING. Current step: build{gap}.")
+    assert isinstance(said, StandsAt)
+    assert read(write(said)) == said
+
+
 NEAR_MISSES = [
     ("stage 0 COMPLETE for A-1. 5 tasks created. Plan score: 4/4.", "Stage 0 COMPLETE", 0),
     ("Stage 0 Complete for A-1. 5 tasks created. Plan score: 4/4.", "Stage 0 COMPLETE", 9),

@@ -43,7 +43,8 @@ class Walk:
 
 
 def _slot(name: str, pattern: str, words: str) -> Slot:
-    return Slot(name, re.compile(pattern, re.ASCII | re.DOTALL), words)
+    """White space is what ``str.strip`` takes for it, as wherever a text is written."""
+    return Slot(name, re.compile(pattern, re.DOTALL), words)
 
 
 _STAGE: Final = _slot("stage", "[0-3]", "a stage, 0 to 3")
@@ -61,7 +62,7 @@ _GAP: Final = _slot("gap", r"\s+", "a space")
 @lru_cache(maxsize=8)
 def reports(id_pattern: str) -> tuple[Form, ...]:
     """What a worker may say."""
-    story = _slot("story", f"(?:{id_pattern})", "a story's id")
+    story = _slot("story", f"(?a:{id_pattern})", "a story's id")
     return (
         Form(
             "Stage 0 COMPLETE",
@@ -119,7 +120,7 @@ def reports(id_pattern: str) -> tuple[Form, ...]:
 @lru_cache(maxsize=8)
 def commands(id_pattern: str) -> tuple[Form, ...]:
     """What the lead may say."""
-    story = _slot("story", f"(?:{id_pattern})", "a story's id")
+    story = _slot("story", f"(?a:{id_pattern})", "a story's id")
     return (
         Form("Execute", ("Execute Stage ", _STAGE, " for ", story)),
         Form("Status check", ("Status check: are you still working on Stage ", _STAGE, " for ", story, "?")),

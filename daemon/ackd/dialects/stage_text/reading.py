@@ -132,18 +132,18 @@ def _report(walked: Walk, id_pattern: str) -> Report | StandsAt:
         case "Stage 1 GO":
             return Judged(story, True, _score(walked, READINESS_SCORES))
         case "Stage 1 NO-GO":
-            return Judged(story, False, _score(walked, READINESS_SCORES), walked.values["text"][0])
+            return Judged(story, False, _score(walked, READINESS_SCORES), _text(walked))
         case "Stage 2 COMPLETE":
             return Worked(story)
         case "Stage 3 passed":
             return Reviewed(story, Verdict(walked.values["verdict"][0]), _score(walked, QUALITY_SCORES))
         case "Stage 3 FAIL":
-            return Reviewed(story, Verdict.FAIL, _score(walked, QUALITY_SCORES), walked.values["text"][0])
+            return Reviewed(story, Verdict.FAIL, _score(walked, QUALITY_SCORES), _text(walked))
         case "ERROR":
-            return Erred(story, _stage(walked), walked.values["text"][0])
+            return Erred(story, _stage(walked), _text(walked))
         case _:
             doing = Doing(walked.values["doing"][0])
-            return StandsAt(story, _stage(walked), doing, walked.values["text"][0])
+            return StandsAt(story, _stage(walked), doing, _text(walked))
 
 
 def _story(walked: Walk, id_pattern: str) -> str:
@@ -152,6 +152,11 @@ def _story(walked: Walk, id_pattern: str) -> str:
         return story_id(text, id_pattern)
     except BadStory as bad:
         raise BadStageText(Misread.BAD_ID, walked.form.name, at, bad.why, text) from None
+
+
+def _text(walked: Walk) -> str:
+    """A step may have white space before its full stop."""
+    return walked.values["text"][0].rstrip()
 
 
 def _stage(walked: Walk) -> int:
