@@ -97,7 +97,7 @@ def test_a_process_without_descriptors_has_none(tmp_path: Path) -> None:
 @needs_root
 @pytest.mark.parametrize(("limit", "answer"), [(1, "False"), (2, "False"), (3, "True")])
 def test_a_user_without_processes_has_none_for_a_thread_and_a_process_beside_it(limit: int, answer: str) -> None:
-    """The limit counts all processes of a user: this one is of its own pid's, so that no other test has any."""
+    """The limit counts all processes of a user, so that each case is run as a user of its own."""
     ask = "import os, resource; from ackd.adapters.room_probe import has_room; "
     ask += f"resource.setrlimit(resource.RLIMIT_NPROC, ({limit}, {limit})); os.setuid(20_000 + os.getpid() % 40_000); "
     ask += "print(has_room([]), has_room([], starting=True))"

@@ -385,6 +385,22 @@ async def test_a_receipt_that_was_kept_goes_with_the_end_of_its_message(tmp_path
         assert list((tmp_path / "receipts").iterdir()) == []
 
 
+async def test_a_receipt_that_two_messages_need_goes_with_the_last_of_them(tmp_path: Path) -> None:
+    async with bench_in(tmp_path) as bench:
+        places = [bench.put(name=f"m{n}.mime") for n in range(2)]
+        (tmp_path / "receipts/ack_0.json").write_text("{}")
+        bench.flushes.error = OSError(5, "Input/output error")
+        because = (ReceiptFile("ack_0.json"),)
+        statuses = [
+            effects.WriteStatus("leader", n, place, ACKED, because_of=because) for n, place in enumerate(places)
+        ]
+        await bench.carry_out(*statuses, effects.DropReceipt("leader", "ack_0.json"))
+        for n, place in enumerate(places):
+            assert list((tmp_path / "receipts").iterdir()), "the other has not ended"
+            await bench.carry_out(effects.ForgetMessage("leader", n, bench.message(place), place, "completed"))
+        assert list((tmp_path / "receipts").iterdir()) == []
+
+
 async def test_statuses_of_several_messages_in_a_row_share_the_flush(tmp_path: Path) -> None:
     async with bench_in(tmp_path) as bench:
         places = [bench.put(name=f"m{n}.mime") for n in range(20)]

@@ -238,11 +238,9 @@ class EffectRunner:
         """The lines about it first: a crash in between must leave the one or the other. And the header: where the disk
         has refused that, the receipt is all that says so. It is kept, and when a scan has found it once more the header
         is tried again."""
-        refused = next((status for status in self._unwritten.values() if paper in status.because_of), None)
+        refused = self._refused(paper)
         if refused is None:
-            self._kept.discard(paper)
-            self.journal.ahead()
-            self._or_report(lambda _name: self.spool.remove_receipt(*paper), paper.name)
+            self._remove_receipt(paper)
         elif paper in self._kept:
             return self._write_status(refused)
         else:
@@ -252,7 +250,16 @@ class EffectRunner:
     def _drop_kept(self, key: int) -> None:
         status = self._unwritten.pop(key, None)
         for paper in status.because_of if status is not None else ():
-            self._drop_receipt(paper)
+            if self._refused(paper) is None:
+                self._remove_receipt(paper)
+
+    def _refused(self, paper: ReceiptFile) -> effects.WriteStatus | None:
+        return next((status for status in self._unwritten.values() if paper in status.because_of), None)
+
+    def _remove_receipt(self, paper: ReceiptFile) -> None:
+        self._kept.discard(paper)
+        self.journal.ahead()
+        self._or_report(lambda _name: self.spool.remove_receipt(*paper), paper.name)
 
     def _keep_unwritten(self, status: effects.WriteStatus) -> None:
         """The newest word, and whatever was refused with the last one."""
