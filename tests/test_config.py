@@ -12,7 +12,7 @@ from ackd.config import TEAM_ONLY, Agent, Config, Delivery, EndpointKind, load, 
 from ackd.config_coordination import Board, Bus, Ensemble
 from ackd.config_pipeline import Pipeline, StageWorker
 from ackd.core.errors import BadConfig
-from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy
 from ackd.dialects.screen import load_profile
 from ackd.site import Site
 
@@ -43,6 +43,42 @@ def test_defaults_are_those_of_the_engine() -> None:
     config = Config(agents={"e": Agent(endpoint=EndpointKind.EXEC, command=("true",))})
     assert config.policy("e") == AgentPolicy(volatile=True)
     assert config.engine_policy() == EnginePolicy()
+
+
+def test_what_completes_a_message_follows_the_endpoint_then_the_table_then_the_type(tmp_path: Path) -> None:
+    text = """
+[delivery]
+completes_on_type = { task_completed = "seen", escalation = "done" }
+[agents.pane]
+endpoint = "tmux"
+pane = "a:0.0"
+[agents.reader]
+completes_on = "seen"
+completes_on_type = { task_completed = "done" }
+[agents.run]
+endpoint = "exec"
+command = ["true"]
+"""
+    config, done, seen = config_of(tmp_path, text), CompletesOn.DONE, CompletesOn.SEEN
+    by_type = (("escalation", done), ("task_completed", seen))
+    pane, reader, run, user = (config.policy(name) for name in ("pane", "reader", "run", "user"))
+    assert (pane.completes_on, pane.notices_complete_on, pane.completes_on_type) == (done, seen, by_type)
+    assert (user.completes_on, user.notices_complete_on, user.completes_on_type) == (done, done, by_type)
+    assert (reader.completes_on, reader.notices_complete_on) == (seen, seen)
+    assert reader.completes_on_type == (("escalation", done), ("task_completed", done))
+    assert (run.completes_on, run.notices_complete_on, run.completes_on_type) == (done, done, ())
+
+
+def test_the_end_of_a_turn_cannot_complete_what_no_endpoint_can_prove(tmp_path: Path) -> None:
+    pane = '[agents.a]\nendpoint = "tmux"\npane = "a:0.0"\n'
+    problems = problems_of(tmp_path, f'{pane}completes_on = "turn"\ncompletes_on_type = {{ message = "turn" }}')
+    assert len(problems) == 2
+    assert "`turn` needs an endpoint that says when a turn ends" in problems[0]
+    assert problems_of(tmp_path, '[delivery]\ncompletes_on = "turn"')
+    (meaningless,) = problems_of(tmp_path, '[agents.a]\nendpoint = "exec"\ncommand = ["x"]\ncompletes_on = "seen"')
+    assert "has no meaning for endpoint exec" in meaningless
+    (unknown,) = problems_of(tmp_path, f'{pane}completes_on_type = {{ task_complete = "seen" }}')
+    assert "did you mean `task_completed`?" in unknown
 
 
 def test_the_example_of_the_design_loads(tmp_path: Path) -> None:

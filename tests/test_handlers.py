@@ -5,14 +5,14 @@ from __future__ import annotations
 import inspect
 import sys
 import textwrap
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import ackd.handlers
 from ackd.core.errors import BadName
-from ackd.core.message import Draft, Priority
+from ackd.core.message import AutoSubmitted, Draft, Priority
 from ackd.handlers import BrokenHandler, Context, Defer, Handler, Mail, Refuse, UnknownHandler, load_handler
 
 if TYPE_CHECKING:
@@ -151,6 +151,16 @@ async def test_what_is_sent_again_after_a_crash_has_the_same_ids_and_distinct_on
         rounds.append(ids)
     assert rounds[0] == rounds[1]
     assert len(set(rounds[0])) == 3
+
+
+async def test_an_automatic_reply_says_so_and_never_causes_another_one() -> None:
+    ctx, written = context(mail())
+    assert await ctx.reply_automatically(type="message", body={}) == written[0].message_id
+    assert written[0].auto is AutoSubmitted.REPLIED
+    for quiet in (replace(mail(), automatic=True), replace(mail(), sender="queue_monitor")):
+        ctx, written = context(quiet)
+        assert await ctx.reply_automatically(type="message", body={}) is None
+        assert written == []
 
 
 async def test_a_name_or_priority_that_cannot_be_is_refused_before_anything_is_written() -> None:

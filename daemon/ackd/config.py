@@ -25,8 +25,8 @@ from ackd.config_pipeline import Pipeline, StageWorker
 from ackd.config_problems import Source, in_words
 from ackd.config_values import MONTH_S, Seconds, SecondsOrZero, Table, Words
 from ackd.core.errors import BadConfig, BadName, Problem
-from ackd.core.message import MONITOR, USER, agent_name, identity
-from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
+from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy
 from ackd.core.stage_words import is_lead, whose_worker
 from ackd.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Rung = Literal["nudge", "interrupt", "reset"]
+Completion = Literal["done", "seen", "turn"]
 
 #: What a ladder's rungs may be, and the number by which the endpoints know each.
 RUNGS: Final[Mapping[Rung, int]] = {"nudge": 1, "interrupt": 2, "reset": 3}
@@ -51,15 +52,20 @@ _ONE_AT_A_TIME: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS, Endp
 #: Something lives behind these: it is watched, woken by a ladder, and may be started by ackd.
 INHABITED: Final = frozenset({EndpointKind.TMUX, EndpointKind.PROCESS})
 _LIFE_KEYS: Final = ("ladder", "heartbeat_timeout_s", "probe_timeout_s", "context_threshold")
+#: Not for commands, children and handlers: the end of a run is the end of its message.
+_COMPLETION_KEYS: Final = ("completes_on", "completes_on_type")
 #: Which of an agent's own keys mean something to which endpoint.
 _KEYS_OF: Final[Mapping[EndpointKind, frozenset[str]]] = {
     EndpointKind.EXEC: frozenset({"command", "cwd", "env", "timeout_s"}),
     EndpointKind.PROCESS: frozenset({"command", "cwd", "env", "timeout_s", "restart", *_LIFE_KEYS}),
-    EndpointKind.TMUX: frozenset({"start", "cwd", "env", "pane", "title", "profile", "restart", *_LIFE_KEYS}),
-    EndpointKind.INBOX: frozenset(),
+    EndpointKind.TMUX: frozenset(
+        {"start", "cwd", "env", "pane", "title", "profile", "restart", *_LIFE_KEYS, *_COMPLETION_KEYS}
+    ),
+    EndpointKind.INBOX: frozenset(_COMPLETION_KEYS),
     EndpointKind.HANDLER: frozenset({"handler"}),
 }
 _ENDPOINT_KEYS: Final = frozenset().union(*_KEYS_OF.values())
+_NO_TURNS: Final = "`turn` needs an endpoint that says when a turn ends, and this kind does not: `done` or `seen`"
 #: Keys of [delivery] that hold for the team as a whole and cannot differ by agent.
 TEAM_ONLY: Final = frozenset({"dedup_window_s", "loop_limit", "durability"})
 
@@ -95,6 +101,8 @@ class Delivery(Table):
     dedup_window_s: SecondsOrZero = 86_400
     loop_limit: Annotated[int, Field(ge=1, le=10_000)] = 5
     durability: Literal["power", "process"] = "power"
+    completes_on: Completion = "done"
+    completes_on_type: dict[str, Completion] = Field(default_factory=dict)
 
 
 class Watch(Table):
@@ -151,6 +159,8 @@ class Agent(Table):
     crash_limit: Annotated[int, Field(ge=1, le=1000)] | None = None
     max_in_flight: Annotated[int, Field(ge=1, le=UNLIMITED)] | None = None
     aging_s: Seconds | None = None
+    completes_on: Completion | None = None
+    completes_on_type: dict[str, Completion] = Field(default_factory=dict)
 
 
 class Config(Table):
@@ -240,7 +250,7 @@ class Config(Table):
             return own if own is not None else getattr(self.delivery, key)
 
         window = number("max_in_flight") if table.endpoint in _ONE_AT_A_TIME else table.max_in_flight or UNLIMITED
-        shared = sorted(Delivery.model_fields.keys() - TEAM_ONLY - {"max_in_flight"})
+        shared = sorted(Delivery.model_fields.keys() - TEAM_ONLY - {"max_in_flight", *_COMPLETION_KEYS})
         return AgentPolicy(
             **{key: number(key) for key in shared},
             max_in_flight=window,
@@ -248,7 +258,21 @@ class Config(Table):
             unwatched=table.endpoint is EndpointKind.HANDLER,
             reminds=table.endpoint is EndpointKind.INBOX,
             **(self._life(table) if table.endpoint in INHABITED else {}),
+            **self._completion(table),
         )
+
+    def _completion(self, table: Agent) -> dict[str, Any]:
+        """What completes its mail: a command's or child's by its end; a pane's notices when they were seen; what lies
+        in an inbox when its reader says so, for reading does not finish."""
+        if "completes_on" not in _KEYS_OF[table.endpoint]:
+            return {}
+        all_mail = CompletesOn(table.completes_on or self.delivery.completes_on)
+        by_type = {**self.delivery.completes_on_type, **table.completes_on_type}
+        return {
+            "completes_on": all_mail,
+            "notices_complete_on": CompletesOn.SEEN if table.endpoint is EndpointKind.TMUX else all_mail,
+            "completes_on_type": tuple((type_, CompletesOn(word)) for type_, word in sorted(by_type.items())),
+        }
 
     def _life(self, table: Agent) -> dict[str, Any]:
         """What only agents behind whose endpoint something lives have."""
@@ -318,6 +342,7 @@ def _meaningless(config: Config) -> Iterator[Problem]:
             yield problem(("agents", name), f"is the same agent as `{twin}`: `-` and `_` are one")
         yield from _agent_problems(config, name, table)
     yield from _escalation_problems(config)
+    yield from _completion_problems(config)
     for key, what in complaints(config.ensemble, config.bus, config.board, config.agents):
         yield problem(key, what)
     for key, what in config_pipeline.complaints(config.pipeline, config.agents):
@@ -352,6 +377,23 @@ def _agent_problems(config: Config, name: str, table: Agent) -> Iterator[Problem
         yield config.problem(("agents", name, "env"), "a variable's name must not be empty or hold `=`")
     if identity(name) == identity(MONITOR) and kind is not EndpointKind.HANDLER:
         yield config.problem(("agents", name, "endpoint"), f"{MONITOR} lives inside the daemon")
+
+
+def _completion_problems(config: Config) -> Iterator[Problem]:
+    known = sorted(KNOWN_TYPES | set(config.extra_types))
+    tables: list[tuple[tuple[str, ...], Delivery | Agent]] = [(("delivery",), config.delivery)]
+    tables += [(("agents", name), table) for name, table in config.agents.items()]
+    for where, table in tables:
+        if table.completes_on == "turn":
+            yield config.problem((*where, "completes_on"), _NO_TURNS)
+        for type_, word in table.completes_on_type.items():
+            key = (*where, "completes_on_type", type_)
+            if word == "turn":
+                yield config.problem(key, _NO_TURNS)
+            if type_ not in known:
+                near = difflib.get_close_matches(type_, known, n=1)
+                hint = f": did you mean `{near[0]}`?" if near else ""
+                yield config.problem(key, f"{type_!r} is not a message type{hint}")
 
 
 def _escalation_problems(config: Config) -> Iterator[Problem]:

@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ackd.core.errors import TheirFault
 from ackd.core.escalations import derived_id
-from ackd.core.message import Draft, Priority, agent_name
+from ackd.core.message import MONITOR, AutoSubmitted, Draft, Priority, agent_name
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -90,7 +90,8 @@ def _load_yaml(text: str) -> object:
 
 @dataclass(frozen=True)
 class Mail:
-    """One message, as its handler sees it. ``body`` is parsed when first asked for, and raises BadBody."""
+    """One message, as its handler sees it. ``body`` is parsed when first asked for, and raises BadBody. ``automatic``:
+    nobody wrote it by hand (Auto-Submitted), so an answer that nobody writes by hand either would begin a loop."""
 
     message_id: str
     sender: str
@@ -100,6 +101,7 @@ class Mail:
     body_text: str
     thread_id: str | None = None
     in_reply_to: str | None = None
+    automatic: bool = False
     load: Callable[[str], object] = field(default=_load_yaml, repr=False, compare=False)
 
     @cached_property
@@ -120,6 +122,14 @@ class Context:
         """Answer the mail's sender; durable when it returns. Unless told otherwise as urgent as the mail itself."""
         return await self._write(self.mail.sender, type, body, priority or self.mail.priority, self.mail.message_id)
 
+    async def reply_automatically(self, *, type: str, body: Mapping[str, object]) -> str | None:  # noqa: A002
+        """As ``reply``, marked ``Auto-Submitted: auto-replied``. None, and nothing is written, where the mail itself is
+        automatic: two that answer each other would never end."""
+        if self.mail.automatic or self.mail.sender == MONITOR:
+            return None
+        about, auto = (self.mail.priority, self.mail.message_id), AutoSubmitted.REPLIED
+        return await self._write(self.mail.sender, type, body, *about, auto)
+
     async def send(
         self,
         to: str,
@@ -131,7 +141,13 @@ class Context:
         return await self._write(to, type, body, priority, None)
 
     async def _write(
-        self, to: str, kind: str, body: Mapping[str, object], priority: Priority | str, reply: str | None
+        self,
+        to: str,
+        kind: str,
+        body: Mapping[str, object],
+        priority: Priority | str,
+        reply: str | None,
+        auto: AutoSubmitted | None = None,
     ) -> str:
         self._sent += 1
         draft = Draft(
@@ -143,6 +159,7 @@ class Context:
             body=dict(body),
             thread_id=self.mail.thread_id,
             in_reply_to=reply,
+            auto=auto,
         )
         await self.write(draft)
         return draft.message_id

@@ -15,6 +15,7 @@ from ackd.core.words import (
     KNOWN_TYPES,
     OWN_TYPES,
     SEED_TYPES,
+    AutoSubmitted,
     Folder,
     Priority,
     ReceiptKind,
@@ -29,6 +30,7 @@ __all__ = [
     "RESERVED_NAMES",
     "SEED_TYPES",
     "USER",
+    "AutoSubmitted",
     "Draft",
     "Folder",
     "Message",
@@ -102,6 +104,7 @@ class Message:
     task_id: str | None = None
     progress: Progress | None = None
     verdict: str | None = None  # of an evaluation_result
+    automatic: bool = False  # Auto-Submitted: no person or agent wrote it
 
 
 @value
@@ -167,3 +170,4 @@ class Draft:
     body: dict[str, object] = field(hash=False)
     thread_id: str | None = None
     in_reply_to: str | None = None
+    auto: AutoSubmitted | None = None

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ackd.core.words import Word
+
 UNLIMITED = 1_000_000_000
+
+
+class CompletesOn(Word):
+    """What ends a message well, besides its agent's own last word, which always does."""
+
+    DONE = "done"  # nothing else: a receipt, a report in reply, the deletion of its file, the end of its run
+    SEEN = "seen"  # evidence that its agent took it in
+    TURN = "turn"  # the end of the turn that it began
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,10 @@ class AgentPolicy:
     unwatched: bool = False
     #: True: mail waits to be pulled, and one reminder is given after remind_after_s (inbox).
     reminds: bool = False
+    #: What completes its mail (completion.py): all of it, what only informs, and single types.
+    completes_on: CompletesOn = CompletesOn.DONE
+    notices_complete_on: CompletesOn = CompletesOn.DONE
+    completes_on_type: tuple[tuple[str, CompletesOn], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,6 +78,13 @@ class Rejection(enum.StrEnum):
     BAD_RECEIPT = "bad_receipt"  # a file in receipts/ that is none
 
 
+class AutoSubmitted(enum.StrEnum):
+    """The header Auto-Submitted (RFC 3834): nobody wrote it by hand. Such mail is never answered automatically."""
+
+    GENERATED = "auto-generated"  # made from what others wrote or did: it informs, and asks for nothing
+    REPLIED = "auto-replied"
+
+
 class ReceiptKind(Word):
     SEEN = "seen"  # opened through one of ackd's doors
     ACK = "ack"

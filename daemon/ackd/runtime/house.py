@@ -25,7 +25,7 @@ class SystemHandler:
     async def __call__(self, mail: Mail, ctx: Context) -> None:
         if mail.type != "status_check":
             raise Refuse(f"system answers status_check, not {mail.type}")
-        await ctx.reply(type="message", body={"content": "status", **self._status()})
+        await ctx.reply_automatically(type="message", body={"content": "status", **self._status()})
 
 
 async def queue_monitor(mail: Mail, _ctx: Context) -> None:

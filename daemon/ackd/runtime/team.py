@@ -163,6 +163,7 @@ class Team:
             body_text=self._body(message, place) if data is None else ignite.body_of(data),
             thread_id=message.thread_id,
             in_reply_to=message.in_reply_to,
+            automatic=message.automatic,
         )
 
     def body(self, message: Message, place: Place) -> Mapping[str, object]:

@@ -55,6 +55,22 @@ def test_a_thread_is_something_that_we_can_write_into_messages_of_our_own(writte
     assert ignite.decode(data, "leader").thread_id == read
 
 
+@pytest.mark.parametrize(
+    ("said", "automatic"),
+    [
+        ("auto-generated", True),
+        ("auto-replied", True),
+        ("Auto-Replied; owner=x", True),
+        ("no", False),
+        ("NO; a=b", False),
+    ],
+)
+def test_what_nobody_wrote_by_hand_says_so(said: str, automatic: bool) -> None:
+    data = PLAIN.replace(b"X-IGNITE-Type:", f"Auto-Submitted: {said}\nX-IGNITE-Type:".encode())
+    assert ignite.decode(data, "leader").automatic is automatic
+    assert not ignite.decode(PLAIN, "leader").automatic
+
+
 # --- read at a glance, or line by line ---------------------------------------------------------------------------------
 _WORDS = st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=12)
 _NAMES = st.sampled_from(("user", "leader", "queue_monitor", "processed", "ignitian-1", "a" * 64, "a" * 65))
@@ -74,12 +90,13 @@ def _letters(draw: st.DrawFn) -> bytes:
     lines = [
         "MIME-Version: 1.0", f"Message-ID: <{draw(_IDS)}>", f"From: {draw(_NAMES)}", f"To: {draw(_NAMES)}",
         f"Date: {draw(_WORDS)}", f"In-Reply-To: <{draw(_IDS)}>",
+        f"Auto-Submitted: {draw(st.sampled_from(('auto-generated', 'auto-replied; x=y', 'no', 'No ; a', '')))}",
         f"X-IGNITE-Type: {draw(st.sampled_from([*sorted(KNOWN_TYPES), 'other', 'progress_update']))}",
         f"X-IGNITE-Priority: {draw(st.sampled_from(('low', 'normal', 'urgent', 'critical')))}",
         f"X-IGNITE-Thread-ID: {draw(_WORDS)}", f"X-IGNITE-Repository: {draw(_WORDS)}", f"X-IGNITE-Issue: {draw(_WORDS)}",
         "Content-Type: text/x-yaml; charset=utf-8", "Content-Transfer-Encoding: 8bit",
     ]  # fmt: skip
-    for at in sorted(draw(st.sets(st.sampled_from((5, 8, 9, 10)))), reverse=True):
+    for at in sorted(draw(st.sets(st.sampled_from((5, 6, 9, 10, 11)))), reverse=True):
         del lines[at]
     match draw(st.sampled_from(("as it is", "without", "twice", "swapped", "spoiled"))):
         case "without":

@@ -33,6 +33,8 @@ NEXT_RETRY_AFTER: Final = "X-IGNITE-Next-Retry-After"
 ERROR_REASON: Final = "X-IGNITE-Error-Reason"
 ERROR_AT: Final = "X-IGNITE-Error-At"
 RECIPIENT: Final = "X-IGNITE-Recipient"
+#: RFC 3834's: no person or agent wrote it. ``no`` says the same as its absence.
+AUTO_SUBMITTED: Final = "Auto-Submitted"
 
 #: The seed's "Required: Yes", in its order.
 REQUIRED: Final = (
@@ -47,8 +49,8 @@ REQUIRED: Final = (
     "Content-Transfer-Encoding",
 )
 _KNOWN: Final = (
-    *REQUIRED, "Cc", "In-Reply-To", THREAD_ID, "X-IGNITE-Repository", "X-IGNITE-Issue", STATUS, PROCESSED_AT,
-    RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT,
+    *REQUIRED, "Cc", "In-Reply-To", AUTO_SUBMITTED, THREAD_ID, "X-IGNITE-Repository", "X-IGNITE-Issue", STATUS,
+    PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT,
 )  # fmt: skip
 #: Names as they are usually spelled, so that most lines need neither a pattern nor lower().
 KEYS: Final = {name: name.lower() for name in _KNOWN}

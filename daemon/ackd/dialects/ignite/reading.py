@@ -31,11 +31,11 @@ def _usual(data: bytes, recipient: str) -> Message | None:
     head = _USUAL.match(data)
     if head is None or head.end() > MAX_FOREIGN_BYTES:
         return None
-    message_id, sender, to, in_reply_to, kind, priority, thread_id = [word.decode() for word in head.groups(b"")]
+    message_id, sender, to, in_reply_to, auto, kind, priority, thread_id = [word.decode() for word in head.groups(b"")]
     if kind not in KNOWN_TYPES or sender in RESERVED_NAMES or to in RESERVED_NAMES:
         return None
     body = checked_body(data, head.end())
-    return _message(message_id, sender, recipient, kind, priority, thread_id, in_reply_to, body)
+    return _message(message_id, sender, recipient, kind, priority, thread_id, in_reply_to, auto, body)
 
 
 def _line_by_line(data: bytes, recipient: str, extra_types: frozenset[str]) -> Message:
@@ -52,6 +52,7 @@ def _line_by_line(data: bytes, recipient: str, extra_types: frozenset[str]) -> M
         fields["x-ignite-priority"],
         fields.get("x-ignite-thread-id", ""),
         bare_id(fields.get("in-reply-to", "")),
+        fields.get("auto-submitted", ""),
         raw.body,
     )
 
@@ -64,7 +65,8 @@ _NAME: Final = rb"[A-Za-z0-9][A-Za-z0-9._-]{0,63}+"
 _VALUE: Final = rb"[!-~]++(?: ++[!-~]++)*+"
 _USUAL: Final = re.compile(
     rb"MIME-Version: 1\.0\nMessage-ID: <(%(id)s)>\nFrom: (%(name)s)\nTo: (%(name)s)\nDate: %(value)s\n"
-    rb"(?:In-Reply-To: <(%(id)s)>\n)?+X-IGNITE-Type: ([a-z_]++)\nX-IGNITE-Priority: (critical|high|normal|low)\n"
+    rb"(?:In-Reply-To: <(%(id)s)>\n)?+(?:Auto-Submitted: (auto-[a-z]++)\n)?+"
+    rb"X-IGNITE-Type: ([a-z_]++)\nX-IGNITE-Priority: (critical|high|normal|low)\n"
     rb"(?:X-IGNITE-Thread-ID: (%(value)s)\n)?+(?:X-IGNITE-Repository: %(value)s\n)?+(?:X-IGNITE-Issue: %(value)s\n)?+"
     rb"Content-Type: text/x-yaml; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n"
     % {b"id": _ID, b"name": _NAME, b"value": _VALUE}
@@ -79,6 +81,7 @@ def _message(
     priority: str,
     thread_id: str,
     in_reply_to: str,
+    auto: str,
     body: bytes,
 ) -> Message:
     return Message(
@@ -93,7 +96,13 @@ def _message(
         task_id(body) if b"task_id:" in body else None,
         progress(body) if kind == "progress_update" else None,
         _word(body, b"overall_status:") if kind == "evaluation_result" else None,
+        _is_automatic(auto) if auto else False,
     )
+
+
+def _is_automatic(auto: str) -> bool:
+    """RFC 3834: a word, and perhaps parameters; ``no`` is what a person's mail says, if it says anything."""
+    return auto.partition(";")[0].strip().lower() != "no"
 
 
 def _thread(value: str) -> str:

@@ -15,6 +15,7 @@ from ackd.core.errors import BadMessage
 from ackd.core.words import Rejection
 from ackd.dialects.ignite.fields import bare_id, faults, plainly_right
 from ackd.dialects.ignite.form import (
+    AUTO_SUBMITTED,
     CONTENT_TYPE,
     HEADER_NAME,
     KEYS,
@@ -105,6 +106,7 @@ def build(
     repository: str | None = None,
     issue: str | None = None,
     status: str | None = None,
+    auto: str | None = None,
     extra_types: frozenset[str] = frozenset(),
 ) -> bytes:
     """A new message in the seed's header order, read back before it is returned. A body gets its last line end."""
@@ -116,6 +118,7 @@ def build(
         ("Cc", ", ".join(cc)),
         ("Date", date),
         ("In-Reply-To", f"<{bare_id(in_reply_to)}>" if in_reply_to else ""),
+        (AUTO_SUBMITTED, auto or ""),
         ("X-IGNITE-Type", type),
         ("X-IGNITE-Priority", priority),
         (THREAD_ID, thread_id or ""),
@@ -148,6 +151,7 @@ def encode_draft(draft: Draft, wall: float) -> bytes:
         priority=draft.priority.value,
         thread_id=draft.thread_id,
         in_reply_to=draft.in_reply_to,
+        auto=draft.auto,
         extra_types=frozenset({draft.type}),
     )
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core import dispatches
 from ackd.core.escalations import derived_id
-from ackd.core.message import Draft, Priority
+from ackd.core.message import AutoSubmitted, Draft, Priority
 from ackd.core.names import identity
 from ackd.core.values import value
 from ackd.dialects import ensemble, yaml_body
@@ -147,6 +147,7 @@ class Letters:
             priority=Priority.CRITICAL if kind is Kind.ESCALATION else ensemble.priority(content),
             body=body,
             in_reply_to=about.message_id if about is not None and about.agent == sender else None,
+            auto=AutoSubmitted.GENERATED,  # who reads it has read it: no prompt of a team's says `ackd done`
         )
         return Report(draft, kind, task_id, about, completes)
 
