@@ -28,7 +28,9 @@ ENDS: Final = frozenset({"message_completed", "message_dead", "message_withdrawn
 _PLACE: Final = {"message_completed": "archive", "message_dead": "queue/dead_letter", "message_duplicate": "archive"}
 
 #: Temporary files of one fixed name: the next write takes it.
-_OVERWRITTEN: Final = frozenset({".totals.json.tmp", ".escalations.json.tmp", ".boxes.json.tmp", ".ensemble.json.tmp"})
+_OVERWRITTEN: Final = frozenset(
+    {".totals.json.tmp", ".escalations.json.tmp", ".boxes.json.tmp", ".ensemble.json.tmp", ".notices.json.tmp"}
+)
 
 
 def ends_so_far(stage: Stage) -> dict[Key, Counter[str]]:

@@ -173,10 +173,19 @@ def test_nothing_is_written_when_nothing_changed(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "broken", [b"", b"{", b"[]", b'{"open": 3}', b'{"open": [{"x": 1}]}', b'{"open": ["x"], "completed": "many"}']
+    "broken",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b'{"open": 3}',
+        b'{"open": [{"x": 1}]}',
+        b'{"open": ["x"], "completed": "many"}',
+        b'{"hours": [3, {"to": "x"}, {"to": "x", "hour": 1, "told": [1], "held": {"a": "b"}}]}',
+    ],
 )
 def test_whatever_stands_in_the_files_it_starts(place: Path, broken: bytes) -> None:
-    for name in ("totals.json", "escalations.json", "boxes.json"):
+    for name in ("totals.json", "escalations.json", "boxes.json", "notices.json"):
         (place / "state" / name).write_bytes(broken)
     memory, engine = begin(place)
     assert engine.desk.escalations.all() == []
@@ -200,3 +209,16 @@ def test_a_directory_is_known_by_inode_and_birth_and_not_by_its_device(place: Pa
     memory.note_boxes({"worker": ((1, 10, 111), (1, 11, 112)), "gone": None})
     assert memory.boxes() == {"worker": marks(((9, 10, 111), (9, 11, 112))), "gone": None}
     assert memory.boxes()["worker"] != marks(((1, 10, 333), (1, 11, 112)))
+
+
+def test_how_often_whom_was_told_of_trouble_outlives_us(place: Path) -> None:
+    memory, engine = begin(place)
+    for number in range(25):
+        engine.desk.notices.weigh("leader", "stray", str(number), 0)
+    memory.note_changes()
+    after, engine_after = begin(place)
+    (hour,) = engine_after.desk.notices.all()
+    assert (hour.to, hour.hour, len(hour.told), hour.held, len(hour.named)) == ("leader", 0, 20, {"stray": 5}, 5)
+    (place / "state" / "notices.json").unlink()
+    after.note_changes()
+    assert not (place / "state" / "notices.json").exists(), "nothing changed since"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, facts
+from ackd.core import calling, facts, trouble
 from ackd.core.acts import apply, line_up, sweep, watch_silence
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
@@ -170,6 +170,7 @@ def hear_out(desk: Desk) -> None:
 def recovered(desk: Desk, *, reading: bool = False) -> None:
     desk.recovering, desk.reading = False, reading
     desk.hush("", "heard out")
+    trouble.wait_for_summary(desk)
     settle_answers(desk)
 
 

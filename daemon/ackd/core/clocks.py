@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import arrivals, calling, endings, lives, silence
+from ackd.core import arrivals, calling, endings, lives, silence, trouble
 from ackd.core.acts import apply, claim_acked, fail, line_up, watch_return, write_status
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import RemindPerson
@@ -34,6 +34,8 @@ _RUNS_IN: Final = {
 def rang(desk: Desk, kind: str, of: int | str) -> None:
     if kind == "heard out":
         arrivals.recovered(desk)
+    elif kind == "summary":
+        trouble.sum_up(desk)
     elif isinstance(of, str):
         _rang_for_agent(desk, kind, desk.book.agents[of])
     else:

@@ -16,6 +16,7 @@ from ackd.core.escalations import Escalations
 from ackd.core.events import Now
 from ackd.core.loops import Loops
 from ackd.core.message import Folder, identity
+from ackd.core.notices import Notices
 from ackd.core.values import value
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ class Desk:
     book: Book = field(default_factory=Book)
     alarms: Deadlines[Alarm] = field(default_factory=Deadlines)
     escalations: Escalations = field(default_factory=Escalations)
+    notices: Notices = field(default_factory=Notices)
     totals: Totals = field(default_factory=Totals)
     now: Now = field(default=Now(0, 0))
     stopping: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from ackd.core import arrivals, calling, clocks, endings, events, facts, lives, receipts
+from ackd.core import arrivals, calling, clocks, endings, events, facts, lives, receipts, trouble
 from ackd.core.acts import IN_HAND, UNDER_WAY, apply, fail, hinder, write_status
 from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.book import Agent
@@ -124,6 +124,8 @@ class Engine:
                 | events.NudgeAsked()
             ):
                 lives.happened(self.desk, event)
+            case events.TroubleSeen(kind, subject, text, cure, agent, to):
+                trouble.tell(self.desk, kind, subject, text, cure, agent=agent, to=to)
             case events.RecoveryEnded(reading):
                 arrivals.recovered(self.desk, reading=reading)
             case events.FaultEnded():

@@ -308,6 +308,19 @@ class NudgeAsked:
     agent: str
 
 
+@value
+class TroubleSeen:
+    """Somebody is to hear of it, and no message waits for that: ``trouble.tell`` says what each word means, how often
+    it is told, and to whom if ``to`` is nobody."""
+
+    kind: str
+    subject: str
+    text: str
+    cure: str
+    agent: str | None = None
+    to: str | None = None
+
+
 # --- time and the operator --------------------------------------------------------------------------------------------
 @value
 class Ticked:
@@ -363,6 +376,7 @@ Event: TypeAlias = (
     | WorkBlocked
     | CheckpointCame
     | NudgeAsked
+    | TroubleSeen
     | Ticked
     | RecoveryEnded
     | FaultEnded

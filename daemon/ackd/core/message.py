@@ -12,6 +12,7 @@ from typing import NamedTuple, TypeAlias, assert_never
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 from ackd.core.values import value
 from ackd.core.words import (
+    FURTHER_TYPES,
     KNOWN_TYPES,
     OWN_TYPES,
     SEED_TYPES,
@@ -24,6 +25,7 @@ from ackd.core.words import (
 )
 
 __all__ = [
+    "FURTHER_TYPES",
     "KNOWN_TYPES",
     "MONITOR",
     "OWN_TYPES",

@@ -15,9 +15,15 @@ SEED_TYPES: Final = frozenset(
     "task_assignment task_completed evaluation_request evaluation_result improvement_request improvement_suggestion "
     "improvement_completed progress_update github_event github_task escalation dead_letter".split()
 )
+#: What teams of that seed say besides.
+FURTHER_TYPES: Final = frozenset(
+    "help_request issue_proposal slack_event slack_task insight_request insight_response insight_result "
+    "design_review_request design_review_response quality_plan_request quality_plan_response revision_request "
+    "review_request memory_review_request notification".split()
+)
 #: Ours, for what the other protocols need.
 OWN_TYPES: Final = frozenset({"message", "shutdown_request", "status_check", "board_request"})
-KNOWN_TYPES: Final = SEED_TYPES | OWN_TYPES
+KNOWN_TYPES: Final = SEED_TYPES | FURTHER_TYPES | OWN_TYPES
 
 
 class Word(enum.Enum):

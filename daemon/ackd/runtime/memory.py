@@ -20,6 +20,7 @@ import orjson
 from ackd.adapters import atomic_file, session_log
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.escalations import OpenEscalation
+from ackd.core.notices import Hour, hour_of
 from ackd.dialects import ignite
 from ackd.threads import in_thread
 
@@ -59,6 +60,7 @@ class Memory:
         name."""
         self._totals = state_dir / "totals.json"
         self._escalations = state_dir / "escalations.json"
+        self._notices = state_dir / "notices.json"
         self._boxes = state_dir / "boxes.json"
         self._engine = engine
         self._logs = logs_dir
@@ -66,6 +68,7 @@ class Memory:
         self._record = record
         self._tally = _Tally()
         self._written: list[tuple[str, int]] = []
+        self._notices_written = 0
         self._boxes_written: dict[str, Births] = {}
 
     def load(self) -> None:
@@ -83,6 +86,14 @@ class Memory:
                 if escalation is not None and escalation.escalation_id in ids_with(escalation.to):
                     self._engine.desk.escalations.open(escalation)
         self._written = self._picture()
+        self._load_notices()
+
+    def _load_notices(self) -> None:
+        """A clock that is behind since must not count against hours that never were."""
+        hours, now = _read(self._notices).get("hours"), hour_of(self._engine.desk.now.wall)
+        found = [_hour(item) for item in hours] if isinstance(hours, list) else []
+        self._engine.desk.notices.restore(one for one in found if one is not None and one.hour <= now)
+        self._notices_written = self._engine.desk.notices.changes
 
     def _ids_with(self, agent: str) -> set[str]:
         ids: set[str] = set()
@@ -138,7 +149,8 @@ class Memory:
         _write(self._totals, {**counts, "log": log, "offset": offset})
 
     def note_changes(self) -> None:
-        """At the end of each turn: open escalations as they are now."""
+        """At the end of each turn: open escalations as they are now, and how often whom was told of trouble."""
+        self._note_notices()
         picture = self._picture()
         if picture == self._written:
             return
@@ -146,6 +158,18 @@ class Memory:
         items = [{name: getattr(one, name) for name in fields} for one in self._engine.desk.escalations.all()]
         if _write(self._escalations, {"open": items}):
             self._written = picture
+
+    def _note_notices(self) -> None:
+        notices = self._engine.desk.notices
+        if notices.changes == self._notices_written:
+            return
+        hours = [
+            {"to": one.to, "hour": one.hour, "told": sorted(one.told), "held": one.held}
+            | {"held_causes": sorted(one.held_causes), "named": one.named}
+            for one in notices.all()
+        ]
+        if _write(self._notices, {"hours": hours}):
+            self._notices_written = notices.changes
 
     # --- directories --------------------------------------------------------------------------------------------------
     def boxes(self) -> dict[str, object]:
@@ -201,6 +225,27 @@ def _escalation(item: object) -> OpenEscalation | None:
             return OpenEscalation(escalation_id, agent, cause, to, opened_at, counted)
         case _:
             return None
+
+
+def _hour(item: object) -> Hour | None:
+    """None for another version's, or someone's edit."""
+    match item:
+        case {"to": str(to), "hour": int(hour), "told": list(told), "held": dict(held), **more} if hour >= 0:
+            causes, named = more.get("held_causes"), more.get("named")
+            return Hour(
+                to,
+                hour,
+                set(_texts(told)),
+                {str(kind): _count(number) for kind, number in held.items()},
+                set(_texts(causes)),
+                _texts(named),
+            )
+        case _:
+            return None
+
+
+def _texts(items: object) -> list[str]:
+    return [one for one in items if isinstance(one, str)] if isinstance(items, list) else []
 
 
 def _count(value: object) -> int:

@@ -107,6 +107,8 @@ GOLDEN = [
     ("reminder", about(), "reminder    1763.42.ab12  builder       waits unread: reminded"),
     ("watch_degraded", {"reason": "no inotify", "mode": "polling"}, "watch       polling from now on: no inotify"),
     ("notify_failed", {"message_id": ID, "command": ["./ring.sh", "-x"], "error": "exit 3"}, "notify      1763.42.ab12  on_escalation could not be run: exit 3 (./ring.sh, -x)"),
+    ("notice", {"agent": "builder", "cause": "quarantine", "about": "queue/builder/a.mime", "summary": "unreadable", "to": "leader"}, "notice      builder       quarantine: told leader: unreadable"),
+    ("notice", {"cause": "stray", "summary": "a.eml", "to": "leader", "held": True}, "notice      stray: held back for the summary of the hour, for leader: a.eml"),
     ("stray_file", {"agent": "builder", "file": "queue/builder/notes.txt", "reason": "not a message"}, "stray       builder       left where it lies: queue/builder/notes.txt: not a message"),
     ("board_opened", {"meeting": "board-1", "track": "t", "checkpoint": "PRE_LAUNCH", "opener": "leader", "directors": ["CA", "CPO"]}, "board       board-1: PRE_LAUNCH, called by leader, with CA, CPO"),
     ("board_phase", {"meeting": "board-1", "phase": "DISCUSSING", "round": 2, "before": "DISCUSSING", "by": "time", "absent": ["CA"]}, "board       board-1: DISCUSSING, round 2 after DISCUSSING: its time is up; absent: CA"),

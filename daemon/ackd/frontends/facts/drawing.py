@@ -195,6 +195,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "lease_unreadable": Look("lease", "▲", RED),
     "reminder": Look("reminder", "!", YELLOW),
     "notify_failed": Look("notify", "▲", RED),
+    "notice": Look("notice", "!", YELLOW),
     "stray_file": Look("stray", "!", YELLOW),
     "board_opened": Look("board", "■", BLUE),
     "board_phase": Look("board", "·", CYAN),

@@ -121,6 +121,11 @@ def _escalation_closed(of: _Values) -> str:
     return f"closed{of('cause', ': {}')}{cases}{of('how', ', {}')}{of('by', ' by {}')}"
 
 
+def _notice(of: _Values) -> str:
+    told = "held back for the summary of the hour, for" if of("held") else "told"
+    return f"{of['cause']}: {told} {of['to']}{of('summary', ': {}')}"
+
+
 def evidence(said: str) -> str:
     """What showed that it was seen. A receipt names its kind; the person typed another command."""
     return SEEN_BY_READING if said == "ackd seen" else said
@@ -335,6 +340,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "lease_unreadable": lambda of: f"a file of leases could not be read: kept as {of['kept_as']}, taken for empty",
     "reminder": lambda _: "waits unread: reminded",
     "notify_failed": lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}",
+    "notice": _notice,
     "stray_file": lambda of: f"left where it lies: {of['file']}: {of['reason']}",
     "board_opened": lambda of: f"{of['meeting']}: {of['checkpoint']}, called by {of['opener']}, with {of['directors']}",
     "board_phase": _board_phase,
