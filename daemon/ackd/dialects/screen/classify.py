@@ -100,4 +100,7 @@ def _first(rows: list[str], patterns: tuple[Pattern, ...]) -> re.Match[str] | No
 
 
 def _said(found: re.Match[str]) -> str:
-    return for_people(found.groupdict().get("text") or found.group())
+    """What is asked, with the name of the tool that asks for it where the pattern tells that apart."""
+    groups = found.groupdict()
+    said, tool = groups.get("text") or found.group(), groups.get("tool")
+    return for_people(f"{tool}: {said}" if tool else said)

@@ -95,26 +95,45 @@ class Keys(_Table):
     pause_s: Pause = 0.2
 
 
+class Interrupt(_Table):
+    """``when``: ``needed``, while it hangs at work or our own unsent line stands there; ``always``, as the Ensemble
+    protocol has it, at an empty prompt too (there Escape Escape opens a list in some programs, and C-c ends them)."""
+
+    keys: tuple[Key, ...] = ("Escape", "Escape", "C-c")
+    pause_s: Pause = 0.2
+    when: Literal["needed", "always"] = "needed"
+
+
 class Input(_Table):
     """``marker``: the row that input begins on, with what was typed as ``text``. It ends at a blank row or a border.
 
-    ``placeholders`` stand there while it is empty. ``collapsed``: what a long text is shown as.
+    ``region``: for those whose input has no mark of its own: a pattern over all rows, the last match counts, with what
+    was typed as ``text``. ``placeholders`` stand there while it is empty. ``collapsed``: what a long text is shown as.
     """
 
-    marker: Regex
+    marker: Regex | None = None
+    region: Regex | None = None
     placeholders: tuple[Regex, ...] = ()
     collapsed: Regex | None = None
 
+    @model_validator(mode="after")
+    def _says_where_it_is(self) -> Input:
+        if (self.marker is None) == (self.region is None):
+            raise ValueError("say where it is: marker, or region")
+        return self
+
 
 class Profile(_Table):
-    """``cli``: what its captures were made with. ``line_prefix``: what makes our line harmless there."""
+    """``cli``: what its captures were made with. ``line_prefix``: what makes our line harmless there. ``line``: which
+    line tells of mail: ``read``, the short one that names `ackd read`; ``path``, for who has no ackd."""
 
     name: str
     cli: str = ""
     kind: Literal["agent", "shell"] = "agent"
     line_prefix: Plain = ""
+    line: Literal["read", "path"] = "read"
     submit: Submit = Submit()
-    interrupt: Keys = Keys(keys=("Escape", "Escape", "C-c"))
+    interrupt: Interrupt = Interrupt()
     reset: Keys = Keys(type="/clear", keys=("Enter",))
     input: Input
     ready: tuple[Pattern, ...] = Field(min_length=1)
@@ -124,9 +143,14 @@ class Profile(_Table):
     limit: tuple[Pattern, ...] = ()
     shell: tuple[Pattern, ...] = ()
     context: tuple[Pattern, ...] = ()
+    #: Rows of its transcript, wherever they stand: a line that was said to it; its own words and tool calls; what looks
+    #: like those and is an error, a limit or an interrupt.
+    told: tuple[Pattern, ...] = ()
+    agent: tuple[Pattern, ...] = ()
+    trouble: tuple[Pattern, ...] = ()
 
     def patterns(self) -> dict[str, tuple[Pattern, ...]]:
-        kinds = ("ready", "busy", "prompt", "menu", "limit", "shell", "context")
+        kinds = ("ready", "busy", "prompt", "menu", "limit", "shell", "context", "told", "agent", "trouble")
         return {kind: getattr(self, kind) for kind in kinds}
 
 

@@ -31,33 +31,47 @@ def compact(text: str) -> str:
     return _WHITE.sub("", text)
 
 
-def _input_at(rows: list[str], profile: Profile) -> int | None:
-    marker = profile.input.marker
-    return next((at for at in range(len(rows) - 1, -1, -1) if marker.search(rows[at])), None)
-
-
 def input_text(screen: str, profile: Profile) -> str | None:
     """What stands on the input line, its rows joined by newlines; "" if only a placeholder; None if there is none."""
-    rows = rows_of(screen)
-    at = _input_at(rows, profile)
-    if at is None:
+    found = _input(rows_of(screen), profile)
+    if found is None:
         return None
-    found = profile.input.marker.search(rows[at])
-    assert found is not None
-    typed = [found.groupdict().get("text") or ""]
-    for row in rows[at + 1 :]:
-        if not row or _BORDER.match(row):
-            break
-        typed.append(row.strip())
-    text = "\n".join(typed).strip()
-    return "" if any(one.search(text) for one in profile.input.placeholders) else text
+    text = found[1]
+    return "" if any(one.match(text) for one in profile.input.placeholders) else text
 
 
 def transcript(screen: str, profile: Profile) -> str:
     """What stands above the input line; all of it where there is none."""
     rows = rows_of(screen)
-    at = _input_at(rows, profile)
-    return "\n".join(rows[:at])
+    found = _input(rows, profile)
+    return "\n".join(rows if found is None else rows[: found[0]])
+
+
+def _input(rows: list[str], profile: Profile) -> tuple[int, str] | None:
+    """The row that the input begins on, and what was typed there."""
+    if profile.input.region is not None:
+        return _in_region(rows, profile.input.region)
+    marker = profile.input.marker
+    assert marker is not None
+    for at in range(len(rows) - 1, -1, -1):
+        if (found := marker.search(rows[at])) is not None:
+            typed = [found.groupdict().get("text") or ""]
+            for row in rows[at + 1 :]:
+                if not row or _BORDER.match(row):
+                    break
+                typed.append(row.strip())
+            return at, "\n".join(typed).strip()
+    return None
+
+
+def _in_region(rows: list[str], region: re.Pattern[str]) -> tuple[int, str] | None:
+    shown, last = "\n".join(rows), None
+    for last in region.finditer(shown):  # noqa: B007 - the last one counts
+        pass
+    if last is None:
+        return None
+    typed = last.groupdict().get("text") or ""
+    return shown.count("\n", 0, last.start()), "\n".join(row.strip() for row in typed.splitlines()).strip()
 
 
 def for_people(text: str, limit: int = 160) -> str:

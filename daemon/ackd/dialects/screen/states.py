@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """It waits for a line. The only state in which one is typed."""
+    """It waits for a line. The only state in which one is typed, if nobody's words stand on the input line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,13 @@ State: TypeAlias = Ready | Busy | Prompt | Limit | Menu | Shell | Unknown
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """``typed``: what stands on the input line; None where none is to be seen."""
+    """``typed``: what stands on the input line, "" if that is empty; None where none is to be seen."""
 
     state: State
     typed: str | None = None
     context_usage: float | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """It waits for a line, and nobody's words stand where one would be typed."""
+        return isinstance(self.state, Ready) and self.typed == ""

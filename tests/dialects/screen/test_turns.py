@@ -1,0 +1,69 @@
+"""A turn that is over before anybody looks: what proves that this telling was taken, and what does not."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import pytest
+
+from ackd.dialects.screen import Mark, answered, mark, profile_of
+
+LINE = "ackd: mail from leader (task_assignment). Run: ackd read 4f2a91c0"
+OTHER = LINE.replace("4f2a91c0", "77777777")
+TABLE: dict[str, Any] = {
+    "input": {"marker": "^> ?(?P<text>.*)$"},
+    "ready": [{"pattern": "^>", "assumed": "made up"}],
+    "told": [{"pattern": "^you: (?P<text>.*)$", "assumed": "made up"}],
+    "agent": [{"pattern": "^(?:agent:|tool:)", "assumed": "made up"}],
+    "trouble": [{"pattern": "^agent: API Error", "assumed": "made up"}],
+}
+PROFILE = profile_of(TABLE, "made up")
+
+
+def shown(*said: str, width: int = 100) -> str:
+    rows = [row for one in said for row in textwrap.wrap(one, width, subsequent_indent="  ")]
+    return "\n".join([*rows, "", ">", ""])
+
+
+def seen(now: str, before: str = "") -> bool:
+    return answered(mark(now, LINE, PROFILE), mark(before, LINE, PROFILE), PROFILE)
+
+
+@pytest.mark.parametrize("width", [20, 38, 100])
+@pytest.mark.parametrize("reply", ["agent: I read it.", "tool: ackd read 4f2a91c0"])
+def test_the_agents_own_words_or_tool_calls_below_this_tellings_line_prove_that_it_was_seen(
+    reply: str, width: int
+) -> None:
+    assert seen(shown("agent: earlier", f"you: {LINE}", reply, width=width), shown("agent: earlier"))
+
+
+@pytest.mark.parametrize(
+    "below",
+    [[], ["agent: API Error: 529 Overloaded"], ["■ Conversation interrupted"], [f"you: {OTHER}", "agent: that one"]],
+)
+def test_an_error_an_interrupt_or_the_answer_to_another_line_is_not_that(below: list[str]) -> None:
+    assert not seen(shown(f"you: {LINE}", *below))
+
+
+def test_an_earlier_tellings_line_with_its_answer_is_not_that() -> None:
+    before = shown(f"you: {LINE}", "agent: I am at it.")
+    assert not seen(before, before)
+    assert not seen(shown(f"you: {LINE}", "agent: I am at it.", "agent: still."), before)
+    assert not seen(shown(f"you: {LINE}", "agent: I am at it.", f"you: {LINE}"), before)
+    assert seen(shown(f"you: {LINE}", "agent: I am at it.", f"you: {LINE}", "agent: again."), before)
+
+
+def test_this_tellings_line_is_known_also_when_the_earlier_one_has_left_the_screen() -> None:
+    before = shown(f"you: {LINE}", "agent: API Error: 529")
+    assert seen(shown(f"you: {LINE}", "agent: I read it."), before)
+
+
+def test_a_line_that_a_narrow_screen_cuts_is_known_by_its_beginning() -> None:
+    assert seen(shown(f"you: {LINE[:30]}…", "agent: I read it."))
+    assert not seen(shown(f"you: {LINE[:5]}…", "agent: I read it."))
+
+
+def test_a_profile_that_does_not_know_its_transcript_proves_nothing() -> None:
+    blind = profile_of({key: value for key, value in TABLE.items() if key != "told"}, "blind")
+    assert mark(shown(f"you: {LINE}", "agent: yes"), LINE, blind) == Mark()
