@@ -7,6 +7,8 @@ taken by a fixed rule (every rename of a message, and every so-manyth of the oth
 from __future__ import annotations
 
 import errno
+import fcntl
+import json
 import random
 import re
 import zlib
@@ -43,8 +45,22 @@ pytestmark = [
 ]
 
 
+@pytest.fixture
+def calls(zygote: Zygote, script: Script, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> list[str]:
+    """The calls of one whole run of the script, in words. Recorded by the first test that asks, in whichever worker, and
+    kept for the others in a directory that all workers of this run share."""
+    shared = tmp_path_factory.getbasetemp() if worker_id == "master" else tmp_path_factory.getbasetemp().parent
+    kept = shared / f"calls-{script.name}.json"
+    with kept.with_suffix(".lock").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        if not kept.exists():
+            kept.write_text(json.dumps(recorded(zygote, script)))
+    found: list[str] = json.loads(kept.read_text())
+    return found
+
+
 def recorded(zygote: Zygote, script: Script) -> list[str]:
-    """The calls of one whole run, in words: of two the shorter, for a run that waited for the machine makes more."""
+    """Of two runs the shorter, for a run that waited for the machine makes more calls."""
     verdicts = [run_case(zygote, script, Fault("record")) for _ in range(2)]
     assert not any(verdict.problems for verdict in verdicts), verdicts
     return min((verdict.notes for verdict in verdicts), key=len)
@@ -104,9 +120,8 @@ def in_words(verdicts: list[Verdict]) -> str:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_a_kill_at_any_call_loses_nothing_and_runs_nothing_again(
-    zygote: Zygote, script: Script, when: str, record_property: Callable[[str, object], None]
+    zygote: Zygote, script: Script, calls: list[str], when: str, record_property: Callable[[str, object], None]
 ) -> None:
-    calls = recorded(zygote, script)
     numbers = chosen(calls, EVERY_NTH_KILL, f"{script.name} {when}")
     faults = [Fault(f"kill {when}", n) for n in numbers]
     done = judge_each_kind(calls, faults, lambda *given: run_case(zygote, script, *given))
@@ -114,9 +129,8 @@ def test_a_kill_at_any_call_loses_nothing_and_runs_nothing_again(
 
 
 def test_a_second_kill_while_the_first_is_recovered_from_loses_nothing(
-    zygote: Zygote, script: Script, record_property: Callable[[str, object], None]
+    zygote: Zygote, script: Script, calls: list[str], record_property: Callable[[str, object], None]
 ) -> None:
-    calls = recorded(zygote, script)
     seed = random.randrange(1 << 32) if counts.full() else 1
     rng = random.Random(seed)
     pairs = [
@@ -136,13 +150,12 @@ def _spans(what: str, number: int) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("what", ["EIO", "ENOSPC", "short write"])
 def test_a_disk_that_refuses_any_call_costs_nothing_but_time(
-    zygote: Zygote, script: Script, what: str, record_property: Callable[[str, object], None]
+    zygote: Zygote, script: Script, calls: list[str], what: str, record_property: Callable[[str, object], None]
 ) -> None:
     """Once, or for a while. The daemon goes on by itself, or ends with a clear word and is started again.
 
     EIO comes once only: a disk that answers it for longer than the retries last is a reason to bury, not to wait.
     """
-    calls = recorded(zygote, script)
     code = errno.EIO if what == "EIO" else errno.ENOSPC
     numbers = chosen(calls, EVERY_NTH_FAULT, f"{script.name} {what}")
     if what == "short write":
