@@ -84,6 +84,7 @@ TOP_MODULES: Final = {
     "leases": "leases",
     "site": "site",
     "plain_toml": "site",
+    "state_version": "site",
     "tracks": "site",
     "config": "config",
     "config_coordination": "config",

@@ -18,6 +18,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ackd import state_version
 from ackd.adapters import maildrop
 from ackd.adapters.story_files import StoryFiles, reported_again, stayed
 from ackd.core.errors import UnknownStory, WrongStage
@@ -54,6 +55,8 @@ def id_pattern(site: Site) -> str:
 
 
 def files_of(site: Site) -> StoryFiles:
+    """``NewerState``: a newer ackd writes its stories here."""
+    state_version.require(site.state)
     return StoryFiles(site.state / "stories", durable=site.fsync)
 
 

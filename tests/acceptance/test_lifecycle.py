@@ -498,3 +498,25 @@ def test_a_bare_root_of_ignite_is_served_as_it_is(tmp_path: Path) -> None:
         daemon.communicate(timeout=60)
     assert daemon.returncode == 0
     assert (tmp_path / ".ignite/queue/leader/processed" / message(1)[2]).exists()
+
+
+# --- the version of the state -----------------------------------------------------------------------------------------
+def test_a_state_of_a_newer_ackd_is_refused_by_name_and_not_touched(tmp_path: Path) -> None:
+    team = exec_team(tmp_path, "true")
+    with running(team):
+        assert json.loads((team.root / "state/version").read_text())["version"] == 1
+        team.stop()
+    one = drop(team, 1)
+    (team.root / "queue/dead_letter/message_1770263544000009.mime").write_bytes(message(9)[1])
+    (team.root / "state/version").write_text('{"version": 2, "ackd": "9.0.0"}\n')
+    lock = team.root / "run/ackd.lock"
+    before = {path: path.read_bytes() for path in team.root.rglob("*") if path.is_file() and path != lock}
+    for words in (["run"], ["dead", "purge", "--all", "--yes"], ["agent", "pause", "worker"]):
+        refused = team.ackd(*words)
+        assert refused.returncode == 78, (words, refused.stderr)
+        assert "version 2, written by ackd 9.0.0" in refused.stderr
+    assert {path: path.read_bytes() for path in team.root.rglob("*") if path.is_file() and path != lock} == before
+    assert team.ackd("check").returncode == 1
+    (team.root / "state/version").write_text('{"version": 1, "first_start": "2026-11-18T00:00:00Z"}\n')
+    with running(team):
+        team.fact("message_completed", message=one)

@@ -15,6 +15,7 @@
     │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (adapters/checkpoints)
     │   ├── BadSessionId          a name that cannot be a log's (ackd/log)
     │   ├── BadConfig             ackd.toml is wrong (problems)
+    │   ├── NewerState            state/ was written by a newer ackd (path, version, known, by)
     │   ├── BadPath               a path that no lease can be about (path, why)
     │   ├── UnknownAgent          nobody of that name
     │   ├── UnknownMessage        no message of that id
@@ -161,6 +162,29 @@ class BadConfig(TheirFault):
 
     def __str__(self) -> str:
         return f"{self.path}: " + "; ".join(map(str, self.problems))
+
+
+class NewerState(TheirFault):
+    """``version``: None if what says it cannot be understood. ``known``: the newest that this ackd can read."""
+
+    def __init__(self, path: str, version: int | None, known: int, by: str) -> None:
+        super().__init__(path, version, known, by)
+        self.path = path
+        self.version = version
+        self.known = known
+        self.by = by
+
+    def __str__(self) -> str:
+        if self.version is None:
+            return (
+                f"{self.path} cannot be understood, so a newer ackd may have written this state: use that one, or "
+                f"remove the file if none has ever run here"
+            )
+        who = f"ackd {self.by}" if self.by else "a newer ackd"
+        return (
+            f"{self.path}: this state is of version {self.version}, written by {who}; this ackd reads up to "
+            f"{self.known}: use {who} or a newer one here, or another root"
+        )
 
 
 class BadPath(TheirFault):

@@ -4,8 +4,8 @@ Start: lock, layout, log, watch (first, so that nothing falls between), recover 
 more, let what runs finish for ``drain_timeout_s``, end the rest (offered again, uncounted), last lines, unlock. A
 second signal leaves at once; the journal without its last word makes the next start treat it as a crash.
 
-Fails with ``RootHeld``, with ``BadConfig`` (a handler that is not installed), with ``CannotGoOn`` after a stop of its
-own; a bug ends it at once, with its own exception.
+Fails with ``RootHeld``, with ``NewerState``, with ``BadConfig`` (a handler that is not installed), with ``CannotGoOn``
+after a stop of its own; a bug ends it at once, with its own exception.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd import __version__
-from ackd.adapters import exec_runs, root_lock
+from ackd import __version__, state_version
+from ackd.adapters import atomic_file, exec_runs, root_lock
 from ackd.adapters.checkpoints import Checkpoints
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.group_flush import DeviceFlusher, NoFlusher
@@ -96,6 +96,7 @@ class Daemon:
         """Runs until a signal. ``RootHeld`` if another daemon serves this root."""
         self._lock = root_lock.hold(self.site.run)
         try:
+            state_version.require(self.site.state)  # before anything is made or changed
             await self._serve()
         except BaseExceptionGroup as group:
             raise _first(group) from group  # its own words, not a group's
@@ -124,6 +125,7 @@ class Daemon:
             site.root, max_message_bytes=config.max_message_bytes, durable=durable, reserved=site.reserved
         )
         self._spool.ensure_layout()
+        self._begun = state_version.begin(site.state, self.clock.now().wall, atomic_file.put_durably)
         self._backlog = Backlog(self._spool)
         self._engine = Engine(config.engine_policy(), self.rng)
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
@@ -330,6 +332,8 @@ class Daemon:
         data: dict[str, object] = {"version": __version__, "pid": os.getpid(), "root": str(self.site.root)}
         found = {"config_hash": self.config.fingerprint(), "recovered": recovered}
         self._chronicle.record("session_start", {**data, **found})
+        if self._begun.refused is not None:
+            self._chronicle.record("io_error", {"what": "write state/version", "error": str(self._begun.refused)})
         self._chronicle.log.flush()
 
     # --- stopping ---------------------------------------------------------------------------------------------------

@@ -77,9 +77,11 @@ def _carried_out(site: Site, kind: ReceiptKind, agents: list[str], patience_s: f
 
 def _on_disk(site: Site, kind: ReceiptKind, agents: list[str]) -> dict[str, Result]:
     """For the next daemon, which hears of it before it looks at any mail."""
+    from ackd import state_version
     from ackd.core.escalations import stamp
     from ackd.runtime.pauses import Pause, Pauses
 
+    state_version.require(site.state)
     maildrop.make_private_directory(site.state, fsync=site.fsync)
     pauses, results = Pauses(site.state), {}
     pauses.load()

@@ -116,6 +116,7 @@ def _chosen(site: Site, wanted: tuple[str, ...], everything: bool) -> list[Grave
 
 
 def _act(site: Site, kind: ReceiptKind, graves: list[Grave], *, as_json: bool) -> None:
+    from ackd import state_version
     from ackd.adapters import maildrop, root_lock
 
     with creating(site.queue):
@@ -126,6 +127,7 @@ def _act(site: Site, kind: ReceiptKind, graves: list[Grave], *, as_json: bool) -
             results = _ask_daemon(site, kind, graves)
         else:
             try:
+                state_version.require(site.state)
                 results = _act_ourselves(site, kind, graves)
             finally:
                 lock.release()

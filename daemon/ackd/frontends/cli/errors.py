@@ -43,7 +43,7 @@ EXIT_CODES: Final = (
     (BUG, "a bug in ackd"),
     (CANNOT_CREATE, "cannot create or write"),
     (TRY_AGAIN, "try again later, or already running"),
-    (BAD_CONFIG, "bad or no configuration"),
+    (BAD_CONFIG, "bad or no configuration, or a state of a newer ackd"),
     (INTERRUPTED, "ended by Ctrl-C"),
 )
 
@@ -57,6 +57,7 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (errors.NoMeeting, NOT_FOUND),
     (errors.NotNow, NO),
     (errors.BadConfig, BAD_CONFIG),
+    (errors.NewerState, BAD_CONFIG),
     (errors.Busy, TRY_AGAIN),
     (errors.TheirFault, BAD_DATA),
 )

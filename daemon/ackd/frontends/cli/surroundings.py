@@ -49,6 +49,7 @@ def surroundings(site: Site, config: Config) -> Iterator[Finding]:
         return
     yield _answered("root", lambda: writable(site.root))
     yield _answered("rights", lambda: rights(site))
+    yield _answered("state", lambda: state(site))
     yield _answered("disk", lambda: disk_space(site.root))
     yield _answered("file system", lambda: file_system(site.root, config.watch.mode))
     yield from mounts(site)
@@ -108,6 +109,19 @@ def rights(site: Site) -> Finding:
             words = f"{directory} is open to others ({stat.S_IMODE(mode):04o})"
             return Finding(WARN, "rights", words, f"chmod -R go-rwx {site.root}")
     return Finding(OK, "rights", "nobody else can read or write the mail")
+
+
+def state(site: Site) -> Finding:
+    from ackd import state_version
+    from ackd.core.errors import NewerState
+
+    try:
+        found = state_version.require(site.state)
+    except NewerState as newer:
+        return Finding(FAIL, "state", str(newer))
+    if found == state_version.BEFORE:
+        return Finding(OK, "state", "no daemon of this version has run here yet")
+    return Finding(OK, "state", f"version {found}")
 
 
 def disk_space(root: Path) -> Finding:
