@@ -26,6 +26,8 @@ from ackd.dialects import bus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from ackd.syscalls import Identity
+
 #: How often a change is begun anew because somebody writes into the flat files all the time.
 TRIES: Final = 20
 #: How long a file that is empty, or no JSON, may be one that somebody is just writing.
@@ -49,6 +51,7 @@ class BoardRoom:
     durable: bool
     strange: dict[str, str] = field(default_factory=dict)
     unsettled: bool = False
+    _left_alone: dict[str, Identity] = field(default_factory=dict, init=False)
 
     # --- reading ------------------------------------------------------------------------------------------------------
     def read(self, meeting_id: str) -> Meeting:
@@ -229,7 +232,9 @@ class BoardRoom:
             self.strange.pop(path, None)
             return found
         self.strange[path] = found if isinstance(found, str) else "no JSON object"
-        self.unsettled = True
+        # Looked at once more, in case somebody is at it; after that its next change says so by itself.
+        self.unsettled = self.unsettled or self._left_alone.get(path) != file.identity
+        self._left_alone[path] = file.identity
         return None
 
     # --- what others see ----------------------------------------------------------------------------------------------

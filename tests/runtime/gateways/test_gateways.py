@@ -90,6 +90,25 @@ async def test_a_change_is_looked_at_where_it_happened_or_everywhere_without_ino
         tasks.cancel_scope.cancel()
 
 
+async def test_a_gateway_that_takes_a_lock_when_it_looks_does_not_wake_itself(tmp_path: Path) -> None:
+    class Locking(Looking):
+        async def look(self, where: frozenset[str] | None) -> float | None:
+            with (tmp_path / ".lock").open("a"):
+                return await super().look(where)
+
+    gateway = Locking(tmp_path)
+    gateways = Gateways([gateway], Watch(reconcile_interval_s=60), Tellable())  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        gateways.start(tasks)
+        await until(lambda: len(gateway.where) >= 2)
+        for number in range(3, 6):  # by what others do, once each, and not by its own lock
+            (tmp_path / f"{number}").mkdir()
+            await until(lambda number=number: len(gateway.where) >= number)  # type: ignore[misc]
+        assert gateway.where == [None, None, *[frozenset({str(tmp_path)})] * 3]
+        gateways.close()
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_clock_of_its_own_does_not_put_off_the_look_at_everything(tmp_path: Path) -> None:
     gateway = Looking(tmp_path, wish=0.02)
     gateways = Gateways([gateway], Watch(reconcile_interval_s=0.3), Tellable())  # type: ignore[arg-type]

@@ -36,10 +36,12 @@ _MOVED_OR_GONE: Final = flags.DELETE_SELF | flags.MOVE_SELF | flags.IGNORED | fl
 
 
 class DirectoryWatch:
-    """``changed`` is told of directories, several at a time; of all that are followed after an overflow."""
+    """``changed`` is told of directories, several at a time; of all that are followed after an overflow. Files named in
+    ``passed_over`` say nothing: locks, which whoever looks has to open, and would be told of its own look."""
 
-    def __init__(self, changed: Callable[[frozenset[str]], None]) -> None:
+    def __init__(self, changed: Callable[[frozenset[str]], None], passed_over: frozenset[str] = frozenset()) -> None:
         self._changed = changed
+        self._passed_over = passed_over
         self._inotify: INotify | None = None
         self._paths: dict[int, str] = {}
 
@@ -76,7 +78,7 @@ class DirectoryWatch:
                 changed.update(self._paths.values())
                 continue
             path = self._paths.get(event.wd)
-            if path is None:
+            if path is None or event.name in self._passed_over:
                 continue
             changed.add(path)
             if event.mask & _MOVED_OR_GONE:

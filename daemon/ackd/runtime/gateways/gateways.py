@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 #: However short a gateway's own wish: a bug in one must not become a busy loop.
 LEAST_PAUSE_S: Final = 0.01
+#: Boards and stories: who looks takes the lock, and closing it is an event (IN_CLOSE_WRITE). Told of it, the daemon
+#: would look again, for ever. Opened for reading it would not be one, but NFS locks only what may be written.
+LOCKS: Final = frozenset({".lock"})
 
 
 @dataclass
@@ -131,7 +134,7 @@ class Gateways:
         """Limits are shared with every program of the user, and come and go: tried again at every full look."""
         if self.is_watching or not self._may_watch:
             return
-        self._watch = DirectoryWatch(self._changed)
+        self._watch = DirectoryWatch(self._changed, passed_over=LOCKS)
         try:
             self._watch.open()
             self._watch.follow(frozenset().union(*(one.places for one in self._posts)))

@@ -17,7 +17,7 @@ from ackd.core.bus_layout import Track
 from ackd.core.bus_words import BusLine, BusType
 from ackd.core.errors import UnknownAgent
 from ackd.core.events import Now
-from ackd.runtime.board_room import BoardRoom
+from ackd.runtime.board_room import WRITING_S, BoardRoom
 from ackd.runtime.gateways import Around
 from ackd.runtime.gateways.board import BoardGateway
 
@@ -105,6 +105,17 @@ async def test_directors_are_asked_once_and_the_clock_begins_then(house: House) 
     await house.made().look(None)
     assert len(house.mails) == 3
     assert house.gateway.page() == {"api": {meeting: "ASSESSING"}}
+
+
+async def test_a_file_that_stays_unreadable_is_looked_at_once_more_and_then_wakes_nobody(house: House) -> None:
+    house.open()
+    await house.gateway.look(None)
+    (house.bus / "board/assessments.json").write_text("{half")
+    assert await house.gateway.look(None) == pytest.approx(WRITING_S)
+    house.pass_time(WRITING_S)
+    assert await house.gateway.look(frozenset()) == pytest.approx(60 - WRITING_S)
+    (house.bus / "board/assessments.json").write_text("{ha")
+    assert await house.gateway.look(None) == pytest.approx(WRITING_S)
 
 
 async def test_a_crash_between_mail_and_note_makes_the_same_mail(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
