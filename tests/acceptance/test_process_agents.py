@@ -248,6 +248,34 @@ def test_a_worker_that_never_speaks_of_its_work_is_woken_rung_by_rung_and_then_d
         assert len(team.facts("escalation")) == 1
 
 
+def test_a_worker_that_prints_every_second_in_the_seeds_form_or_none_is_neither_silent_nor_dead(tmp_path: Path) -> None:
+    """Progress with everything in its payload, and lines that nobody understands, for longer than is waited."""
+    team = crew(tmp_path, delivery="ack_timeout_s = 1")
+    raw(
+        team,
+        """
+def assign(a):
+    payload = {"task_id": a["task_id"], "step": 1, "description": "parsing"}
+    spoken = os.path.exists("spoken")
+    for _ in range(15):
+        if spoken: say("progress", worker_id="w", timestamp="2026-11-16T12:00:00Z", payload=payload)
+        else: print("Loading the model ...", flush=True)
+        time.sleep(0.1)
+    touch("spoken")
+    done(a)
+""",
+    )
+    with running(team):
+        babbler = team.send("worker")
+        team.fact("message_completed", message=babbler)
+        seeds = team.send("worker")
+        team.fact("message_completed", message=seeds)
+        assert team.facts("nudge", "message_retry", "message_dead", "escalation", "probe") == []
+        (seen,) = team.facts("message_seen", message=seeds)
+        assert "progressed" in str(seen)
+        assert {fact["message"] for fact in team.facts("progress", message=seeds)} == {"parsing"}
+
+
 def test_one_slow_worker_delays_nobody_else(tmp_path: Path) -> None:
     """Dispatch of one slow agent blocks the loop for all [IGNITE 2e59b04]: this one takes its time to start, too."""
     team = Team(tmp_path, f"{agent('slow', program='slow.py')}{agent()}")

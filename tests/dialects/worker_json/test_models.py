@@ -7,7 +7,7 @@ import json
 import pytest
 
 from ackd.core.worker import WorkerState
-from ackd.dialects.worker_json.models import FROM_ACKD, FROM_WORKER, KINDS, schema
+from ackd.dialects.worker_json.models import FROM_ACKD, FROM_WORKER, IN_PAYLOAD, KINDS, schema
 from ackd.protocol import MessageType
 from tests.rewrite_schemas import SCHEMAS, pages
 
@@ -38,3 +38,13 @@ def test_the_seeds_seven_types_are_among_them() -> None:
 def test_the_nine_states_are_in_the_schema() -> None:
     text = json.dumps(schema("heartbeat"))
     assert all(f'"{state.value}"' in text for state in WorkerState)
+
+
+@pytest.mark.parametrize("kind", IN_PAYLOAD)
+def test_a_schema_lets_progress_and_blocked_have_everything_in_their_payload(kind: str) -> None:
+    described = schema(kind)
+    assert described["required"] == ["type"]
+    at_the_top, in_payload = described["anyOf"]
+    assert "task_id" in at_the_top["required"]
+    payload = described["$defs"][in_payload["properties"]["payload"]["$ref"].rpartition("/")[2]]
+    assert set(at_the_top["required"]) <= set(payload["properties"])

@@ -112,6 +112,63 @@ def test_progress_may_bring_where_to_go_on_should_its_worker_die() -> None:
     assert good("progress").checkpoint is None
 
 
+# --- the seed's own form: a base message, and everything in its payload ----------------------------------------------
+SEED = {"worker_id": "w1", "timestamp": "2026-11-16T12:00:00Z"}
+
+
+def in_payload(kind: str, **payload: Any) -> Any:
+    return worker_json.decode(line(type=kind, **SEED, payload=payload))
+
+
+@pytest.mark.parametrize("kind", ["progress", "blocked", "complete", "failed"])
+def test_a_line_whose_fields_are_all_in_its_payload_says_what_they_say_at_the_top(kind: str) -> None:
+    whole = json.loads((CORPUS / "good" / f"{kind}.json").read_bytes())
+    at_the_top = {"type", "worker_id", "timestamp", "payload"}
+    payload = {key: value for key, value in whole.items() if key not in at_the_top} | whole["payload"]
+    moved = {key: value for key, value in whole.items() if key in at_the_top} | {"payload": payload}
+    assert worker_json.decode(line(**moved)) == worker_json.decode(line(**whole))
+
+
+def test_progress_in_a_payload_may_leave_out_what_the_seed_does_not_name() -> None:
+    said = in_payload("progress", task_id="t", current_step="writing tests", mood="good")
+    assert (said.task_id, said.step, said.percent, said.description) == ("t", None, None, "writing tests")
+    assert in_payload("progress", step="writing tests").description == "writing tests"
+    assert in_payload("progress", step=2, total_steps=4).percent == 50
+    assert in_payload("progress", step=2, checkpoint={"current_step": 2}).checkpoint.step == 2
+
+
+def test_blocked_in_a_payload_may_leave_out_what_the_seed_does_not_name() -> None:
+    said = in_payload("blocked", task_id="t", need="help")
+    assert (said.task_id, said.reason, said.blocker) == ("t", "", None)
+    assert in_payload("blocked", reason="no key", blocking_task_id="dba").blocker == "dba"
+
+
+def test_what_lacks_a_field_at_the_top_may_have_it_in_its_payload() -> None:
+    assert worker_json.decode(line(type="progress", task_id="t", payload={"step": 3})) == worker_json.decode(
+        line(type="progress", task_id="t", step=3)
+    )
+    assert refusal(line(type="blocked", task_id="t", payload={"need": "help"})).code == Flaw.MISSING_FIELD
+
+
+def test_a_line_that_lacks_nothing_keeps_its_payload_to_itself() -> None:
+    said = worker_json.decode(line(type="progress", task_id="t", step=1, payload={"description": 5, "total_steps": 0}))
+    assert said == worker_json.Progressed(task_id="t", step=1)
+
+
+@pytest.mark.parametrize(
+    "payload", [{"step": -1}, {"step": 6, "total_steps": 5}, {"task_id": 7}, {"step": 1.5}, {"context_usage": 70}]
+)
+def test_what_is_wrong_in_a_payload_is_refused_by_name(payload: dict[str, Any]) -> None:
+    assert refusal(line(type="progress", **SEED, payload=payload)).code == Flaw.BAD_FIELD
+
+
+def test_a_heartbeat_may_name_its_step_in_its_payload() -> None:
+    assert in_payload("heartbeat", current_step="tests", context_usage=0.5) == worker_json.Heartbeat(
+        worker_id="w1", said_at=1794830400.0, context_usage=0.5, current_step="tests"
+    )
+    assert in_payload("heartbeat", current_step=3).current_step is None
+
+
 def test_a_completion_says_whether_it_was_verified_and_what_it_wrote() -> None:
     said = good("complete")
     assert (said.verification_passed, said.verification_output) == (True, "3 passed")

@@ -20,6 +20,7 @@ from ackd.core.events import (
     Outcome,
     RunEnded,
     Seen,
+    SignOfLife,
     Told,
     WorkBlocked,
     WorkerSaid,
@@ -127,6 +128,36 @@ def assign(a):
             WorkerSaid("worker", 1, state=WorkerState.VERIFYING, context_usage=0.4, step="verify", attempt=1),
             WorkerSaid("worker", 1, attempt=1),
         ]
+
+
+async def test_progress_and_blocked_in_the_seeds_own_form_are_understood(shop: Shop) -> None:
+    """A base message has nothing but its payload: all of it stands there."""
+    script = """
+def seed(type, **payload): say(type, worker_id="w1", timestamp="2026-11-16T12:00:00", payload=payload)
+def assign(a):
+    seed("progress", task_id=a["task_id"], step=1, total_steps=4, description="parsing")
+    seed("progress", task_id=a["task_id"], current_step="testing")
+    seed("blocked", task_id=a["task_id"], reason="needs the schema", blocking_task_id="leader")
+"""
+    async with shop.worker(script) as work:
+        await work.tell()
+        assert await shop.comes(WorkBlocked) == WorkBlocked(1, "needs the schema", "leader", 1)
+        assert shop.all(WorkerSaid)[1:] == [
+            WorkerSaid("worker", 1, step="1 of 4", progress=Progress("1 of 4", 25, "parsing"), attempt=1),
+            WorkerSaid("worker", 1, progress=Progress(None, None, "testing"), attempt=1),
+        ]
+        assert len(shop.all(Seen)) == 1
+        assert shop.recorded("bad_line") == []
+
+
+@pytest.mark.parametrize(
+    "said", ["print('Loading the model', flush=True)", "say('dance')", "say('progress', task_id='T-0', step=1)"]
+)
+async def test_any_line_is_a_sign_of_life_a_bad_or_late_one_too(shop: Shop, said: str) -> None:
+    async with shop.worker(f"def assign(a): {said}") as work:
+        await work.tell()
+        assert (await shop.comes(SignOfLife)).agent == "worker"
+        assert shop.all(Seen) == []
 
 
 async def test_a_heartbeat_that_says_nothing_does_not_prove_that_the_task_was_read(shop: Shop) -> None:

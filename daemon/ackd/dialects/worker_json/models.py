@@ -1,9 +1,10 @@
 """The wire, as pydantic sees it: every object that a worker or ackd may write, to the leaves.
 
 Required is what a reader cannot do without. Who speaks and when may be left out: the pipe says the one, the clock the
-other. Keys beyond these are allowed everywhere, since foreign workers have words of their own; values are taken
-strictly: "0.7" is no number. Refuses to know what the words mean (said) and how a line is read (reading). Fails with
-pydantic's ValidationError.
+other. The seed has no class for progress and blocked, so a worker made after it has all of theirs in ``payload``: that
+form is there too (``IN_PAYLOAD``), and in it nothing is required. Keys beyond these are allowed everywhere, since
+foreign workers have words of their own; values are taken strictly: "0.7" is no number. Refuses to know what the words
+mean (said) and how a line is read (reading). Fails with pydantic's ValidationError.
 """
 
 from __future__ import annotations
@@ -90,6 +91,26 @@ class ProgressLine(FromWorker):
         return self
 
 
+class ProgressPayload(ToldOnTheWay):
+    step: Count | str | None = None
+    total_steps: Annotated[int, Field(ge=1)] | None = None
+    description: str | None = None
+
+
+class ProgressInPayload(FromWorker):
+    """Progress in the seed's own form: a base message, everything in its payload. A step in words is a description."""
+
+    type: Literal["progress"]
+    payload: ProgressPayload
+
+    @model_validator(mode="after")
+    def _within_the_total(self) -> ProgressInPayload:
+        step, total = self.payload.step, self.payload.total_steps
+        if isinstance(step, int) and total is not None and step > total:
+            raise ValueError(f"payload.step {step} is beyond total_steps {total}")
+        return self
+
+
 class CompleteLine(FromWorker):
     """It is done, and verified or not: a worker that says nothing of that has not completed."""
 
@@ -123,6 +144,18 @@ class BlockedLine(FromWorker):
     task_id: Id
     reason: str
     blocking_task_id: Id | None = None
+
+
+class BlockedPayload(Echo):
+    reason: str | None = None
+    blocking_task_id: Id | None = None
+
+
+class BlockedInPayload(FromWorker):
+    """Blocked in the seed's own form: a base message, everything in its payload."""
+
+    type: Literal["blocked"]
+    payload: BlockedPayload
 
 
 class CheckpointPayload(Echo):
@@ -228,7 +261,16 @@ class ErrorLine(FromAckd):
     payload: ErrorPayload
 
 
-AnyLine = HeartbeatLine | ProgressLine | CompleteLine | FailedLine | BlockedLine | ContextThresholdLine
+AnyLine = (
+    HeartbeatLine
+    | ProgressLine
+    | ProgressInPayload
+    | CompleteLine
+    | FailedLine
+    | BlockedLine
+    | BlockedInPayload
+    | ContextThresholdLine
+)
 
 FROM_WORKER: Final[dict[str, type[AnyLine]]] = {
     "heartbeat": HeartbeatLine,
@@ -237,6 +279,11 @@ FROM_WORKER: Final[dict[str, type[AnyLine]]] = {
     "failed": FailedLine,
     "blocked": BlockedLine,
     "context_threshold": ContextThresholdLine,
+}
+#: The seed's own form of what has no class there.
+IN_PAYLOAD: Final[dict[str, type[ProgressInPayload | BlockedInPayload]]] = {
+    "progress": ProgressInPayload,
+    "blocked": BlockedInPayload,
 }
 FROM_ACKD: Final[dict[str, type[FromAckd]]] = {
     "assign": AssignLine,
@@ -251,8 +298,28 @@ FROM_ACKD: Final[dict[str, type[FromAckd]]] = {
 KINDS: Final = (*FROM_WORKER, *FROM_ACKD)
 
 
+def own_fields(model: type[Wire]) -> frozenset[str]:
+    """The fields of one type of line that not every line has."""
+    return frozenset(model.model_fields) - frozenset(FromWorker.model_fields) - {"type"}
+
+
 def schema(kind: str) -> dict[str, Any]:
     """JSON Schema of one type of line. Raises KeyError for a type that does not exist."""
     model: type[Wire] = {**FROM_WORKER, **FROM_ACKD}[kind]
     described = model.model_json_schema(by_alias=True)
+    if kind in IN_PAYLOAD:
+        described = _either_form(described, IN_PAYLOAD[kind].model_json_schema(by_alias=True))
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **described, "title": kind}
+
+
+def _either_form(flat: dict[str, Any], in_payload: dict[str, Any]) -> dict[str, Any]:
+    """What is required at the top, or a payload that may have it all."""
+    needed = [name for name in flat["required"] if name != "type"]
+    payload = in_payload["properties"]["payload"]
+    second = {"required": ["payload"], "properties": {"payload": payload}, "description": in_payload["description"]}
+    return {
+        **flat,
+        "$defs": {**in_payload["$defs"], **flat["$defs"]},
+        "required": ["type"],
+        "anyOf": [{"required": needed}, second],
+    }

@@ -1,7 +1,8 @@
 """From a worker's line to what it said.
 
 Owns what makes a line unreadable, in words that a worker's author can act on, and the reading of times: one without a
-zone is read as local, and marked. Texts for people are cut. Refuses to know whether what was said is true, or about
+zone is read as local, and marked. A field that is not at the top of a line is looked for in its payload, where the
+seed's base message has everything. Texts for people are cut. Refuses to know whether what was said is true, or about
 anything in hand. Fails with ``BadLine``, and by no other way.
 """
 
@@ -39,8 +40,9 @@ MAX_TEXT: Final = 4_096
 def decode(line: bytes) -> Said:
     """What the line says, with or without its line end. Raises BadLine."""
     document = object_in(line)
+    model = _model(document)
     try:
-        read = _model(document).model_validate(document)
+        read = model.model_validate(_with_fields_at_the_top(model, document))
     except ValidationError as error:
         raise bad_fields(error.errors(include_url=False, include_input=False)) from None
     return _said(read, line)
@@ -53,7 +55,7 @@ def _said(read: models.AnyLine, line: bytes) -> Said:
             return Heartbeat(
                 **_words(read, read.payload.task_id),
                 context_usage=_either(read.context_usage, read.payload.context_usage),
-                current_step=_cut(read.current_step),
+                current_step=_cut(read.current_step) or _step_in_words(read.payload),
                 state=read.payload.state,
             )
         case models.ProgressLine():
@@ -62,10 +64,23 @@ def _said(read: models.AnyLine, line: bytes) -> Said:
                 step=read.step,
                 total_steps=read.total_steps,
                 description=_cut(read.description),
-                percent=read.step * 100 // read.total_steps if read.total_steps else None,
+                percent=_percent(read.step, read.total_steps),
                 context_usage=read.payload.context_usage,
                 state=read.payload.state,
                 checkpoint=_kept(json.loads(line)["payload"]["checkpoint"]) if read.payload.checkpoint else None,
+            )
+        case models.ProgressInPayload(payload=told):
+            counted = told.step if isinstance(told.step, int) else None
+            in_words = told.step if isinstance(told.step, str) else None
+            return Progressed(
+                **_words(read, told.task_id),
+                step=counted,
+                total_steps=told.total_steps,
+                description=_cut(told.description) or _cut(in_words) or _step_in_words(told),
+                percent=_percent(counted, told.total_steps),
+                context_usage=told.context_usage,
+                state=told.state,
+                checkpoint=_kept(json.loads(line)["payload"]["checkpoint"]) if told.checkpoint else None,
             )
         case models.CompleteLine():
             return Completed(
@@ -84,6 +99,9 @@ def _said(read: models.AnyLine, line: bytes) -> Said:
             )
         case models.BlockedLine():
             return Blocked(**_words(read, read.task_id), reason=read.reason[:MAX_TEXT], blocker=read.blocking_task_id)
+        case models.BlockedInPayload(payload=stuck):
+            reason = (stuck.reason or "")[:MAX_TEXT]
+            return Blocked(**_words(read, stuck.task_id), reason=reason, blocker=stuck.blocking_task_id)
         case models.ContextThresholdLine():
             return ContextThreshold(
                 **_words(read, read.payload.task_id),
@@ -114,7 +132,18 @@ def _model(document: dict[str, Any]) -> type[models.AnyLine]:
         known = "known are " + ", ".join(models.FROM_WORKER)
         ours = isinstance(kind, str) and kind in models.FROM_ACKD
         raise BadLine(Flaw.UNKNOWN_TYPE, f"type {kind!r:.60}: {'ackd says that, no worker' if ours else known}")
+    if kind in models.IN_PAYLOAD and document.get("payload") and not models.own_fields(model) & document.keys():
+        return models.IN_PAYLOAD[kind]
     return model
+
+
+def _with_fields_at_the_top(model: type[models.AnyLine], document: dict[str, Any]) -> dict[str, Any]:
+    """What the line lacks, its payload may have. A line that lacks nothing is left as it is: its payload is its own."""
+    own, payload = models.own_fields(model), document.get("payload")
+    lacks = any(model.model_fields[name].is_required() and name not in document for name in own)
+    if not lacks or not isinstance(payload, dict):
+        return document
+    return {name: payload[name] for name in own if name in payload} | document
 
 
 # --- from an object to values -----------------------------------------------------------------------------------------
@@ -154,6 +183,16 @@ def _kept(value: dict[str, Any]) -> Checkpoint:
     step = value.get("current_step")
     counted = step if isinstance(step, int) and not isinstance(step, bool) and step >= 0 else None
     return Checkpoint(json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode(), counted)
+
+
+def _percent(step: int | None, total: int | None) -> int | None:
+    return step * 100 // total if step is not None and total else None
+
+
+def _step_in_words(payload: models.Echo) -> str | None:
+    """A ``current_step`` in the payload: a name, as in a heartbeat of the seed. A checkpoint's is a number."""
+    step = (payload.model_extra or {}).get("current_step")
+    return _cut(step) if isinstance(step, str) else None
 
 
 def _either(first: float | None, second: float | None) -> float | None:

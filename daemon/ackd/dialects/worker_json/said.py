@@ -54,12 +54,12 @@ class Heartbeat(Words):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed(Words):
-    """So many steps of ``total_steps`` are done; ``percent`` of them, where the total is known.
+    """So many steps of ``total_steps`` are done, if it counts them; ``percent`` of them, where the total is known.
 
     ``checkpoint``: where to go on should it die, to be kept; it goes on itself, and hands nothing over.
     """
 
-    step: int
+    step: int | None = None
     total_steps: int | None = None
     description: str | None = None
     percent: int | None = None

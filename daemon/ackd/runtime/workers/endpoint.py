@@ -18,7 +18,7 @@ import anyio.lowlevel
 from ackd.adapters.child import CannotWrite
 from ackd.core import facts, faults
 from ackd.core.errors import BadLine, CannotStart, TheirFault
-from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
+from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, SignOfLife, Told
 from ackd.dialects import worker_json
 from ackd.runtime.workers.assignments import work_of
 from ackd.runtime.workers.hand import Hand
@@ -266,7 +266,8 @@ class ProcessEndpoint:
             if line.cut:
                 raise worker_json.too_long()
             said = worker_json.decode(line.data)
-        except BadLine as bad:
+        except BadLine as bad:  # whoever writes one lives
+            self.post(SignOfLife(self.agent, "a line that says nothing"))
             if not self.aside(line.data):
                 self._answer_bad(line.data, bad, now.mono)
             return

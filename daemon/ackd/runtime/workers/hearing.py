@@ -1,9 +1,9 @@
 """From what a worker said to what that means for the work in its hands.
 
 Owns the meaning of each word: who hears of it, and what is kept before. Late words, about work that is no longer in
-hand, are written down and nothing else. Lines that say nothing are written down and answered, a few at a time: a flood
-of them fills neither the log nor the pipe. Refuses to know processes. Never fails: a disk that does not take a
-checkpoint is reported, and the checkpoint asked for again.
+hand, are written down, and are a sign of life like every line. Lines that say nothing are written down and answered, a
+few at a time: a flood of them fills neither the log nor the pipe. Refuses to know processes. Never fails: a disk that
+does not take a checkpoint is reported, and the checkpoint asked for again.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 from ackd.adapters.checkpoints import CheckpointTooLarge
 from ackd.core import events
-from ackd.core.events import Outcome, RunEnded, WorkerSaid
+from ackd.core.events import Outcome, RunEnded, SignOfLife, WorkerSaid
 from ackd.core.message import Progress
 from ackd.core.worker import WorkerState
 from ackd.dialects.worker_json import (
@@ -78,6 +78,7 @@ class Hearing:
     async def hear(self, said: Said, line: bytes, generation: int, now: float) -> None:
         work = self.hand.about(said, generation)
         if work is None and not _is_about_nothing(said):
+            self.post(SignOfLife(self.agent, "a late word"))
             self._write_late(line, now)
             return
         if work is not None and _speaks_of_it(said):
@@ -210,7 +211,9 @@ def _speaks_of_it(said: Said) -> bool:
     return said.current_step is not None or said.state not in (None, WorkerState.IDLE)
 
 
-def _step(said: Progressed) -> str:
+def _step(said: Progressed) -> str | None:
+    if said.step is None:
+        return None
     return f"{said.step} of {said.total_steps}" if said.total_steps is not None else str(said.step)
 
 
