@@ -8,6 +8,7 @@ import pytest
 from ackd.adapters.inotify_watch import CannotWatch, DirectoryWatch
 from ackd.config import Watch
 from ackd.runtime.gateways import Gateways
+from ackd.runtime.gateways.gateway import LookRefused
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -116,6 +117,35 @@ async def test_a_clock_of_its_own_does_not_put_off_the_look_at_everything(tmp_pa
         gateways.start(tasks)
         await until(lambda: gateway.where.count(None) >= 4)
         assert frozenset() in gateway.where
+        gateways.close()
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_look_that_fails_does_not_keep_new_places_from_being_watched(tmp_path: Path) -> None:
+    gateway, chronicle = Looking(tmp_path), Tellable()
+    gateways = Gateways([gateway], Watch(reconcile_interval_s=60), chronicle)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        gateways.start(tasks)
+        await until(lambda: len(gateway.where) == 2)
+        gateway.failure = OSError(40, "Too many levels of symbolic links")
+        new = tmp_path / "new"
+        new.mkdir()
+        gateway.seen_places.append(frozenset({str(tmp_path), str(new)}))
+        await until(lambda: len(gateway.where) == 4)  # what came, and everything once more, since it is watched now
+        (new / "file").touch()
+        await until(lambda: gateway.where[4:] == [frozenset({str(new)})])
+        assert ("io_error", {"what": "gateway looking"}) in chronicle.lines
+        gateways.close()
+        tasks.cancel_scope.cancel()
+
+
+async def test_what_others_of_a_gateway_wish_for_is_kept_though_one_of_them_is_refused(tmp_path: Path) -> None:
+    gateway, chronicle = Looking(tmp_path), Tellable()
+    gateway.failure = LookRefused({"track a": OSError(40, "Too many levels of symbolic links")}, wish_s=0.01)
+    gateways = Gateways([gateway], Watch(reconcile_interval_s=60), chronicle)  # type: ignore[arg-type]
+    async with anyio.create_task_group() as tasks:
+        gateways.start(tasks)
+        await until(lambda: len(gateway.where) >= 4)
         gateways.close()
         tasks.cancel_scope.cancel()
 

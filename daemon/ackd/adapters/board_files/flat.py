@@ -9,6 +9,7 @@ Synchronous. Fails with OSError; ESTALE: somebody wrote meanwhile, look again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from typing import Final, NamedTuple
@@ -35,7 +36,7 @@ def read_flat(path: str) -> Flat:
     try:
         found = os.fstat(fd)
         if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FLAT_BYTES:
-            raise OSError(0, "not a regular file of a sensible size", path)
+            raise OSError(errno.EINVAL, "not a regular file of a sensible size", path)
         with os.fdopen(os.dup(fd), "rb") as file:
             data = file.read(MAX_FLAT_BYTES)
         return Flat(data, (found.st_ino, found.st_mtime_ns, found.st_size))

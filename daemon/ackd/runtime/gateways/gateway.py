@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
     from ackd.core.message import Draft
@@ -42,6 +42,16 @@ class Around:
     written: Callable[[], bool] = lambda: True
 
 
+class LookRefused(OSError):  # noqa: N818 - the condition
+    """Some of what a gateway looks at could not be looked at, or acted on: by what it is called, why. The rest was, and
+    ``wish_s`` is what the gateway would have returned."""
+
+    def __init__(self, refused: Mapping[str, OSError], wish_s: float | None) -> None:
+        super().__init__("; ".join(f"{what}: {error}" for what, error in refused.items()))
+        self.errno = next(iter(refused.values())).errno
+        self.wish_s = wish_s
+
+
 class Gateway(Protocol):
     """One foreign protocol. Nothing is remembered of a hint but where to look: the files are the truth."""
 
@@ -59,7 +69,8 @@ class Gateway(Protocol):
 
         Returns in how many seconds it wants to look again without being asked (a clock of its own that runs), None for
         no wish; everything is looked at every ``reconcile_interval_s`` anyway, or ``poll_interval_s`` without inotify.
-        OSError: told of, and looked at again.
+        OSError: told of, and looked at again. A gateway that looks at several things raises ``LookRefused``, when it
+        has looked at all of them: what is broken in one delays no other.
         """
 
     def page(self) -> dict[str, object]:

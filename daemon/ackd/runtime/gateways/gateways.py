@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ackd.adapters.inotify_watch import CannotWatch, DirectoryWatch
+from ackd.runtime.gateways.gateway import LookRefused
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -104,10 +105,14 @@ class Gateways:
             if anyio.current_time() >= full_at:
                 post.changed = None
                 self._watch_if_possible()
-            where, wish, found = post.take(), None, False
+            where, wish = post.take(), None
             with self.chronicle.reporting(f"gateway {post.gateway.name}"):
-                wish = await post.gateway.look(where)
-                found = self._follow(post)
+                try:
+                    wish = await post.gateway.look(where)
+                except LookRefused as refused:
+                    wish = refused.wish_s
+                    raise
+            found = self._follow(post)
             if where is None:
                 full_at = anyio.current_time() + self._longest_s()
             if found:  # what came into a new place before it was watched

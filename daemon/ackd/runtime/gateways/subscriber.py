@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 
 class Subscriber(Protocol):
+    name: str
+
     async def line(self, track: Track, line: BusLine) -> None:
         """Called for each line, in order, before the offset behind it is kept: after a crash it may come again, and
-        must then change nothing. OSError: the line will come again."""
+        must then change nothing. OSError: the line will come again, unless a file of the subscriber's is broken."""

@@ -24,6 +24,8 @@ from ackd.runtime.pipeline.rooms import Over
 from ackd.threads import in_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ackd.adapters.story_files import StoryFiles
     from ackd.config import Config
     from ackd.config_pipeline import Pipeline
@@ -83,9 +85,9 @@ class Lead:
             self.workers.settled_in.set()
             stories = self._stories()
         for story, of in deciding.orphans(stories):
-            await self.conduct.decide(story.story_id, partial(deciding.orphaned, of=of, now=self.conduct.wall()))
+            await self._decide(story.story_id, partial(deciding.orphaned, of=of, now=self.conduct.wall()))
         for story in deciding.next_turns(stories, self.pipeline.max_parallel):
-            await self.conduct.decide(story.story_id, self._turn)
+            await self._decide(story.story_id, self._turn)
         stories = self._stories()
         for story in stories:
             if self._wants_attention(story) and story.story_id not in self._tended:
@@ -93,6 +95,13 @@ class Lead:
                 self.conduct.tasks.start_soon(self._tend, story.story_id, name=f"story {story.story_id}")
         busy = any(stage_of(story.state) is not None for story in stories) or self.workers.rooms()
         return LOOK_EVERY_S if busy else None
+
+    async def _decide(self, story_id: str, decide: Callable[[Story], Decision]) -> None:
+        """One story that cannot be written keeps no other waiting."""
+        try:
+            await self.conduct.decide(story_id, decide)
+        except (OSError, Busy, BadStoryRecord) as error:
+            self._tell_trouble(story_id, error)
 
     def _turn(self, story: Story) -> Decision:
         """It may have been paused since it was looked at."""

@@ -20,6 +20,7 @@ from ackd.core.events import Now
 from ackd.runtime.board_room import WRITING_S, BoardRoom
 from ackd.runtime.gateways import Around
 from ackd.runtime.gateways.board import BoardGateway
+from ackd.runtime.gateways.gateway import LookRefused
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,6 +117,25 @@ async def test_a_file_that_stays_unreadable_is_looked_at_once_more_and_then_wake
     assert await house.gateway.look(frozenset()) == pytest.approx(60 - WRITING_S)
     (house.bus / "board/assessments.json").write_text("{ha")
     assert await house.gateway.look(None) == pytest.approx(WRITING_S)
+
+
+@pytest.mark.parametrize("what", ["votes.json", ".lock", "meeting.json"])
+async def test_a_broken_board_of_one_track_silences_no_other(house: House, what: str) -> None:
+    other = BoardRoom(Track(str(house.base / "tracks/a-first/.message-bus"), "a-first"), durable=False)
+    seats = (Seat("CA", "all", "CA"),)
+    broken = other.open(
+        house.wall,
+        lambda ident, size: Meeting(ident, Checkpoint.PRE_LAUNCH, "Launch", None, "leader", 0.0, seats, 1, size),
+    )
+    place = house.base / "tracks/a-first/.message-bus/board"
+    path = place / broken.meeting_id / what if what == "meeting.json" else place / what
+    path.unlink()
+    path.symlink_to("/etc/passwd")
+    house.open()
+    with pytest.raises(LookRefused, match="track a-first") as refused:
+        await house.gateway.look(None)
+    assert [draft.recipient for draft in house.mails] == list(NAMES)
+    assert refused.value.wish_s == pytest.approx(60)
 
 
 async def test_a_crash_between_mail_and_note_makes_the_same_mail(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -131,13 +131,17 @@ class House:
 
 @dataclass
 class Hearing:
-    """A subscriber. ``refusals``: so often the disk refuses it."""
+    """A subscriber. ``refusals``: so often the disk refuses it. ``broken``: something stands in its files' place."""
 
+    name = "hearing"
     heard: list[tuple[str, BusLine]] = field(default_factory=list)
     refusals: int = 0
+    broken: OSError | None = None
 
     async def line(self, track: Track, line: BusLine) -> None:
         if self.refusals:
             self.refusals -= 1
             raise OSError(28, "No space left on device")
+        if self.broken is not None:
+            raise self.broken
         self.heard.append((track.name, line))

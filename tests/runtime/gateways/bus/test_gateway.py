@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 from pathlib import Path
@@ -15,6 +16,7 @@ from ackd.bus import Bus
 from ackd.core.deadlock import Wait
 from ackd.core.escalations import stamp
 from ackd.core.events import SignOfLife
+from ackd.runtime.gateways.gateway import LookRefused
 from tests.runtime.gateways.bus.house import Hearing, House
 
 if TYPE_CHECKING:
@@ -141,9 +143,24 @@ async def test_a_track_that_is_broken_delays_no_other(house: House) -> None:
     (house.place / "tracks/a-first/.message-bus/queue.jsonl").unlink()
     (house.place / "tracks/a-first/.message-bus/queue.jsonl").symlink_to("/etc/passwd")
     house.echo("TASK_COMPLETE", "w", task_id="1.1")
-    with pytest.raises(OSError, match="symbolic"):
+    house.status(v={"status": "RUNNING", "last_heartbeat": stamp(house.clock.wall)})
+    with pytest.raises(LookRefused, match=r"track a-first: .*symbolic") as refused:
         await house.gateway.look(None)
     assert house.events() == {"TASK_COMPLETE_1.1.event"}
+    assert refused.value.wish_s == pytest.approx(house.gateway._config.heartbeat_timeout_s, abs=1)
+
+
+async def test_a_broken_file_of_one_who_hears_the_lines_keeps_nobody_else_waiting(tmp_path: Path) -> None:
+    broken, hearing = Hearing(broken=OSError(errno.ELOOP, os.strerror(errno.ELOOP))), Hearing()
+    house = House(tmp_path, subscribers=(broken, hearing))
+    house.echo("BOARD_VOTE", "CA", final_verdict="APPROVE")
+    house.echo("TASK_COMPLETE", "w", task_id="1.1")
+    await house.gateway.look(None)
+    assert [line.type.value for _, line in hearing.heard] == ["BOARD_VOTE", "TASK_COMPLETE"]
+    assert house.told("orchestrator") == ["Track login: task 1.1 is complete, says w."]
+    said = house.said("io_error")
+    assert [line["bus_type"] for line in said] == ["BOARD_VOTE", "TASK_COMPLETE"]
+    assert said[0]["what"] == "hearing of track login"
 
 
 async def test_a_state_file_of_noise_is_none(house: House) -> None:

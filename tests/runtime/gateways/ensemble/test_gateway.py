@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.dialects import yaml_body
+from ackd.runtime.gateways.ensemble import shelf
+from ackd.runtime.gateways.gateway import LookRefused
 from tests.runtime.gateways.ensemble.house import House
 
 if TYPE_CHECKING:
@@ -238,6 +240,24 @@ async def test_what_is_no_regular_file_is_never_opened_and_said_once(house: Hous
     assert house.mail == []
     names = ["directory.yaml", "fifo-completed.yaml", "link-completed.yaml", "s.yaml"]
     assert sorted(str(line["file"]) for line in house.said("stray_file")) == [f"queue/reports/{name}" for name in names]
+
+
+async def test_one_file_that_cannot_be_read_keeps_no_other_waiting(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = shelf.read
+
+    def guarded(found: shelf.Found, limit: int) -> bytes | None:
+        if found.name == "T-1-completed.yaml":
+            raise PermissionError(13, "Permission denied", found.path)
+        return read(found, limit)
+
+    monkeypatch.setattr(shelf, "read", guarded)
+    house.put("reports/T-1-completed.yaml", "status: success\n")
+    house.put("reports/T-2-completed.yaml", "status: success\n")
+    with pytest.raises(LookRefused, match=r"reports/T-1-completed\.yaml: .*denied"):
+        await house.look()
+    assert [draft.body["ensemble"]["file"] for draft in house.mail] == ["queue/reports/T-2-completed.yaml"]  # type: ignore[index]
 
 
 async def test_what_is_too_large_is_told_of_without_being_read(house: House) -> None:

@@ -18,7 +18,7 @@ from ackd.core.events import Now
 from ackd.core.lease_words import Ask
 from ackd.core.message import identity
 from ackd.leases import Leases
-from ackd.runtime.gateways.gateway import Around
+from ackd.runtime.gateways.gateway import Around, LookRefused
 from ackd.runtime.gateways.leases import LeaseGateway
 
 if TYPE_CHECKING:
@@ -146,6 +146,27 @@ async def test_a_lease_that_is_over_is_taken_back_and_said(house: House) -> None
     assert house.on_the_bus()[-1] == ("FILE_UNLOCK", "w1")
     assert house.event("FILE_UNLOCK")
     assert (house.place / ".ackd/bus/events/FILE_UNLOCK_all.event").exists()
+
+
+async def test_a_broken_table_of_one_track_keeps_no_other_waiting_and_who_is_through_is_not_forgotten(
+    tmp_path: Path,
+) -> None:
+    house = House(tmp_path, tracks=("tracks/*",))
+    other = house.new_bus(tmp_path / "tracks/a-first/.message-bus")
+    doors = Leases(other.bus, tmp_path)
+    doors.acquire("b.py", "builder")
+    house.doors.acquire(P, "builder")
+    await house.gateway.look(None)
+    locks = tmp_path / "tracks/a-first/.message-bus/locks.json"
+    kept = locks.rename(locks.with_suffix(".away"))
+    locks.symlink_to("/etc/passwd")
+    house.gateway.heard("task_complete", {"agent": "builder"})
+    with pytest.raises(LookRefused, match=r"track a-first: .*symbolic"):
+        await house.gateway.look(frozenset())
+    assert house.holders() == []
+    kept.replace(locks)
+    await house.gateway.look(frozenset())
+    assert doors.look().held == {}
 
 
 def _aged(table: Any) -> Any:

@@ -4,7 +4,7 @@ Owns the clocks of meetings and the errands that follow from their state. A meet
 it, starts its clock if nobody has, lets it advance, runs the errands that were not run yet (mail with derived ids, then
 the line), and notes them in the record; after a crash the same look makes the same mail. Refuses to decide anything
 about a meeting (core/board) and to know its files (runtime/board_room). Another process that holds the board's lock for
-long delays its track only.
+long delays its track only, and so does a file of a board that cannot be read or written.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from ackd.core.board.phases import Phase
 from ackd.core.errors import BadMeeting, Busy, NoMeeting, UnknownAgent
 from ackd.core.message import USER
 from ackd.runtime.board_room import WRITING_S, BoardRoom
+from ackd.runtime.gateways.gateway import LookRefused
 from ackd.threads import in_thread
 from ackd.tracks import find_tracks, watch_places
 
@@ -75,14 +76,19 @@ class BoardGateway:
 
     async def look(self, where: frozenset[str] | None) -> float | None:
         self._tracks = find_tracks(self._around.base, self._patterns, self._around.root)
+        refused: dict[str, OSError] = {}
         for track in self._tracks:
             if where is None or self._is_touched(track, where) or self._is_due(track):
-                await self._attend(track)
+                try:
+                    await self._attend(track)
+                except OSError as error:
+                    refused[f"track {track.name}"] = error
         known = {track.bus for track in self._tracks}
         self._due = {bus: at for bus, at in self._due.items() if bus in known}
-        if not self._due:
-            return None
-        return max(0.0, min(self._due.values()) - self._around.clock.now().mono)
+        wish = max(0.0, min(self._due.values()) - self._around.clock.now().mono) if self._due else None
+        if refused:
+            raise LookRefused(refused, wish)
+        return wish
 
     def page(self) -> dict[str, object]:
         """Open meetings by track."""
@@ -108,17 +114,23 @@ class BoardGateway:
 
     # --- one track ----------------------------------------------------------------------------------------------------
     async def _attend(self, track: Track) -> None:
+        """One meeting that the disk refuses keeps no other waiting: the first refusal is raised when all were met."""
         finished = self._finished.setdefault(track.bus, set())
         room, self._due[track.bus] = self._room(track), float("inf")
         self._open[track.bus] = {}
-        newest = True
+        newest, refused = True, list[OSError]()
         for meeting_id in board_files.newest_first(track.board):
             if newest or meeting_id not in finished:
-                await self._drive(track, room, meeting_id)
+                try:
+                    await self._drive(track, room, meeting_id)
+                except OSError as error:
+                    refused.append(error)
             newest = False
         self._tell_of_strange(track, room)
         if self._due[track.bus] == float("inf"):
             del self._due[track.bus]
+        if refused:
+            raise refused[0]
 
     async def _drive(self, track: Track, room: BoardRoom, meeting_id: str) -> None:
         now = self._around.clock.now()

@@ -8,6 +8,7 @@ everything that was not kept is done again.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import time
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,10 @@ _FRESH_S: Final = 60.0
 #: A last line without an end is taken if it is whole and has stood still for ``settle_s``, else after so many of them.
 _BROKEN_SETTLES: Final = 30
 _MAX_SEEN: Final = 65_536
+#: What a file or directory is that stands in another's place, or that is not ours to open: waiting mends none of it.
+BROKEN: Final = frozenset(
+    {errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EINVAL, errno.EACCES, errno.EPERM, errno.ENXIO}
+)
 #: How often old events are looked for, at most.
 _CLEAR_EVERY_S: Final = 600.0
 
@@ -227,7 +232,7 @@ class FollowedTrack:
         taken = self.view.take(line)
         self.around.record("bus_message", telling.facts(self.track.name, line))
         for subscriber in self.subscribers:
-            await subscriber.line(self.track, line)
+            await self._hand_to(subscriber, line)
         self._raise(event_names(line.type.value, line.message_id, line.payload))
         speaker = self.agent_of(line.source)
         if speaker is not None and line.is_its_own and line.at >= self.around.clock.now().wall - _FRESH_S:
@@ -241,6 +246,18 @@ class FollowedTrack:
             agent = self.agent_of(woken.worker)
             if agent is not None:
                 mail.append(telling.to_woken(self.track.name, line, cause, woken, agent))
+
+    async def _hand_to(self, subscriber: Subscriber, line: BusLine) -> None:
+        """What the machine refuses comes again. What is broken (a link in a file's place) would refuse for ever, and
+        with this line all that were said after it: they go on, and the log says whose part was left out."""
+        try:
+            await subscriber.line(self.track, line)
+        except OSError as error:
+            if error.errno not in BROKEN:
+                raise
+            about = {"track": self.track.name, "message_id": line.message_id, "bus_type": line.type.value}
+            what = f"{subscriber.name} of track {self.track.name}"
+            self.around.record("io_error", {"what": what, "error": f"{error}: passed over for it", **about})
 
     def _raise(self, names: Sequence[str]) -> None:
         for name in names:

@@ -1,7 +1,7 @@
 """The bus gateway: any number of tracks, coming and going, each followed by itself.
 
 Owns which tracks there are and what each look covers. What is done with a track's lines is followed.py's. A disk that
-refuses one track delays no other: the first refusal is raised when all have been looked at.
+refuses one track delays no other: what was refused is raised when all have been looked at.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from ackd.core.message import MONITOR
 from ackd.runtime.gateways.bus.bookmarks import Bookmarks
 from ackd.runtime.gateways.bus.followed import FollowedTrack
+from ackd.runtime.gateways.gateway import LookRefused
 from ackd.tracks import find_tracks, watch_places
 
 if TYPE_CHECKING:
@@ -66,19 +67,23 @@ class BusGateway:
     async def look(self, where: frozenset[str] | None) -> float | None:
         if where is None or where & self._lookouts():
             self._find()
-        refused: OSError | None = None
+        refused: dict[str, OSError] = {}
         for bus, followed in list(self._followed.items()):
             if where is not None and bus not in where and not followed.is_due():
                 continue
             try:
                 await followed.look(everything=where is None)
-                await self._search(followed)
             except OSError as error:
                 followed.forget()
-                refused = refused or error
-        if refused is not None:
-            raise refused
+                refused[f"track {followed.track.name}"] = error
+                continue
+            try:
+                await self._search(followed)
+            except OSError as error:
+                refused[f"circles of track {followed.track.name}"] = error
         wishes = [wish for followed in self._followed.values() if (wish := followed.wish_s()) is not None]
+        if refused:
+            raise LookRefused(refused, min(wishes, default=None))
         return min(wishes, default=None)
 
     def page(self) -> dict[str, object]:

@@ -12,7 +12,7 @@ import os
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import dispatches
+from ackd.core import dispatches, faults
 from ackd.core.dispatches import Dispatch, End, Work
 from ackd.core.errors import BadMessage
 from ackd.core.escalations import stamp
@@ -24,6 +24,7 @@ from ackd.runtime.gateways.ensemble.letters import Letters, Sheet, digest_of
 from ackd.runtime.gateways.ensemble.patience import Patience
 from ackd.runtime.gateways.ensemble.register import BadRegister, Known, Register
 from ackd.runtime.gateways.ensemble.voice import Voice
+from ackd.runtime.gateways.gateway import LookRefused
 
 if TYPE_CHECKING:
     from ackd.config_coordination import Ensemble
@@ -77,15 +78,18 @@ class EnsembleGateway:
     async def look(self, where: frozenset[str] | None) -> float | None:
         if not self._begun:
             await self._begin()
-        failure: OSError | None = None
+        refused: dict[str, OSError] = {}
         try:
             await self._look_at(self._chosen(where))
+        except OSError as error:
+            refused["its files"] = error
+        try:
             await self._patience.run_out(self._mono())
         except OSError as error:
-            failure = error
+            refused["who is late"] = error
         await self._register.save(self._around.clock.now())
-        if failure is not None:
-            raise failure
+        if refused:
+            raise LookRefused(refused, self._wish())
         return self._wish()
 
     def page(self) -> dict[str, object]:
@@ -151,6 +155,8 @@ class EnsembleGateway:
         return replaced
 
     async def _look_at(self, places: list[str]) -> None:
+        """One file that cannot be read keeps no other waiting: it is raised when all were looked at."""
+        refused: dict[str, OSError] = {}
         for place in places:
             if self._again.get(place, 0.0) <= self._mono():
                 self._again.pop(place, None)
@@ -159,7 +165,14 @@ class EnsembleGateway:
                 continue
             self._register.miss(place, {f"{place}/{one.name}" for one in found}, self._around.clock.now().wall)
             for one in found:
-                await (self._acks.take(one) if place == ACKS else self._take(place, one))
+                try:
+                    await (self._acks.take(one) if place == ACKS else self._take(place, one))
+                except OSError as error:
+                    if faults.is_nobodys(error):  # a task that could not be given out comes before its report
+                        raise
+                    refused[f"{place}/{one.shown}"] = error
+        if refused:
+            raise LookRefused(refused, None)
 
     # --- tasks and reports --------------------------------------------------------------------------------------------
     async def _take(self, place: str, found: Found) -> None:

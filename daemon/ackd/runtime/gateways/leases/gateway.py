@@ -21,6 +21,7 @@ from ackd.core.errors import BadPath
 from ackd.core.escalations import stamp
 from ackd.core.lease_words import EMPTY, Change, Earlier, Why
 from ackd.leases import Leases
+from ackd.runtime.gateways.gateway import LookRefused
 from ackd.runtime.gateways.leases import endings, lines
 from ackd.runtime.gateways.leases.heartbeats import Beat, read_beats
 from ackd.runtime.gateways.leases.known import Known
@@ -45,7 +46,7 @@ _SHOWN: Final = 50
 
 @dataclass
 class Desk:
-    """One bus. ``table``: as it was last seen."""
+    """One bus. ``table``: as it was last seen. ``ended``: agents that are through, which it could not act on yet."""
 
     track: Track
     doors: Leases
@@ -53,6 +54,7 @@ class Desk:
     table: Table = EMPTY
     due: float | None = None
     progress: dict[str, float] = field(default_factory=dict)
+    ended: dict[str, float] = field(default_factory=dict)
 
 
 class LeaseGateway:
@@ -80,16 +82,24 @@ class LeaseGateway:
 
     async def look(self, where: frozenset[str] | None) -> float | None:
         ended, self._ended = self._ended, {}
-        try:
-            wanted = [desk for desk in self._present() if self._wants(desk, where, ended)]
-            wishes = [await self._tend(desk, where, ended) for desk in wanted]
-        except OSError:
-            self._ended = ended | self._ended
-            raise
+        refused: dict[str, OSError] = {}
+        wishes: list[float | None] = []
+        for desk in self._present(ended):
+            if not self._wants(desk, where, ended):
+                continue
+            desk.ended |= ended
+            try:
+                wishes.append(await self._tend(desk, where, desk.ended))
+                desk.ended = {}
+            except OSError as error:  # who is through is heard of again, by this one only
+                refused[f"track {desk.track.name}"] = error
         self._recorder.conflicts((desk.track, desk.table) for desk in self._desks.values())
         due = [desk.due for desk in self._desks.values() if desk.due is not None]
         wishes += [max(0.0, min(due) - self._now())] if due else []
-        return min((wish for wish in wishes if wish is not None), default=None)
+        wish = min((wish for wish in wishes if wish is not None), default=None)
+        if refused:
+            raise LookRefused(refused, wish)
+        return wish
 
     def page(self) -> dict[str, object]:
         return {desk.track.name: _shown(desk.table) for desk in self._desks.values() if desk.table.held}
@@ -148,12 +158,16 @@ class LeaseGateway:
         return not _exist(desk.track)
 
     # --- one bus ----------------------------------------------------------------------------------------------------
-    def _present(self) -> list[Desk]:
+    def _present(self, ended: dict[str, float]) -> list[Desk]:
         around = self._around
         found = tracks.find_tracks(around.base, self._config.tracks, around.root)
         for bus in self._desks.keys() - {track.bus for track in found}:
             self._desks.pop(bus).doors.files.close()
-        return [self._desk(track) for track in found]
+        try:
+            return [self._desk(track) for track in found]
+        except OSError:
+            self._ended = ended | self._ended
+            raise
 
     def _desk(self, track: Track) -> Desk:
         desk = self._desks.get(track.bus)
@@ -168,7 +182,7 @@ class LeaseGateway:
 
     def _wants(self, desk: Desk, where: frozenset[str] | None, ended: dict[str, float]) -> bool:
         is_due = desk.due is not None and desk.due <= self._now()
-        return where is None or desk.track.bus in where or bool(ended) or is_due
+        return where is None or desk.track.bus in where or bool(ended or desk.ended) or is_due
 
     async def _tend(self, desk: Desk, where: frozenset[str] | None, ended: dict[str, float]) -> float | None:
         first = desk.table is EMPTY
