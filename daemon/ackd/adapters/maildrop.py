@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -168,14 +168,14 @@ def drop_requests(
 def drop_receipts(
     receipts_dir: Path,
     kind: ReceiptKind,
-    message_ids: Iterable[str],
-    agent: str,
+    agents: Mapping[str, str],
     reason: str | None = None,
     *,
     fsync: bool = True,
 ) -> dict[str, Path]:
-    """One for each message, or, if the disk refuses, none: half a word would have to be taken back."""
-    items = {one: _receipt(receipts_dir, kind, one, agent, reason) for one in message_ids}
+    """One for each message, in the name of its agent; or, if the disk refuses, none: half a word would have to be
+    taken back."""
+    items = {one: _receipt(receipts_dir, kind, one, agent, reason) for one, agent in agents.items()}
     return dict(zip(items, map(Path, drop_all(list(items.values()), fsync=fsync)), strict=True))
 
 

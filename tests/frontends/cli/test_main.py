@@ -139,7 +139,7 @@ def test_completion_answers_with_commands(tmp_path: Path) -> None:
         (["send", "user", "--type", "user_goal", "--body", "x"], 65),
         (["send", "user", "--body", "x", "--wait", "acked"], 69),
         (["read", "nothing"], 66),
-        (["ack", "nothing"], 2),
+        (["ack", "nothing"], 66),
         (["send"], 2),
         (["status", "--config", "absent.toml"], 78),
     ],

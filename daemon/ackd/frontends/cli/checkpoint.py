@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 from ackd.core.words import Folder
 from ackd.frontends.cli.errors import BAD_DATA, NO, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.output import print_json, read_stdin, say
-from ackd.frontends.cli.receipts import acting_agent
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
+from ackd.frontends.cli.whose import holder
 
 if TYPE_CHECKING:
     from ackd.site import Site
@@ -22,14 +22,13 @@ if TYPE_CHECKING:
 def checkpoint(
     site: Site, as_json: bool, words: tuple[str, ...], step: float | None, file: str | None, agent: str | None
 ) -> None:
-    from ackd.adapters import maildrop, message_lookup, root_lock
+    from ackd.adapters import maildrop, root_lock
     from ackd.core.receipt_form import MAX_CHECKPOINT_BYTES, MAX_STEP
 
     wanted, *texts = words
     number = _whole(step, MAX_STEP)
     text = _text(texts, file, MAX_CHECKPOINT_BYTES)
-    name = acting_agent(site, agent)
-    found = message_lookup.find(site.root, wanted, agent=name)[0]
+    name, found = holder(site, wanted, agent)
     if found.folder in (Folder.ARCHIVE, Folder.DEAD):
         state = "completed" if found.folder is Folder.ARCHIVE else "dead"
         raise Failure(NO, f"{found.message_id} is {state} already: there is nothing to go on with")

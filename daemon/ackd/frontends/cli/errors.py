@@ -155,8 +155,46 @@ def creating(*directories: str | Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        words = f"{_written(error, directories)}{error.strerror or error}{_advice(error)}"
-        raise Failure(CANNOT_CREATE, f"cannot write {words}") from None
+        where, why = _written(error, directories), error.strerror or str(error)
+        if _is_sandboxed(error, directories):
+            raise Failure(CANNOT_CREATE, f"a sandbox keeps this command from writing {where}{why}{_OUT}") from None
+        raise Failure(CANNOT_CREATE, f"cannot write {where}{why}{_advice(error)}") from None
+
+
+#: What to do about a sandbox, in words that fit any of them.
+_OUT: Final = (
+    "\n  → let the sandbox write below the team's root (codex: `--add-dir ROOT`, or writable_roots in its config), "
+    "or run this outside of it, then try again: nothing was accepted"
+)
+
+
+def _is_sandboxed(error: OSError, directories: tuple[str | Path, ...]) -> bool:
+    """Whether not the disk refuses, but what this process was locked into: it can gain no rights any more, and all is
+    read-only for it (bubblewrap), or it is refused what owner and mode allow (Landlock)."""
+    if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM) or not _is_locked_in():
+        return False
+    return error.errno == errno.EROFS or all(map(_would_let_us_write, _places(error, directories)))
+
+
+def _places(error: OSError, directories: tuple[str | Path, ...]) -> list[str]:
+    """The directories that were written in, and the file if it is there already."""
+    name = _path(error.filename) if error.filename is not None else ""
+    if "/" not in name:
+        return list(map(str, directories))
+    return [os.path.dirname(name), *([name] if os.path.lexists(name) else [])]  # noqa: PTH120
+
+
+def _would_let_us_write(place: str) -> bool:
+    return os.access(place, os.W_OK, effective_ids=True) or not os.path.lexists(place)
+
+
+def _is_locked_in() -> bool:
+    try:
+        with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123
+            said = dict(line.split(":", 1) for line in file if line.startswith(("NoNewPrivs:", "Seccomp:")))
+    except OSError:
+        return False
+    return said.get("NoNewPrivs", "").strip() == "1" or said.get("Seccomp", "").strip() == "2"
 
 
 def _advice(error: OSError) -> str:

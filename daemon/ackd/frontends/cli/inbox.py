@@ -16,10 +16,10 @@ import click
 from ackd.core.errors import BadMessage
 from ackd.core.names import identity
 from ackd.core.words import Folder, ReceiptKind
-from ackd.frontends.cli.errors import NOT_FOUND, Failure, creating
+from ackd.frontends.cli.errors import NOT_FOUND, Failure, WrongUsage, creating
 from ackd.frontends.cli.options import agent_option, site_options
 from ackd.frontends.cli.output import print_json
-from ackd.frontends.cli.whose import agent_here
+from ackd.frontends.cli.whose import NOBODY, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,12 +34,17 @@ _STYLES: Final = {"critical": "bold red", "high": "yellow", "low": "dim", "unrea
 
 
 @click.command()
-@click.argument("agent")
+@click.argument("name", required=False, metavar="[AGENT]")
+@click.option("--agent", metavar="NAME", help="The same as AGENT (default: ACKD_AGENT, or this pane's).")
 @click.option("--all", "everything", is_flag=True, help="Also what is completed or dead.")
 @site_options
-def inbox(site: Site, as_json: bool, agent: str, everything: bool) -> None:
+def inbox(site: Site, as_json: bool, name: str | None, agent: str | None, everything: bool) -> None:
     """List an agent's mail: what waits, and what it was told of and has not completed."""
-    name = site.resolve_agent(agent)
+    if name and agent and identity(name) != identity(agent):
+        raise WrongUsage("AGENT and --agent are one thing: name one agent")
+    name = said(site, name or agent)
+    if name is None:
+        raise WrongUsage(NOBODY)
     try:
         mail = list(_mail(site, name, everything))
     except OSError as error:
@@ -164,8 +169,7 @@ def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
     """Print a message. ID is whole, a unique beginning, or a path. Read by its recipient, it counts as seen."""
     from ackd.adapters import message_lookup
 
-    name = agent or agent_here(site)
-    name = site.resolve_agent(name) if name else None
+    name = said(site, agent)
     found = message_lookup.find(site.root, message_id)
     one = next((one for one in found if name is not None and identity(one.box) == identity(name)), found[0])
     data = message_lookup.read_head(one.path, site.max_message_bytes + _LOOK_BYTES)

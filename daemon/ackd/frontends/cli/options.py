@@ -78,7 +78,9 @@ def show_wrong_usage(command: shape.Command, words: str) -> int:
     from ackd.frontends.cli.group import cli
 
     team = click.Context(cli, info_name="ackd", **cli.context_settings)
-    error = click.UsageError(words, click.Context(click_command(command), parent=team, info_name=command.name))
+    error = click.UsageError(
+        printable_lines(words), click.Context(click_command(command), parent=team, info_name=command.name)
+    )
     error.show()
     return error.exit_code
 

@@ -1,8 +1,8 @@
 """`ackd ack`, `done`, `refuse`, `defer`: an agent's word about its mail, as a receipt file.
 
-Owns whose word it is (``--agent``, else ``whose``, else nobody's: usage error) and that there is such a message. The
-daemon acts on the receipt when it reads it; until then it waits, and that is what is said. All ids are found before the
-first receipt is written, and no receipt is to be seen before all are.
+Owns that there is such a message, and that it can still be spoken of; whose word it is, ``whose`` says. The daemon acts
+on the receipt when it reads it; until then it waits, and that is what is said. All ids are found before the first
+receipt is written, and no receipt is to be seen before all are.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.words import Folder, ReceiptKind
-from ackd.frontends.cli.errors import NO, Failure, WrongUsage, accepted, creating
+from ackd.frontends.cli.errors import NO, Failure, accepted, creating
 from ackd.frontends.cli.output import print_json, say
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
-from ackd.frontends.cli.whose import agent_here
+from ackd.frontends.cli.whose import holder
 
 if TYPE_CHECKING:
     from ackd.adapters.message_lookup import Found
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
 #: A dead letter can still be answered for: a late completion completes it.
 _LATE: Final = frozenset({ReceiptKind.ACK, ReceiptKind.DONE})
-
-
-def acting_agent(site: Site, given: str | None) -> str:
-    name = given or agent_here(site)
-    if not name:
-        raise WrongUsage("whose mail? Say --agent NAME, or set ACKD_AGENT")
-    return site.resolve_agent(name)
 
 
 def _command(kind: ReceiptKind, words: str, why: str | None = None) -> Command:
@@ -62,27 +55,26 @@ DEFER: Final = _command(
 def _drop(
     site: Site, kind: ReceiptKind, message_ids: tuple[str, ...], agent: str | None, reason: str | None, *, as_json: bool
 ) -> None:
-    from ackd.adapters import maildrop, message_lookup, root_lock
+    from ackd.adapters import maildrop, root_lock
 
-    name = acting_agent(site, agent)
-    found = [message_lookup.find(site.root, wanted, agent=name)[0] for wanted in message_ids]
-    pending = dict.fromkeys(one.message_id for one in found if _is_open(kind, one))
+    found = [holder(site, wanted, agent) for wanted in message_ids]
+    pending = {one.message_id: name for name, one in found if _is_open(kind, one)}
     with creating(site.receipts):
-        receipts = maildrop.drop_receipts(site.receipts, kind, pending, name, reason, fsync=site.fsync)
+        receipts = maildrop.drop_receipts(site.receipts, kind, pending, reason, fsync=site.fsync)
     results = [
         {
             "message_id": one.message_id,
             "agent": name,
             "receipt": str(receipts[one.message_id]) if one.message_id in receipts else None,
         }
-        for one in found
+        for name, one in found
     ]
     with accepted(f"{kind.value}: {len(receipts)} written"):
         if as_json:
             print_json(results)
             return
         waits = "" if root_lock.holder(site.run) is not None else " (waits: no daemon is running)"
-        for one in found:
+        for _, one in found:
             if one.message_id in pending:
                 say(f"{kind.value}: receipt written for {one.message_id}{waits}")
             else:

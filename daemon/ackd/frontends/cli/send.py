@@ -15,8 +15,8 @@ from ackd.core.names import USER, agent_name, identity
 from ackd.core.words import KNOWN_TYPES
 from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.output import echo, print_json, read_stdin
-from ackd.frontends.cli.shape import Command, Operand, Option
-from ackd.frontends.cli.whose import agent_here
+from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
+from ackd.frontends.cli.whose import agent_here, holder
 from ackd.site import Site
 
 DEFAULT_WAIT_S: Final = 300.0
@@ -77,21 +77,21 @@ def send(
 
 def reply(
     site: Site, as_json: bool, message_id: str, kind: str, body: str | None, body_file: str | None,
-    priority: str, sender: str | None, wait: str | None, timeout: float,
+    priority: str, sender: str | None, agent: str | None, wait: str | None, timeout: float,
 ) -> None:  # fmt: skip
     from ackd.adapters import message_lookup
     from ackd.dialects import ignite
 
+    if agent and sender and identity(agent) != identity(sender):
+        raise WrongUsage("--agent and --from are one thing for a reply: name one agent")
     check_type(site, kind)
-    found = message_lookup.find(site.root, message_id)
-    original = found[0]
-    own_box = original.box if len(found) == 1 else None
+    author, original = holder(site, message_id, agent or sender)
     head = message_lookup.read_head(original.path)
     if head is None:
         raise Failure(NOT_FOUND, f"{original.path}: has just gone")
     fields = {name.lower(): value for name, value in ignite.headers(head)}
     outgoing = Outgoing(
-        sender=sender_name(site, sender, default=own_box or USER),
+        sender=author,
         to=(site.resolve_agent(fields.get("from", "")),),
         cc=(),
         type=kind,
@@ -142,6 +142,7 @@ REPLY: Final = Command(
     Operand("message_id", "ID"),
     (
         Option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The answer's type."),
+        AGENT,
         *_BODY_OPTIONS,
     ),
     reply,
@@ -149,9 +150,9 @@ REPLY: Final = Command(
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
-def sender_name(site: Site, given: str | None, default: str = USER) -> str:
+def sender_name(site: Site, given: str | None) -> str:
     """Who it is from. A sender need not be an agent of ours, but if it is, its one spelling is used."""
-    name = given or agent_here(site) or default
+    name = given or agent_here(site) or USER
     try:
         return site.resolve_agent(name)
     except UnknownAgent:

@@ -68,7 +68,7 @@ CONFIG: Final = Option("--config", "config", metavar="FILE", help="The config fi
 JSON: Final = Option("--json", "as_json", switch=True, help="Print JSON, for programs.")
 SITE_OPTIONS: Final = (ROOT, CONFIG, JSON)
 AGENT: Final = Option(
-    "--agent", "agent", metavar="NAME", help="Whose mail it is (default: ACKD_AGENT, or this pane's)."
+    "--agent", "agent", metavar="NAME", help="Who speaks (default: ACKD_AGENT, this pane's, or who has it)."
 )
 
 
