@@ -355,6 +355,22 @@ def test_every_example_is_a_config_that_runs(path: Path, tmp_path: Path) -> None
         load_profile(table.profile, config.profiles)
 
 
+def test_the_example_of_an_ignite_team_has_an_endpoint_for_each_of_its_agents(tmp_path: Path) -> None:
+    """The seed's list of agents, watchers of others' events besides; `system` and `queue_monitor` are ackd's own."""
+    text = (Path(__file__).parents[1] / "config/examples/ignite.toml").read_text(encoding="utf-8")
+    (tmp_path / "ackd.toml").write_text(text, encoding="utf-8")
+    agents = load(tmp_path / "ackd.toml").agents.keys()
+    team = "user leader strategist architect evaluator coordinator innovator ignitian_1 github_watcher slack_watcher"
+    assert set(team.split()) <= agents
+
+
+def test_unknown_types_are_quarantined_or_delivered_and_nothing_else(tmp_path: Path) -> None:
+    assert Config().unknown_types == "quarantine"
+    (tmp_path / "ackd.toml").write_text('unknown_types = "skip"\n')
+    with pytest.raises(BadConfig, match="unknown_types"):
+        load(tmp_path / "ackd.toml")
+
+
 # --- coordination -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("table", "key"),

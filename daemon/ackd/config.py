@@ -12,7 +12,6 @@ import difflib
 import enum
 import hashlib
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
@@ -28,6 +27,7 @@ from ackd.core.errors import BadConfig, BadName, Problem
 from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
 from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy
 from ackd.core.stage_words import is_lead, whose_worker
+from ackd.core.words import is_type_name
 from ackd.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
 
 if TYPE_CHECKING:
@@ -170,6 +170,7 @@ class Config(Table):
     archive_days: Annotated[int, Field(ge=0, le=36_500)] = 30
     max_message_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = DEFAULT_MAX_MESSAGE_BYTES
     extra_types: Words = ()
+    unknown_types: Literal["quarantine", "deliver"] = "quarantine"
     delivery: Delivery = Delivery()
     watch: Watch = Watch()
     liveness: Liveness = Liveness()
@@ -348,7 +349,7 @@ def _meaningless(config: Config) -> Iterator[Problem]:
     for key, what in config_pipeline.complaints(config.pipeline, config.agents):
         yield problem(key, what)
     for kind in config.extra_types:
-        if not re.fullmatch(r"[a-z][a-z0-9_]{0,63}", kind):
+        if not is_type_name(kind):
             yield problem(("extra_types",), f"{kind!r} is no type: small letters, digits and `_` only")
     if config.on_escalation and not config.on_escalation[0]:
         yield problem(("on_escalation",), "the program's name is empty")

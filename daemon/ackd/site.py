@@ -44,6 +44,8 @@ class Site(NamedTuple):
     escalate_to: str = USER
     max_message_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     extra_types: tuple[str, ...] = ()
+    #: "deliver": types that nobody knows are mail as well.
+    unknown_types: str = "quarantine"
     reserved: frozenset[str] = RESERVED_NAMES
     #: False: the config says durability = "process", so writers may leave flushing to the kernel.
     fsync: bool = True
@@ -235,6 +237,7 @@ def read_site(path: Path, root: Path | None = None) -> Site:
         escalate_to=take(data, "escalate_to", str, USER),
         max_message_bytes=take(data, "max_message_bytes", int, DEFAULT_MAX_MESSAGE_BYTES),
         extra_types=tuple(map(str, take(data, "extra_types", list, []))),
+        unknown_types=take(data, "unknown_types", str, "quarantine"),
         fsync=take(data, "delivery", dict, {}).get("durability", "power") != "process",
         tracks=tuple(map(str, take(take(data, "bus", dict, {}), "tracks", list, []))),
         lease_s=_seconds(take(data, "bus", dict, {}).get("lease_s"), 1800.0),

@@ -219,9 +219,9 @@ class World:
             case fx.DropReceipt(_, name, which):
                 if (there := self.receipts.get(name)) is not None and there.which == which:
                     del self.receipts[name]
-            case fx.QuarantineFile(_, place, code, detail):
+            case fx.QuarantineFile(_, place, code, detail, sender):
                 self.files[place._replace(folder=Folder.CORRUPT)] = self.files.pop(place)
-                return [ev.Quarantined(place, place.name, code, detail)]
+                return [ev.Quarantined(place, place.name, code, detail, sender)]
             case fx.ForgetMessage() | fx.RemindPerson():
                 pass
         return []

@@ -10,7 +10,7 @@ from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.errors import ImpossibleEvent
 from ackd.core.message import MONITOR, Folder, Place, Progress, Standing, Status
-from tests.core.driving import PANE, START_WALL, TEAM, World, assert_effects, letter
+from tests.core.driving import PANE, START_WALL, TEAM, File, World, assert_effects, letter
 
 
 def met_in_processed(
@@ -88,6 +88,40 @@ def test_what_is_no_message_is_quarantined_and_said() -> None:
     world.tell(ev.Unreadable(place, "empty", "no bytes at all"))
     rejected = world.fact("message_rejected")
     assert (rejected["code"], rejected["kept_as"], rejected["agent"]) == ("empty", place.name, "worker")
+
+
+def test_quarantine_tells_the_sender_with_the_cure_before_the_file_is_moved() -> None:
+    world = World()
+    place = world.drop(letter("m1"))
+    world.handle(ev.Unreadable(place, "unknown_type", "unknown type 'chat'", "runner"))
+    assert [type(effect).__name__ for effect in world.lanes["worker"]] == ["SendMessage", "QuarantineFile"]
+    world.settle()
+    (notice,) = world.mail("notification", "runner")
+    assert str(place) in str(notice.draft.body["summary"])
+    assert "unknown type 'chat'" in str(notice.draft.body["summary"])
+    assert 'unknown_types = "deliver"' in str(notice.draft.body["action"])
+    assert len(world.mail("notification")) == 1, "not once more when it was moved"
+
+
+def test_quarantine_of_a_strangers_file_tells_escalate_to_and_of_our_own_mail_nobody() -> None:
+    world = World()
+    for number, sender in enumerate((None, "stranger", MONITOR)):
+        world.tell(ev.Unreadable(world.drop(letter(f"m{number}")), "empty", "no bytes at all", sender))
+    assert len(world.mail("notification", "leader")) == len(world.mail("notification")) == 2
+    assert len(world.facts("message_rejected")) == 3
+
+
+def test_a_crash_between_the_notice_and_the_move_tells_of_it_by_the_same_message() -> None:
+    world = World()
+    place = world.drop(letter("m1"))
+    world.handle(ev.Unreadable(place, "empty", "no bytes at all", "runner"))
+    world.work("worker")
+    del world.files[place]  # met again below, as what it is
+    world.restart()
+    world.files[place] = File(99, letter("m1"), world.wall)
+    world.tell(ev.Unreadable(place, "empty", "no bytes at all", "runner"))
+    assert len({one.draft.message_id for one in world.mail("notification", "runner")}) == 1
+    assert len(world.facts("message_duplicate")) == 1
 
 
 def test_a_known_file_that_is_overwritten_with_rubbish_ends_withdrawn_and_not_completed() -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, facts, trouble
+from ackd.core import calling, cures, facts, trouble
 from ackd.core.acts import apply, line_up, sweep, watch_silence
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
 from ackd.core.desk import Answer
-from ackd.core.effects import RecordFact
+from ackd.core.effects import QuarantineFile, RecordFact
 from ackd.core.errors import ImpossibleEvent
 from ackd.core.escalations import derived_id
 from ackd.core.message import MONITOR, Folder, Standing, Status
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ackd.core import events
     from ackd.core.book import Delivery
     from ackd.core.desk import About, Desk
+    from ackd.core.message import Place
 
 H, S = Happening, State
 
@@ -225,7 +226,27 @@ def vanished(desk: Desk, event: events.Vanished) -> None:
         apply(desk, gone, H.VANISHED)
 
 
+def refused(desk: Desk, event: events.Unreadable) -> None:
+    """Somebody hears of it first: after a crash in between it lies there still, and is told of by the same message."""
+    place, code, detail, sender = event.place, event.code, event.detail, event.sender
+    _tell_of_refusal(desk, place, code, detail, sender)
+    desk.put(QuarantineFile(place.box, place, code, detail, sender))
+
+
+def _tell_of_refusal(desk: Desk, place: Place, code: str, detail: str, sender: str | None) -> None:
+    """Whoever sent it, if it says so and is one of us; never about mail of our own, or notices would breed."""
+    if sender == MONITOR:
+        return
+    text = (
+        f"1 file for {place.box}, {place}, is no message that ackd can deliver: {detail}. 1 of 1 (100%) was not "
+        f"delivered, and is kept in queue/{Folder.CORRUPT.value}/"
+    )
+    agent = desk.agent_called(place.box) or place.box
+    trouble.tell(desk, "quarantine", str(place), text, cures.of(code), agent=agent, to=sender, lane=place.box)
+
+
 def quarantined(desk: Desk, event: events.Quarantined) -> None:
+    _tell_of_refusal(desk, event.place, event.code, event.detail, event.sender)  # nothing, if it was told of before
     place, code, detail = event.place, event.code, event.detail
     desk.totals.rejected += 1
     desk.fact("message_rejected", file=str(place), agent=place.box, code=code, reason=detail, kept_as=event.kept_as)

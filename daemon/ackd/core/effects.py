@@ -160,6 +160,7 @@ class QuarantineFile:
     place: Place
     code: str
     detail: str
+    sender: str | None = None
 
 
 @value

@@ -15,7 +15,6 @@ from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.book import Agent
 from ackd.core.delivery import Happening, State, step
 from ackd.core.desk import Desk
-from ackd.core.effects import QuarantineFile
 from ackd.core.message import Folder
 
 if TYPE_CHECKING:
@@ -103,8 +102,8 @@ class Engine:
             case events.Ticked():
                 for kind, of in self.desk.alarms.due(self.desk.now.mono):
                     clocks.rang(self.desk, kind, of)
-            case events.Unreadable(place, code, detail):
-                self.desk.put(QuarantineFile(place.box, place, code, detail))
+            case events.Unreadable():
+                arrivals.refused(self.desk, event)
             case events.Quarantined():
                 arrivals.quarantined(self.desk, event)
             case events.Vanished():

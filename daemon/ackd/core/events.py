@@ -73,11 +73,12 @@ class Arrived:
 
 @value
 class Unreadable:
-    """A file that is no message: ``code`` one word, ``detail`` for people."""
+    """A file that is no message: ``code`` one word, ``detail`` for people. ``sender``: whom its From seems to name."""
 
     place: Place
     code: str
     detail: str
+    sender: str | None = None
 
 
 @value
@@ -86,6 +87,7 @@ class Quarantined:
     kept_as: str
     code: str
     detail: str
+    sender: str | None = None
 
 
 @value

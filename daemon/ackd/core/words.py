@@ -7,7 +7,10 @@ Owns the closed sets, one enum each. Apart from the values that are made of them
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
 
 #: The seed's 18 types (ignite-mime, "Message Types").
 SEED_TYPES: Final = frozenset(
@@ -24,6 +27,25 @@ FURTHER_TYPES: Final = frozenset(
 #: Ours, for what the other protocols need.
 OWN_TYPES: Final = frozenset({"message", "shutdown_request", "status_check", "board_request"})
 KNOWN_TYPES: Final = SEED_TYPES | FURTHER_TYPES | OWN_TYPES
+
+
+def is_type_name(word: object) -> bool:
+    """Small letters, digits and ``_``: it stands in headers, and names of files begin with it."""
+    if not isinstance(word, str) or not 0 < len(word) <= 64 or not word.isascii():
+        return False
+    return word[0].isalpha() and word.replace("_", "a").isalnum() and word.islower()
+
+
+class AnyType:
+    """All that could be a type, for a team whose unknown types are delivered. A container, as a set of types is one."""
+
+    def __contains__(self, word: object) -> bool:
+        return is_type_name(word)
+
+
+def accepted_types(extra: Iterable[str], unknown: str) -> Container[str]:
+    """Which types are delivered besides those that are known: the config's own, or all."""
+    return AnyType() if unknown == "deliver" else frozenset(extra)
 
 
 class Word(enum.Enum):

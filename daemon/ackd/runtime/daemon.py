@@ -34,6 +34,7 @@ from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.events import StopRequested
 from ackd.core.stage_words import LEAD
+from ackd.core.words import accepted_types
 from ackd.dialects import ignite
 from ackd.runtime import gateways
 from ackd.runtime.aftermath import MET, Aftermath
@@ -185,7 +186,7 @@ class Daemon:
         lives = self._quarters.supervisor
         kept = (Pauses(self.site.state), lives, self._shown)
         self._requests = AgentRequests(*common, self._team.called, record, *kept)
-        settle_s, extra_types = config.watch.settle_s, frozenset(config.extra_types)
+        settle_s, extra_types = config.watch.settle_s, accepted_types(config.extra_types, config.unknown_types)
         asked = (self._operator.operate, self._requests, said)
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, *asked)
         self._chronicle.listeners.setdefault("message_queued", []).append(self._letterbox.was_met)

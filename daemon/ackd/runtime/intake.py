@@ -24,7 +24,7 @@ from ackd.runtime.departures import Departures
 from ackd.runtime.fresh_mail import FreshMail
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
     from anyio.abc import TaskGroup
 
@@ -52,7 +52,7 @@ class Intake:
     post: Post
     tasks: TaskGroup
     settle_s: float
-    extra_types: frozenset[str]
+    extra_types: Container[str]
     #: The agent a queue directory belongs to; makes it known if it is new.
     agent_of: Callable[[str], str]
     record: Callable[[str, dict[str, object]], None]
@@ -278,14 +278,16 @@ class Intake:
 
     def look(self, place: Place, *, recovered: bool = False) -> events.Arrived | events.Unreadable:
         """The file as an event: a message, or a named reason why it is none."""
+        data = b""
         try:
             file = self.spool.read(place)
+            data = file.data
             if place.folder is Folder.QUEUE and self.spool.is_large(file):  # what is in hand has been let in before
                 self.spool.must_fit(len(ignite.rewrite(file.data, headers.NONE_OF_OURS)))
             owner = self._owners.get(place.box) or self.agent_of(place.box)
             message = ignite.decode(file.data, owner, extra_types=self.extra_types)
         except BadMessage as bad:
-            return events.Unreadable(place, bad.code, str(bad))
+            return events.Unreadable(place, bad.code, str(bad), ignite.claimed_sender(data))
         self.fresh.keep(message, file.data)
         standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED else None
         return events.Arrived(message, place, file.mtime, standing, recovered=recovered, stamp=file.stamp)

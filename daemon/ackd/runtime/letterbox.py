@@ -25,7 +25,7 @@ from ackd.dialects import ignite
 from ackd.runtime.dead_letters import DeadLetters
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Container
 
     from anyio.abc import TaskGroup
 
@@ -51,7 +51,7 @@ class Letterbox:
     post: Post
     tasks: TaskGroup
     settle_s: float
-    extra_types: frozenset[str]
+    extra_types: Container[str]
     #: The agent of that name, or None: names in receipts and headers make nobody known.
     called: Callable[[str], str | None]
     record: Callable[[str, dict[str, object]], None]
@@ -274,6 +274,12 @@ class Letterbox:
         except OSError as error:
             self.record("io_error", {"what": f"receipt {name}", "error": str(error)})
             return
+        why = (
+            f"1 receipt, receipts/{name}, could not be understood: {bad}. 1 of 1 (100%) was not heard, and is kept as "
+            f"queue/corrupt/{kept_as}"
+        )
+        cure = "Whoever wrote it says it again by `ackd ack`, `done`, `refuse` or `defer`, which get the form right"
+        self.post(events.TroubleSeen("quarantine", f"receipts/{name}", why, cure))
         data = {"file": f"receipts/{name}", "code": Rejection.BAD_RECEIPT.value}
         self.record("message_rejected", {**data, "reason": str(bad), "kept_as": kept_as})
 

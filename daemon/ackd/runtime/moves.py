@@ -124,7 +124,7 @@ class Moves:
 
     def _kept(self, effect: effects.QuarantineFile, kept_as: str) -> None:
         self._unkept.discard(effect.place)
-        self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail))
+        self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail, effect.sender))
 
     async def _carry(self, effect: Moving, folder: Folder, date: str | None = None) -> None:
         """To another file system: the loop goes on while it is copied and flushed; the lane waits. A copy takes what

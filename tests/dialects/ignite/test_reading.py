@@ -327,3 +327,21 @@ def test_what_is_not_clearly_an_ordinary_message_is_read_soon(head: bytes) -> No
 
 def test_an_unknown_priority_is_an_ordinary_one() -> None:
     assert ignite.glance(b"From: x\nX-IGNITE-Priority: whenever\n\n") == (Priority.NORMAL, False)
+
+
+@pytest.mark.parametrize(
+    ("data", "sender"),
+    [
+        (b"From: leader\nX: y\n\nbody", "leader"),
+        (b"from:leader  \r\nTo: x\r\n\r\nFrom: other", "leader"),
+        (b"X: \xff\nFrom: leader\n", "leader"),
+        (b"From: leader\nFrom: other\n\n", None),
+        (b"From: not a name\n\n", None),
+        (b"From: \xff\n\n", None),
+        (b"X: y\n\nFrom: leader", None),
+        (b"", None),
+        (b"From: " + b" " * 60_000 + b"x" + b" " * 60_000, "x"),
+    ],
+)
+def test_whom_a_file_that_is_no_message_seems_to_come_from(data: bytes, sender: str | None) -> None:
+    assert ignite.claimed_sender(data) == sender

@@ -45,9 +45,9 @@ from ackd.dialects.ignite.writing import (
 )
 
 if TYPE_CHECKING:
-    from ackd.dialects.ignite.reading import decode, glance, glanced_id, progress, standing, task_id
+    from ackd.dialects.ignite.reading import claimed_sender, decode, glance, glanced_id, progress, standing, task_id
 
-_READING: Final = frozenset({"decode", "glance", "glanced_id", "progress", "standing", "task_id"})
+_READING: Final = frozenset({"claimed_sender", "decode", "glance", "glanced_id", "progress", "standing", "task_id"})
 
 __all__ = [
     "CONTENT_TYPE",
@@ -67,6 +67,7 @@ __all__ = [
     "bare_id",
     "body_of",
     "build",
+    "claimed_sender",
     "decode",
     "encode_draft",
     "faults",

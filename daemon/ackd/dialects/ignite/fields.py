@@ -33,7 +33,7 @@ from ackd.dialects.ignite.form import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 REQUIRED_KEYS: Final = frozenset(KEYS[name] for name in REQUIRED)
 PRIORITIES: Final = {priority.value: priority for priority in Priority}
@@ -65,7 +65,7 @@ def plainly_right(raw: RawMessage) -> bool:
     )
 
 
-def faults(raw: RawMessage, extra_types: frozenset[str] = frozenset()) -> Iterator[BadMessage]:
+def faults(raw: RawMessage, extra_types: Container[str] = frozenset()) -> Iterator[BadMessage]:
     """Everything wrong with the fields of a well-formed message, the worst first."""
     fields = raw.fields
     if not fields.keys() >= REQUIRED_KEYS:
@@ -101,7 +101,7 @@ def _squeezed(content_type: str) -> str:
     return content_type.replace(" ", "").replace('"', "").lower()
 
 
-def _meaning_faults(raw: RawMessage, extra_types: frozenset[str]) -> Iterator[BadMessage]:
+def _meaning_faults(raw: RawMessage, extra_types: Container[str]) -> Iterator[BadMessage]:
     fields = raw.fields
     kind = fields.get("x-ignite-type")
     if kind is not None and kind not in KNOWN_TYPES and kind not in extra_types:

@@ -11,17 +11,18 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.message import KNOWN_TYPES, MONITOR, RESERVED_NAMES, Message, Priority, Progress, Standing, Status
+from ackd.core.names import is_agent_name
 from ackd.dialects.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, plainly_right
-from ackd.dialects.ignite.form import CONTROL, checked_body, split, split_head
+from ackd.dialects.ignite.form import CONTROL, MAX_HEADER_BYTES, checked_body, split, split_head
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 MAX_THREAD_ID: Final = 250
 _STATUSES: Final = {status.value: status for status in Status}
 
 
-def decode(data: bytes, recipient: str, *, extra_types: frozenset[str] = frozenset()) -> Message:
+def decode(data: bytes, recipient: str, *, extra_types: Container[str] = frozenset()) -> Message:
     """The message that lies in ``recipient``'s directory: the directory is the address, To is only what was meant."""
     return _usual(data, recipient) or _line_by_line(data, recipient, extra_types)
 
@@ -38,7 +39,7 @@ def _usual(data: bytes, recipient: str) -> Message | None:
     return _message(message_id, sender, recipient, kind, priority, thread_id, in_reply_to, auto, body)
 
 
-def _line_by_line(data: bytes, recipient: str, extra_types: frozenset[str]) -> Message:
+def _line_by_line(data: bytes, recipient: str, extra_types: Container[str]) -> Message:
     raw = split(data)
     fields = raw.fields
     if not plainly_right(raw):
@@ -141,6 +142,14 @@ def glanced_id(head: bytes) -> bytes | None:
     """The bare id that a waiting file seems to bear. As a glance, wrong only towards finding one."""
     found = _ID_LINE.search(head)
     return found[1] if found is not None else None
+
+
+def claimed_sender(data: bytes) -> str | None:
+    """Whom a file that is no message seems to come from: its one From line, if that holds a name."""
+    head = re.split(rb"\r?\n\r?\n", data[:MAX_HEADER_BYTES], maxsplit=1)[0]
+    found = re.findall(rb"^from:([^\n]*)", head, re.IGNORECASE | re.MULTILINE)
+    name = found[0].strip(b" \t\r").decode(errors="replace") if len(found) == 1 else ""
+    return name if is_agent_name(name) else None
 
 
 _ID_LINE: Final = re.compile(rb"^message-id:[ \t]*<?([^>\s]+)", re.IGNORECASE | re.MULTILINE)

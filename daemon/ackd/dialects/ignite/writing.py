@@ -32,7 +32,7 @@ from ackd.dialects.ignite.form import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from ackd.core.message import Draft
 
@@ -107,7 +107,7 @@ def build(
     issue: str | None = None,
     status: str | None = None,
     auto: str | None = None,
-    extra_types: frozenset[str] = frozenset(),
+    extra_types: Container[str] = frozenset(),
 ) -> bytes:
     """A new message in the seed's header order, read back before it is returned. A body gets its last line end."""
     fields = (

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ackd.core.errors import BadBody, BadMessage, UnknownAgent
 from ackd.core.names import USER, agent_name, identity
-from ackd.core.words import KNOWN_TYPES
+from ackd.core.words import KNOWN_TYPES, accepted_types
 from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.output import echo, print_json, read_stdin
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
@@ -165,12 +165,17 @@ def _resolved(site: Site, names: tuple[str, ...]) -> tuple[str, ...]:
 
 def check_type(site: Site, kind: str) -> None:
     known = (*KNOWN_TYPES, *site.extra_types)
-    if kind not in known:
-        import difflib
+    if kind in known:
+        return
+    import difflib
 
-        near = difflib.get_close_matches(kind, known, n=1)
-        hint = f": did you mean {near[0]}?" if near else "; extra_types in ackd.toml adds one"
-        raise Failure(BAD_DATA, f"unknown type {kind!r}{hint}")
+    near = difflib.get_close_matches(kind, known, n=1)
+    if kind in accepted_types((), site.unknown_types):
+        if near:
+            echo(f"ackd send: unknown type {kind!r}, sent all the same: did you mean {near[0]}?", err=True)
+        return
+    hint = f": did you mean {near[0]}?" if near else "; extra_types in ackd.toml adds one"
+    raise Failure(BAD_DATA, f"unknown type {kind!r}{hint}")
 
 
 def read_body(site: Site, body: str | None, body_file: str | None) -> str:
@@ -277,7 +282,7 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
         thread_id=outgoing.thread_id,
         repository=outgoing.repository,
         issue=outgoing.issue,
-        extra_types=frozenset(site.extra_types),
+        extra_types=accepted_types(site.extra_types, site.unknown_types),
     )
     if len(data) > site.max_message_bytes:
         raise BadMessage("too_large", f"{len(data)} bytes; max_message_bytes is {site.max_message_bytes}")

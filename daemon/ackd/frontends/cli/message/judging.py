@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from ackd.core.errors import BadConfig, BadMessage, Problem
 from ackd.core.message import KNOWN_TYPES
+from ackd.core.words import accepted_types
 from ackd.dialects import ignite
 from ackd.frontends.cli.errors import BAD_DATA, Failure
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
 
 def known_type(kind: str, root: str | None, config: str | None) -> str:
@@ -28,12 +29,13 @@ def known_type(kind: str, root: str | None, config: str | None) -> str:
     raise Failure(BAD_DATA, f"unknown type {kind!r}: {hint}")
 
 
-def extra_types(root: str | None, config: str | None) -> frozenset[str]:
+def extra_types(root: str | None, config: str | None) -> Container[str]:
     """The config's own types. These commands need no site, so none is no error, unless one was asked for."""
     from ackd.site import find_site
 
     try:
-        return frozenset(find_site(root, config).extra_types)
+        site = find_site(root, config)
+        return accepted_types(site.extra_types, site.unknown_types)
     except BadConfig:
         if root or config:
             raise
