@@ -283,7 +283,7 @@ def _postpone(desk: Desk, delivery: Delivery, happening: Happening, why: str) ->
     delivery.remember(desk.now.wall, f"attempt {delivery.tells}: {why}")
     endings.released(desk, delivery, why)
     _record_retry(desk, delivery, why, calling.parked_for(desk, agent), counted=False)
-    if happening is H.AWAY and agent.waits is not Absence.BUSY and not desk.stopping:
+    if happening is H.AWAY and agent.waits not in (Absence.BUSY, Absence.TAKEN) and not desk.stopping:
         _tell_of_absence(desk, delivery, why)
     line_up(desk, delivery)
 

@@ -90,7 +90,7 @@ def go_away(desk: Desk, agent: Agent, reason: str, absence: Absence, until: floa
     match absence:
         case Absence.GONE:
             park(desk, agent, reason)
-        case Absence.BUSY:
+        case Absence.BUSY | Absence.TAKEN:
             agent.waits = absence
             park_for(desk, agent, agent.policy.busy_timeout_s, reason)
         case Absence.STUCK:
