@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 10
 WORKERS ?= 5
 BENCH_ARGS ?= --save
 
-.PHONY: help demo test check faults bench fuzz diagrams schemas picture clean
+.PHONY: help demo test check faults bench fuzz clis captures diagrams schemas picture clean
 .DEFAULT_GOAL := help
 
 help:
@@ -21,6 +21,8 @@ help:
 	@echo "make bench  speed, beside limits, other queues and supervisors: prints a table, and keeps it with its plot in"
 	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
 	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 8 minutes in all)"
+	@echo "make clis   installs the real Claude Code, Codex and Gemini in .clis, for the tests that use them (360 MB; npm packages)"
+	@echo "make captures   the screens that the profiles are made from, taken anew from the real programs and opencode: 10 minutes"
 
 $(READY): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ackd needs Python 3.11 or newer")'
@@ -57,6 +59,13 @@ $(READY_TO_FUZZ): $(READY)
 
 fuzz: $(READY_TO_FUZZ)
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python -m tests.fuzz $(FUZZ_TARGETS)
+
+clis: $(READY)
+	$(BIN)/python -m tests.real_clis.install claude codex gemini
+
+captures: $(READY)
+	$(BIN)/python -m tests.real_clis.install
+	$(BIN)/python -m tests.real_clis.captures
 
 diagrams: $(READY)
 	$(BIN)/python tests/redraw_diagrams.py
