@@ -19,7 +19,7 @@ import orjson
 
 from ackd.adapters import atomic_file, session_log
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.escalations import MOST_ABOUT, OpenEscalation
+from ackd.core.escalations import OpenEscalation
 from ackd.core.notices import Hour, hour_of
 from ackd.dialects import ignite
 from ackd.threads import in_thread
@@ -67,14 +67,13 @@ class Memory:
         self._lying = lying
         self._record = record
         self._tally = _Tally()
-        self._written: list[tuple[object, ...]] = []
+        self._written: list[tuple[str, int]] = []
         self._notices_written = 0
         self._boxes_written: dict[str, Births] = {}
 
     def load(self) -> None:
         """An escalation is noted when it is decided and written a moment later: one whose message is not there was
-        never sent, or dealt with while we were away. Either way the next case is news. One whose message was seen, and
-        completed by that, waits for its answer without it."""
+        never sent, or dealt with while we were away. Either way the next case is news."""
         self._load_totals()
         self._say(self._count_on())
         for name, count in self._tally.counts.items():
@@ -84,9 +83,7 @@ class Memory:
         for item in found if isinstance(found, list) else ():
             escalation = _escalation(item)
             with contextlib.suppress(BadName):  # someone's edit
-                if escalation is None:
-                    continue
-                if escalation.told or escalation.escalation_id in ids_with(escalation.to):
+                if escalation is not None and escalation.escalation_id in ids_with(escalation.to):
                     self._engine.desk.escalations.open(escalation)
         self._written = self._picture()
         self._load_notices()
@@ -183,10 +180,8 @@ class Memory:
         if boxes != self._boxes_written and _write(self._boxes, {box: marks(births) for box, births in boxes.items()}):
             self._boxes_written = dict(boxes)
 
-    def _picture(self) -> list[tuple[object, ...]]:
-        """Changes whenever one of them does: what it is about only grows or shrinks."""
-        open_ones = self._engine.desk.escalations.all()
-        return [(one.escalation_id, one.counted, one.told, len(one.about)) for one in open_ones]
+    def _picture(self) -> list[tuple[str, int]]:
+        return [(one.escalation_id, one.counted) for one in self._engine.desk.escalations.all()]
 
 
 @dataclass(frozen=True)
@@ -227,10 +222,7 @@ def _escalation(item: object) -> OpenEscalation | None:
             **more,
         } if 0 <= opened_at < _END_OF_TIME_S:
             counted = max(1, _count(more.get("counted")))
-            about = more.get("about")
-            known = [one for one in about if isinstance(one, str)][:MOST_ABOUT] if isinstance(about, list) else []
-            told = more.get("told") is True
-            return OpenEscalation(escalation_id, agent, cause, to, opened_at, counted, told, known)
+            return OpenEscalation(escalation_id, agent, cause, to, opened_at, counted)
         case _:
             return None
 

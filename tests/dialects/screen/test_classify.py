@@ -21,7 +21,7 @@ from ackd.dialects.screen import (
 
 NOW = 1_763_254_800.0
 CLAUDE = load_profile("claude")
-BOX = "╭────────────╮\n│ > {}\n╰────────────╯\n  ? for shortcuts"
+BOX = "────────────\n❯\u00a0{}\n────────────\n  ? for shortcuts"
 FAKE = profile_of(
     {
         "input": {"marker": r"^> ?(?P<text>.*)$"},
@@ -87,20 +87,20 @@ def test_what_is_told_to_people_is_one_printable_line() -> None:
     [
         (BOX.format(""), Ready()),
         (BOX.format('Try "refactor <filepath>"'), Ready()),
-        ("✻ Thinking… (3s · esc to interrupt)\n" + BOX.format(""), Busy("✻ Thinking… (3s · esc to interrupt)")),
+        ("✻ Thinking… (3s)\n" + BOX.format("half a thought"), Busy("Thinking… (3s)")),
         ("Bash command\n  rm x\nDo you want to proceed?\n❯ 1. Yes\n  2. No\n", Prompt("Do you want to proceed?")),
         ("Select login method:\n❯ 1. Account\n  2. API", Menu("❯ 1. Account")),
         ("5-hour limit reached ∙ resets 5am (UTC)\n" + BOX.format(""), Limit("limit reached ∙ resets 5am (UTC)", 1_763_269_200.0)),
         ("Claude AI usage limit reached|1763260000\n" + BOX.format(""), Limit("limit reached|1763260000", 1_763_260_000.0)),
     ],
 )  # fmt: skip
-def test_claude_as_it_is_assumed_to_look(screen: str, state: object) -> None:
+def test_claude_as_it_looks_and_its_limits_as_they_are_assumed_to(screen: str, state: object) -> None:
     assert classify(screen, CLAUDE, NOW, "claude") == state
 
 
 def test_how_much_context_is_used() -> None:
     assert context_usage("71% used\n> ", FAKE) == 0.71
-    assert context_usage(BOX.format("") + "  Context left until auto-compact: 12%", CLAUDE) == 0.88
+    assert context_usage("    12% until auto-compact\n" + BOX.format(""), CLAUDE) == 0.88
     assert context_usage("> ", FAKE) is None
     assert context_usage("400% used", FAKE) is None
 

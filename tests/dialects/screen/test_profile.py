@@ -15,7 +15,7 @@ LEAST: dict[str, Any] = {"input": {"marker": "^> "}, "ready": [{"pattern": "^>",
 def test_shipped_profiles_load_and_never_quit_what_they_interrupt(name: str) -> None:
     profile = load_profile(name)
     assert profile.name == name
-    assert profile.interrupt.keys.count("C-c") == 1  # a second one quits codex, claude and gemini
+    assert profile.interrupt.keys.count("C-c") <= 1  # a second one quits codex, claude and gemini
 
 
 def test_a_users_own_needs_little() -> None:
@@ -40,7 +40,7 @@ def test_a_users_own_may_build_on_a_shipped_one_and_replace_it() -> None:
         ({"submit": {"tries": ["Enter; kill-server"]}}, "not the name of a key"),
         ({"reset": {"type": "/clear\n"}}, "pressed as keys, not typed"),
         ({"reste": {}}, "reste"),
-        ({"like": "emacs"}, "like: is one of claude, codex, gemini, shell"),
+        ({"like": "emacs"}, "like: is one of claude, codex, gemini, opencode, shell"),
     ],
 )
 def test_what_is_wrong_is_said(differs: dict[str, Any], said: str) -> None:
@@ -50,5 +50,5 @@ def test_what_is_wrong_is_said(differs: dict[str, Any], said: str) -> None:
 
 
 def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
-    with pytest.raises(BadProfile, match="claude, codex, gemini, mine, shell"):
+    with pytest.raises(BadProfile, match="claude, codex, gemini, mine, opencode, shell"):
         load_profile("cloude", {"mine": LEAST})

@@ -96,7 +96,7 @@ def test_a_terminal_whose_profile_nobody_knows(team: Team) -> None:
     rewrite(team, "[agents.a]\nendpoint = 'tmux'\npane = 'x:0.0'\nprofile = 'clod'\n")
     found = findings(team, 1)["agent a"]
     assert "profile clod" in found["words"]
-    assert "claude, codex, gemini, shell" in found["words"]
+    assert "claude, codex, gemini, opencode, shell" in found["words"]
 
 
 def test_a_profile_that_cannot_be_read(team: Team) -> None:

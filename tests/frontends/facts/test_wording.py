@@ -54,7 +54,6 @@ GOLDEN = [
     ("escalation", about(cause="dead_letter", to="leader", escalation_id="e@x", counted=1), "escalation  1763.42.ab12  builder       dead_letter: told leader"),
     ("escalation", about(cause="dead_letter", to="leader", escalation_id="e@x", counted=4), "escalation  1763.42.ab12  builder       dead_letter: told leader, 4 cases by now"),
     ("escalation_closed", {"agent": "builder", "cause": "dead_letter", "by": "leader", "how": "completed", "counted": 1}, "escalation  builder       closed: dead_letter, completed by leader"),
-    ("escalation_closed", {"agent": "builder", "cause": "stuck", "by": "queue_monitor", "how": "over", "why": "it goes on", "counted": 1}, "escalation  builder       closed: stuck, over: it goes on"),
     ("escalation_closed", {"agent": "builder", "cause": "dead_letter", "by": "leader", "how": "withdrawn", "counted": 3}, "escalation  builder       closed: dead_letter, 3 cases, withdrawn by leader"),
     ("loop_detected", {"a": "x", "b": "y", "about": "T1", "count": 6}, "loop        x and y passed T1 back and forth 6 times"),
     ("deadlock_detected", {"track": "auth", "members": ["w1", "w2"], "youngest": "w2", "told": ["w1"]}, "deadlock    w1, w2 wait in a circle on auth: w2 is to yield"),

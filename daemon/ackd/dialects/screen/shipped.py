@@ -13,7 +13,7 @@ from ackd.dialects.screen.profile import BadProfile, Profile, profile_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-SHIPPED: Final = ("claude", "codex", "gemini", "shell")
+SHIPPED: Final = ("claude", "codex", "gemini", "opencode", "shell")
 
 
 @cache

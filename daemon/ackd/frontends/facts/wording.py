@@ -118,8 +118,7 @@ def _escalation(of: _Values) -> str:
 def _escalation_closed(of: _Values) -> str:
     counted = of.data.get("counted")
     cases = f", {counted} cases" if isinstance(counted, int) and counted > 1 else ""
-    who = of("why", ": {}") if of.data.get("how") == "over" else of("by", " by {}")
-    return f"closed{of('cause', ': {}')}{cases}{of('how', ', {}')}{who}"
+    return f"closed{of('cause', ': {}')}{cases}{of('how', ', {}')}{of('by', ' by {}')}"
 
 
 def _notice(of: _Values) -> str:
