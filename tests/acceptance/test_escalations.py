@@ -61,14 +61,14 @@ def raise_all(team: Team) -> set[str]:
     held = team.post("idle", sender="leader")
     team.fact("message_told", message=held)
     assert team.ackd("ack", held, "--agent", "idle").returncode == 0
-    for number in range(7):
+    for number in range(12):
         one, other = ("leader", "worker_2") if number % 2 else ("worker_2", "leader")
         bounced = team.post(other, sender=one, extra="X-IGNITE-Thread-ID: plan-7\n")
         team.fact("message_queued", message=bounced)
     lost = team.post("worker_2", sender="leader", kind="task_list")
     team.fact("message_told", message=lost)
     (team.root / "queue/worker_2").rename(team.place / "carried-off")
-    return {"dead", "refused", "away", "overdue", "loop", "spool_lost"}
+    return {"dead", "refused", "away", "overdue", "spool_lost"}
 
 
 def test_every_escalation_says_who_how_many_what_share_and_where(tmp_path: Path) -> None:
@@ -93,7 +93,8 @@ def test_every_escalation_says_who_how_many_what_share_and_where(tmp_path: Path)
         story = body_of(found["dead"])["what_happened"]
         assert [one["what"] for one in story] == ["attempt 1: exit 1"]
         assert {fact["cause"].partition(":")[0] for fact in team.facts("escalation")} == causes
-        assert team.facts("loop_detected") == [{"a": "leader", "b": "worker_2", "about": "plan-7", "count": 6}]
+        looped = {"members": ["leader", "worker_2"], "about": "plan-7", "rounds": 6}
+        assert team.facts("loop_detected") == [looped]
 
 
 def test_an_escalation_that_cannot_be_delivered_goes_on_to_the_person(tmp_path: Path) -> None:

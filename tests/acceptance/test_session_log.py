@@ -63,7 +63,7 @@ def a_day(team: Team) -> None:
         body="stage: build\npercent: 50\nmessage: half\nfinal: false\n",
     )
     team.fact("message_told", message=said)
-    for number in range(7):
+    for number in range(12):
         a, b = ("leader", "other") if number % 2 else ("other", "leader")
         team.fact("message_told", message=team.post(b, sender=a, extra="X-IGNITE-Thread-ID: plan-7\n"))
     read = team.post("other", sender="leader", kind="github_task", body="task_id: t3\n")
@@ -73,7 +73,8 @@ def a_day(team: Team) -> None:
         team.fact({"ack": "message_acked", "done": "message_completed"}[word], message=read)
     wanted = {fact["escalation_id"] for fact in team.facts("escalation")} | {said}
     team.until(lambda: wanted <= {fact["message_id"] for fact in team.facts("message_told")})
-    notices = [fact["message_id"] for fact in team.facts("message_queued") if fact["message_type"] == "dead_letter"]
+    ours = ("dead_letter", "notification")
+    notices = [fact["message_id"] for fact in team.facts("message_queued") if fact["message_type"] in ours]
     for notice in notices:
         team.fact("message_told", message=notice)
 
@@ -98,7 +99,7 @@ def normal(line: dict[str, Any], names: dict[str, str]) -> str:
     for key in ("in_reply_to", "escalation_id"):
         if key in data:
             data[key] = f"<{names[data[key]]}>"
-    for key in ("pid", "seconds", "delay_s", "root", "config_hash", "next_retry_after", "version"):
+    for key in ("pid", "seconds", "delay_s", "root", "config_hash", "next_retry_after", "version", "notice_id"):
         if key in data:
             data[key] = "…"
     text = json.dumps(data, ensure_ascii=False)

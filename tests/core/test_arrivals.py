@@ -227,24 +227,6 @@ def test_progress_is_written_down_with_what_it_says_and_nothing_else() -> None:
     assert world.fact("progress") == said
 
 
-def test_a_thread_that_bounces_more_than_five_times_is_a_loop() -> None:
-    world = World()
-    for number in range(7):
-        to, sender = ("worker", "leader") if number % 2 == 0 else ("leader", "worker")
-        world.send(letter(f"m{number}", to, sender=sender, thread_id="t1"))
-    loop = world.fact("loop_detected")
-    assert (loop["a"], loop["b"], loop["about"], loop["count"]) == ("leader", "worker", "t1", 6)
-    assert [e["cause"] for e in world.facts("escalation")] == ["loop:t1"]
-
-
-def test_our_own_mail_makes_no_loop() -> None:
-    world = World()
-    for number in range(20):
-        to, sender = ("leader", MONITOR) if number % 2 == 0 else (MONITOR, "leader")
-        world.send(letter(f"m{number}", to, sender=sender, thread_id="t1"))
-    assert world.facts("loop_detected") == []
-
-
 # --- restarts ---------------------------------------------------------------------------------------------------------
 def test_messages_in_flight_at_a_restart_are_not_skipped_however_old_they_are() -> None:
     """Messages in flight at a restart are skipped because their mtime is older than the daemon."""

@@ -85,12 +85,9 @@ def every_escalation() -> list[fx.SendMessage]:
     world.send(letter("absent", "runner"))
     world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
     world.wait(2000)
-    for number in range(14):
-        world.send(
-            letter(
-                f"b{number}", *(("user", "leader")[number % 2],), sender=("leader", "user")[number % 2], thread_id="t"
-            )
-        )
+    for number in range(101):
+        to, sender = ("user", "leader") if number % 2 else ("leader", "user")
+        world.send(letter(f"b{number}", to, sender=sender, in_reply_to=f"b{number - 1}"))
     gone = world.send(letter("gone", "leader"))
     world.tell(ev.SpoolLost("leader", (gone,)))
     world.send(letter("busy", "worker"))
@@ -116,7 +113,7 @@ def test_every_escalation_passes_our_own_ban_on_vague_words() -> None:
     """Who, how many, what share, where: ``ackd lint`` would have nothing to say."""
     sent = [*every_escalation(), *every_escalation_about_a_life(0), *every_escalation_about_a_life(2)]
     causes = {str(one.draft.body["cause"]).partition(":")[0] for one in sent}
-    told = {"silent", "overdue", "refused", "away", "dead", "loop", "spool_lost", "busy"}
+    told = {"silent", "overdue", "refused", "away", "dead", "loop_held", "spool_lost", "busy"}
     assert causes == told | {"died", "stuck", "blocked"}
     for one in sent:
         summary = str(one.draft.body["summary"])

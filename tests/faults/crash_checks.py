@@ -29,7 +29,14 @@ _PLACE: Final = {"message_completed": "archive", "message_dead": "queue/dead_let
 
 #: Temporary files of one fixed name: the next write takes it.
 _OVERWRITTEN: Final = frozenset(
-    {".totals.json.tmp", ".escalations.json.tmp", ".boxes.json.tmp", ".ensemble.json.tmp", ".notices.json.tmp"}
+    {
+        ".totals.json.tmp",
+        ".escalations.json.tmp",
+        ".boxes.json.tmp",
+        ".ensemble.json.tmp",
+        ".notices.json.tmp",
+        ".held.json.tmp",
+    }
 )
 
 

@@ -89,6 +89,8 @@ def line_up(desk: Desk, delivery: Delivery) -> None:
 def _claim(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
     if happening is _ACKED:
         delivery.wish = (happening, why)
+    if delivery.held:
+        desk.unhold(delivery)  # its agent has taken it by itself
     desk.book.agents[delivery.agent].line.discard(delivery.key)
     desk.put(ClaimMessage(delivery.agent, delivery.key, delivery.message, delivery.place, delivery.stamp))
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, cures, facts, trouble
+from ackd.core import calling, cures, facts, holding, trouble
 from ackd.core.acts import apply, line_up, sweep, watch_silence
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
@@ -61,7 +61,7 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
     _heard(desk, delivery, recovered=event.recovered)
     if place.folder is Folder.PROCESSED:
         _resume(desk, delivery, event)
-    else:
+    elif not holding.keeps(desk, delivery):
         line_up(desk, delivery)
     if desk.reading:
         settle_answers(desk, about=(message.message_id, delivery.agent))
@@ -108,7 +108,7 @@ def _heard(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
         settle_answers(desk)
     if sender is not None and message.sender != MONITOR:
         calling.lived(desk, desk.book.agents[sender])
-        _count_bounce(desk, delivery, sender)
+        holding.count(desk, delivery, sender)
 
 
 def _write_down(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
@@ -143,25 +143,6 @@ def settle_answers(desk: Desk, about: About | None = None) -> None:
             apply(desk, asked, H.ACKED, "a reply")
 
 
-def _count_bounce(desk: Desk, delivery: Delivery, sender: str) -> None:
-    about = delivery.message.thread_id or delivery.message.task_id
-    count = desk.loops.saw(about, sender, delivery.agent) if about else None
-    if about is None or count is None:
-        return
-    a, b = sorted((sender, delivery.agent))
-    desk.fact("loop_detected", a=a, b=b, about=about, count=count)
-    calling.escalate(
-        desk,
-        delivery.agent,
-        f"loop:{about}"[:200],
-        derived_id("loop", delivery.message.message_id, about, a, b),
-        f"{a} and {b} sent {about} back and forth {count} times, {count} of {count} bounces since it began (100%); "
-        f"the newest is {delivery.place}",
-        f"Decide for them: answer one of the two, or pause it. `ackd tail --message {delivery.message.message_id}`",
-        delivery,
-    )
-
-
 # --- from before ------------------------------------------------------------------------------------------------------
 def hear_out(desk: Desk) -> None:
     desk.recovering = True
@@ -171,6 +152,8 @@ def hear_out(desk: Desk) -> None:
 def recovered(desk: Desk, *, reading: bool = False) -> None:
     desk.recovering, desk.reading = False, reading
     desk.hush("", "heard out")
+    if not reading:
+        holding.forget_absent(desk)
     trouble.wait_for_summary(desk)
     settle_answers(desk)
 

@@ -61,6 +61,7 @@ class Delivery:
     wish: tuple[Happening, str] | None = None  # came while a move was under way
     swept: str = ""  # why its file is gone by nobody's word, learned while a move was under way
     duplicate: bool = False
+    held: bool = False  # in the queue, and not in line
     passed_on: bool = False  # an escalation that could not be delivered: a person was told
     late: bool = False  # a dead letter
     receipts: list[ReceiptFile] = field(default_factory=list)  # acted on, to be dropped when that is on disk

@@ -14,7 +14,7 @@ from ackd.core.dedup import Completed
 from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
 from ackd.core.events import Now
-from ackd.core.loops import Loops
+from ackd.core.loops import Chains, Loops
 from ackd.core.message import Folder, identity
 from ackd.core.notices import Notices
 from ackd.core.values import value
@@ -22,6 +22,7 @@ from ackd.core.values import value
 if TYPE_CHECKING:
     import random
 
+    from ackd.core.book import Delivery
     from ackd.core.effects import Effect
     from ackd.core.policy import EnginePolicy
 
@@ -31,6 +32,20 @@ Alarm: TypeAlias = tuple[str, int | str]
 
 #: A message's id and whom it went to.
 About: TypeAlias = tuple[str, str]
+
+
+@value
+class Held:
+    """Why a message is held: who sends what around, how often; since when (wall)."""
+
+    members: tuple[str, ...]
+    rounds: int
+    since: float
+
+    @property
+    def words(self) -> str:
+        way = " and ".join(self.members) if len(self.members) == 2 else " → ".join((*self.members, self.members[0]))
+        return f"{way} answered each other for {self.rounds} rounds within an hour"
 
 
 @value
@@ -68,6 +83,9 @@ class Desk:
     alarms: Deadlines[Alarm] = field(default_factory=Deadlines)
     escalations: Escalations = field(default_factory=Escalations)
     notices: Notices = field(default_factory=Notices)
+    #: Messages that stay in the queue until a person lets them go: links of a chain that goes around for ever.
+    held: dict[About, Held] = field(default_factory=dict)
+    held_changes: int = 0  # for whoever keeps them on disk
     totals: Totals = field(default_factory=Totals)
     now: Now = field(default=Now(0, 0))
     stopping: bool = False
@@ -83,7 +101,7 @@ class Desk:
 
     def __post_init__(self) -> None:
         self.completed = Completed(self.policy.dedup_window_s)
-        self.loops = Loops(self.policy.loop_limit)
+        self.loops, self.chains = Loops(self.policy.loop_limit), Chains(self.policy.loop_limit)
         self._names: dict[str, str] = {}
         self._began: Now | None = None
         #: Which clocks run for whom. One that has rung may still stand here.
@@ -103,6 +121,14 @@ class Desk:
     def agent_called(self, name: str) -> str | None:
         """The agent's own spelling, or None: nobody of that name."""
         return self._names.get(identity(name))
+
+    def unhold(self, delivery: Delivery) -> bool:
+        """It is held no longer, whatever becomes of it. False: it was not."""
+        delivery.held = False
+        if self.held.pop((delivery.message.message_id, delivery.agent), None) is None:
+            return False
+        self.held_changes += 1
+        return True
 
     def put(self, effect: Effect) -> None:
         self.tray.append(effect)

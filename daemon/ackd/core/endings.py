@@ -121,6 +121,8 @@ def put_back(desk: Desk, delivery: Delivery) -> None:
     """Forget it without an end: a dead letter that was looked at and stays where it is."""
     drop_receipts(desk, delivery)
     desk.hush_all(delivery.key)
+    if delivery.held:
+        desk.unhold(delivery)
     desk.book.close(delivery)
 
 

@@ -1,49 +1,167 @@
-"""Two agents that send one thing back and forth for ever.
+"""Agents that send one thing around for ever: two of them back and forth, or more in a circle.
 
-Owns the count of bounces per subject (task_id or Thread-ID) and pair of agents. A bounce is a change of direction: ten
-messages one way are a busy day, not a loop. Refuses to know what is done about it. Memory is bounded: the pairs that
-were silent longest are forgotten, and would have to start over. Cannot fail.
+Owns two counts. ``Loops``: how often a subject (Thread-ID or task_id) went once around a circle; told of, and no more.
+``Chains``: how often a message went around of which each answers the one before (In-Reply-To); a program that answers
+whatever it gets does that for ever, so such a chain is held. A round is once around the circle: of two agents, there
+and back. Ten messages one way are a busy day, not a loop. Refuses to know what is done about either. Memory is bounded:
+what was silent longest is forgotten, and would have to start over. Cannot fail.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
-from typing import TypeAlias
+import itertools
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
-#: (hash of the subject, smaller name, larger name)
-_Pair: TypeAlias = tuple[bytes, str, str]
+from ackd.core.values import value
+
+#: Who takes part, in the order of the circle, the smallest name first.
+Circle: TypeAlias = tuple[str, ...]
+
+#: A chain is held at this many times ``loop_limit`` rounds ...
+HELD_AT_TIMES: Final = 10
+#: ... within this time.
+WITHIN_S: Final = 3600.0
+#: Hops of one subject that no answer has come back from; beyond, the oldest is forgotten.
+MOST_HOPS: Final = 64
+
+
+@value
+class Loop:
+    members: Circle
+    rounds: int
+
+
+@dataclass(slots=True)
+class _Subject:
+    #: Hops from which nothing has come back, in their order.
+    open: dict[tuple[str, str], None] = field(default_factory=dict)
+    rounds: dict[Circle, int] = field(default_factory=dict)
 
 
 class Loops:
+    """By subject. A hop that closes a circle of open ones is a round, and uses them up."""
+
     __slots__ = ("_limit", "_remember", "_seen")
 
     def __init__(self, limit: int, remember: int = 10_000) -> None:
         self._limit = limit
         self._remember = remember
-        #: → (who spoke last, bounces so far); the pair heard of last stands at the end.
-        self._seen: OrderedDict[_Pair, tuple[str, int]] = OrderedDict()
+        #: The subject heard of last stands at the end.
+        self._seen: OrderedDict[bytes, _Subject] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._seen)
 
-    def saw(self, about: str, sender: str, recipient: str) -> int | None:
-        """The number of bounces, by the message that exceeds the limit; else None. Then it counts anew: a loop that
-        goes on is said again, at the same distance."""
+    def saw(self, about: str, sender: str, recipient: str) -> Loop | None:
+        """The loop, by the message that exceeds the limit; else None. Then it counts anew: one that goes on is said
+        again, at the same distance."""
         if sender == recipient:
             return None
-        pair = _pair(about, sender, recipient)
-        last_sender, bounces = self._seen.get(pair, (sender, 0))
-        bounces += last_sender != sender
-        exceeded = bounces > self._limit
-        self._seen[pair] = (sender, 0 if exceeded else bounces)
-        self._seen.move_to_end(pair)
-        if len(self._seen) > self._remember:
-            self._seen.popitem(last=False)
-        return bounces if exceeded else None
+        subject = self._of(about)
+        way = _way(subject.open, recipient, sender)
+        if way is None:
+            subject.open[sender, recipient] = None
+            if len(subject.open) > MOST_HOPS:
+                del subject.open[next(iter(subject.open))]
+            return None
+        for hop in itertools.pairwise(way):
+            subject.open.pop(hop, None)
+        return self._round(subject, _circle(way))
+
+    def _round(self, subject: _Subject, circle: Circle) -> Loop | None:
+        rounds = subject.rounds.pop(circle, 0) + 1
+        exceeded = rounds > self._limit
+        if not exceeded:
+            subject.rounds[circle] = rounds
+            if len(subject.rounds) > MOST_HOPS:
+                del subject.rounds[next(iter(subject.rounds))]
+        return Loop(circle, rounds) if exceeded else None
+
+    def _of(self, about: str) -> _Subject:
+        # Subjects are hostile text of any length: the hash keeps ten thousand of them small.
+        key = hashlib.blake2b(about.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        subject = self._seen.get(key)
+        if subject is None:
+            subject = self._seen[key] = _Subject()
+            if len(self._seen) > self._remember:
+                self._seen.popitem(last=False)
+        else:
+            self._seen.move_to_end(key)
+        return subject
 
 
-def _pair(about: str, one: str, other: str) -> _Pair:
-    # Subjects are hostile text of any length: the hash keeps ten thousand of them small.
-    subject = hashlib.blake2b(about.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return (subject, one, other) if one < other else (subject, other, one)
+def _way(hops: dict[tuple[str, str], None], start: str, end: str) -> list[str] | None:
+    """The shortest way from one to the other over these hops."""
+    ways, met = deque([[start]]), {start}
+    while ways:
+        way = ways.popleft()
+        for one, other in hops:
+            if one != way[-1] or other in met:
+                continue
+            if other == end:
+                return [*way, end]
+            met.add(other)
+            ways.append([*way, other])
+    return None
+
+
+def _circle(way: list[str]) -> Circle:
+    first = way.index(min(way))
+    return (*way[first:], *way[:first])
+
+
+@dataclass(slots=True)
+class _Chain:
+    """``way``: whom it went through since it was where it is now; it lies with the last of them."""
+
+    newest: str
+    way: list[str]
+    rounds: deque[float]
+
+
+class Chains:
+    """By message: one that answers another goes on with its chain. Answered twice, a chain becomes two of one past."""
+
+    __slots__ = ("_chains", "_most", "_remember")
+
+    def __init__(self, limit: int, remember: int = 10_000) -> None:
+        self._most = limit * HELD_AT_TIMES
+        self._remember = remember
+        #: By the ids of its messages. The one heard of last stands at the end.
+        self._chains: OrderedDict[str, _Chain] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._chains)
+
+    def saw(self, message_id: str, in_reply_to: str, sender: str, recipient: str, now: float) -> Loop | None:
+        """The loop, if this message closes one round too many; the chain then begins anew, with whoever lets it go on.
+        ``now``: by a clock that does not jump."""
+        if sender == recipient:
+            return None
+        chain = self._chains.get(in_reply_to)
+        if chain is None or chain.newest != in_reply_to:
+            past = chain.rounds if chain is not None else ()
+            chain = _Chain("", [sender], deque(past, maxlen=self._most))
+        chain.newest = message_id
+        self._keep(message_id, chain)
+        if chain.way[-1] != sender:
+            chain.way = [sender]
+        if recipient not in chain.way:
+            chain.way.append(recipient)
+            return None
+        back = chain.way.index(recipient)
+        members, chain.way = _circle(chain.way[back:]), chain.way[: back + 1]
+        chain.rounds.append(now)
+        if len(chain.rounds) < self._most or now - chain.rounds[0] > WITHIN_S:
+            return None
+        chain.rounds.clear()
+        return Loop(members, self._most)
+
+    def _keep(self, message_id: str, chain: _Chain) -> None:
+        self._chains[message_id] = chain
+        self._chains.move_to_end(message_id)
+        if len(self._chains) > self._remember:
+            self._chains.popitem(last=False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, endings, facts
+from ackd.core import calling, endings, facts, holding
 from ackd.core.acts import IN_HAND, apply, fail
 from ackd.core.arrivals import hear_out
 from ackd.core.delivery import MOVING, SHOWN, Happening, State
@@ -39,7 +39,12 @@ def heard(desk: Desk, receipt: Receipt) -> None:
     agent = desk.agent_called(receipt.agent) if receipt.agent else None
     delivery = _meant(desk, receipt, agent) if agent else None
     happening = _HAPPENS.get(receipt.kind)
-    if delivery is None or happening is None:
+    if delivery is not None and receipt.kind is ReceiptKind.RELEASE:
+        if receipt.paper not in delivery.heard:
+            delivery.heard.add(receipt.paper)
+            holding.release(desk, delivery, receipt.by or "a person")
+        desk.put(DropReceipt(delivery.agent, *receipt.paper))
+    elif delivery is None or happening is None:
         _drop_unknown(desk, receipt, agent)
     elif receipt.paper not in delivery.heard:
         _believe(desk, delivery, receipt, happening)

@@ -127,6 +127,7 @@ class ReceiptKind(Word):
     START = "start"  # what lives behind an agent's endpoint
     STOP = "stop"
     RESTART = "restart"
+    RELEASE = "release"  # a message that is held goes on
     NUDGE = "nudge"  # wake an agent for what it has in hand
 
 

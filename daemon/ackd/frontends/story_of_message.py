@@ -36,6 +36,7 @@ _LEADS_TO: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     "message_withdrawn": ("withdrawn", frozenset({"completed"})),
     "message_requeued": ("queued", frozenset()),
 }
+_HOLDING: Final = ("message_held", "message_released")
 #: A restart tells every message it finds as queued again; these states outlive it (they stand in the file's header).
 _OUTLIVE_RESTART: Final = frozenset({"delivered", "acked", "retrying"})
 #: receipt → the key of its line's data that names the proof.
@@ -69,6 +70,7 @@ class Course:
     file: str | None = None  # as its newest line names it
     reason: str | None = None  # why it is retried, dead or withdrawn
     next_retry_after: str | None = None
+    held: str = ""  # why it stays in the queue until a person lets it go
     note: str = ""  # what the disk says beyond the log
 
     @property
@@ -126,7 +128,7 @@ def story(lines: Iterable[Line], message_id: str) -> Story:
 def _recipient(line: Line) -> str | None:
     """Whose course the line belongs to. A warning about a receipt for nobody's message must not make one up."""
     agent = line.data.get("agent")
-    known = line.type in _LEADS_TO or line.type in ("message_seen", "message_duplicate")
+    known = line.type in _LEADS_TO or line.type in ("message_seen", "message_duplicate", *_HOLDING)
     return identity(agent) if known and isinstance(agent, str) else None
 
 
@@ -136,6 +138,10 @@ def advanced(course: Course, line: Line) -> Course:
     match line.type:
         case "message_duplicate":
             return course
+        case "message_held":
+            return replace(course, held=_text(line.data, "reason") or "a loop")
+        case "message_released" | "message_claimed":
+            course = replace(course, held="")
         case "message_requeued":  # a new life: what was proven in the last one proves nothing now
             return Course(
                 course.agent, receipts=(Proven("queued", line.timestamp, course.agent, "requeued"),), file=file
@@ -215,15 +221,21 @@ def next_step(course: Course, message_id: str, *, now: float, agent_state: Line 
         return ""
     who = visible(course.agent)
     step = {
-        "queued": f"waits until {who} can take it",
+        "queued": _waiting(course, message_id, who),
         "processing": f"{who} is being told",
         "delivered": _awaited(course, who),
         "acked": f"waiting for {who} to complete it",
         "retrying": _again(course, now),
     }[course.state]
-    if course.state in ("queued", "retrying") and agent_state is not None:
+    if course.state in ("queued", "retrying") and not course.held and agent_state is not None:
         step += hindrance(agent_state, who)
     return step if daemon_runs else f"{step}; no daemon is running: start it with `ackd run`"
+
+
+def _waiting(course: Course, message_id: str, who: str) -> str:
+    if not course.held:
+        return f"waits until {who} can take it"
+    return f"held, for {visible(course.held)}: `ackd loop release {short_id(message_id)}` lets it go"
 
 
 def _awaited(course: Course, who: str) -> str:

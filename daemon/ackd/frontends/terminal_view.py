@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 #: What an operator should look into.
 LOUD: Final = frozenset(
-    "message_dead message_rejected escalation loop_detected io_error spool_lost watch_degraded watch_overflow "
-    "notify_failed task_failed log_gap stray_file deadlock_detected report_overdue bus_bad_line worker_stale".split()
+    "message_dead message_rejected escalation loop_detected message_held io_error spool_lost watch_degraded "
+    "watch_overflow notify_failed task_failed log_gap stray_file deadlock_detected report_overdue bus_bad_line "
+    "worker_stale".split()
 )
 #: As much as a pipe that has room takes at once (PIPE_BUF).
 _AT_ONCE_BYTES: Final = 4096

@@ -18,6 +18,7 @@ import anyio
 import orjson
 
 from ackd.adapters import atomic_file, session_log
+from ackd.core.desk import Held
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.escalations import OpenEscalation
 from ackd.core.notices import Hour, hour_of
@@ -61,6 +62,7 @@ class Memory:
         self._totals = state_dir / "totals.json"
         self._escalations = state_dir / "escalations.json"
         self._notices = state_dir / "notices.json"
+        self._held = state_dir / "held.json"
         self._boxes = state_dir / "boxes.json"
         self._engine = engine
         self._logs = logs_dir
@@ -68,7 +70,7 @@ class Memory:
         self._record = record
         self._tally = _Tally()
         self._written: list[tuple[str, int]] = []
-        self._notices_written = 0
+        self._notices_written = self._held_written = 0
         self._boxes_written: dict[str, Births] = {}
 
     def load(self) -> None:
@@ -87,6 +89,7 @@ class Memory:
                     self._engine.desk.escalations.open(escalation)
         self._written = self._picture()
         self._load_notices()
+        self._load_held()
 
     def _load_notices(self) -> None:
         """A clock that is behind since must not count against hours that never were."""
@@ -94,6 +97,15 @@ class Memory:
         found = [_hour(item) for item in hours] if isinstance(hours, list) else []
         self._engine.desk.notices.restore(one for one in found if one is not None and one.hour <= now)
         self._notices_written = self._engine.desk.notices.changes
+
+    def _load_held(self) -> None:
+        desk, items = self._engine.desk, _read(self._held).get("held")
+        for item in items if isinstance(items, list) else ():
+            match item:
+                case {"message_id": str(message_id), "agent": str(agent), "members": list(members), **more}:
+                    rounds, since = _count(more.get("rounds")), _count(more.get("since"))
+                    desk.held[message_id, agent] = Held(tuple(_texts(members)), rounds, float(since))
+        self._held_written = desk.held_changes
 
     def _ids_with(self, agent: str) -> set[str]:
         ids: set[str] = set()
@@ -151,6 +163,7 @@ class Memory:
     def note_changes(self) -> None:
         """At the end of each turn: open escalations as they are now, and how often whom was told of trouble."""
         self._note_notices()
+        self._note_held()
         picture = self._picture()
         if picture == self._written:
             return
@@ -170,6 +183,18 @@ class Memory:
         ]
         if _write(self._notices, {"hours": hours}):
             self._notices_written = notices.changes
+
+    def _note_held(self) -> None:
+        desk = self._engine.desk
+        if desk.held_changes == self._held_written:
+            return
+        items = [
+            {"message_id": message_id, "agent": agent, "members": list(one.members), "rounds": one.rounds}
+            | {"since": int(one.since)}
+            for (message_id, agent), one in desk.held.items()
+        ]
+        if _write(self._held, {"held": items}):
+            self._held_written = desk.held_changes
 
     # --- directories --------------------------------------------------------------------------------------------------
     def boxes(self) -> dict[str, object]:

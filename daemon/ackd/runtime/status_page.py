@@ -53,7 +53,16 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
             entry |= _life(agent, desk.now)
         agents[agent.name] = entry
     totals = _totals(engine, sum(unread.values()))
-    return {"agents": agents, "totals": totals, "escalations": _escalations(engine)}
+    return {"agents": agents, "totals": totals, "escalations": _escalations(engine), **_held(engine)}
+
+
+def _held(engine: Engine) -> dict[str, object]:
+    """What stays queued until a person lets it go. Mostly nothing, and nothing is then said of it."""
+    held = [
+        {"message_id": message_id, "agent": agent, "reason": one.words, "since": stamp(one.since)}
+        for (message_id, agent), one in engine.desk.held.items()
+    ]
+    return {"held": held} if held else {}
 
 
 def _life(agent: Agent, now: Now) -> dict[str, object]:

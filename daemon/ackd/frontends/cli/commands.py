@@ -36,6 +36,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "hook": (f"{_HERE}.stage:hook", "For agents' hooks: whether a stage worker may stop."),
     "explain": (f"{_HERE}.explain:explain", "Tell the whole story of a message."),
     "dead": (f"{_HERE}.dead:dead", "List, show, requeue or purge what could not be delivered or read."),
+    "loop": (f"{_HERE}.loop:loop", "List messages that are held because they go around for ever, and let them go."),
     "tail": (f"{_HERE}.tail:tail", "Show the session log, and follow it."),
     "board": (f"{_HERE}.board:board", "Call a board's meeting, speak and vote in it, see how it stands."),
     "lock": (f"{_HERE}.lock_group:lock", "Lease files: one writer at a time, in turn, for a time."),

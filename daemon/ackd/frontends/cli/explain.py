@@ -210,6 +210,7 @@ def _recipient(one: Told) -> dict[str, Any]:
     course = one.course
     extra = {
         "reason": course.reason,
+        "held": course.held or None if course.state == "queued" else None,
         "next_retry_after": course.next_retry_after if course.state == "retrying" else None,
     }
     return {

@@ -97,7 +97,7 @@ def reply(
         type=kind,
         priority=priority,
         body=checked_body(kind, read_body(site, body, body_file)),
-        thread_id=fields.get("x-ignite-thread-id") or None,
+        thread_id=fields.get("x-ignite-thread-id") or original.message_id,
         in_reply_to=original.message_id,
         repository=fields.get("x-ignite-repository") or None,
         issue=fields.get("x-ignite-issue") or None,

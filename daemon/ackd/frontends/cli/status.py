@@ -84,9 +84,30 @@ def take(site: Site) -> dict[str, Any]:
         **told.pop("totals", {}),
         **_totals_on_disk(site, agents),
     }
+    if not told and (held := held_messages(site)):
+        told["held"] = held
     faults = [*_list(told.pop("faults", [])), *_faults_of_disk(site)]
     named_daemon = {**daemon, "running": pid is not None, **named}
     return {"daemon": named_daemon, "faults": faults, "agents": agents, "totals": totals, **told}
+
+
+def held_messages(site: Site) -> list[dict[str, Any]]:
+    """What stays queued until a person lets it go, as the daemon wrote it down. What cannot be read says nothing."""
+    import json
+
+    try:
+        said = json.loads((site.state / "held.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return []
+    found = _list(said.get("held")) if isinstance(said, dict) else []
+    return [
+        {"message_id": one.get("message_id"), "agent": one.get("agent"), "reason": _circle_words(one)} for one in found
+    ]
+
+
+def _circle_words(held: dict[str, Any]) -> str:
+    members = [str(name) for name in held.get("members") or ()]
+    return f"{' and '.join(members)} answered each other for {held.get('rounds')} rounds within an hour"
 
 
 def _list(said: object) -> list[dict[str, Any]]:
@@ -228,6 +249,11 @@ def _print(site: Site, picture: dict[str, Any]) -> None:
     click.echo()
     totals = picture["totals"]
     say("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
+    for held in _list(picture.get("held")):
+        say(
+            f"held: {held.get('message_id')} for {held.get('agent')}, {held.get('reason')}: "
+            f"`ackd loop release {str(held.get('message_id')).partition('@')[0]}` lets it go"
+        )
     for escalation in picture.get("escalations", []):
         say(f"open escalation: {_escalation_words(escalation)}")
     if not any(totals.get(key) for key in _TOTALS):

@@ -121,6 +121,12 @@ def _escalation_closed(of: _Values) -> str:
     return f"closed{of('cause', ': {}')}{cases}{of('how', ', {}')}{of('by', ' by {}')}"
 
 
+def _loop(of: _Values) -> str:
+    members = of.data.get("members")
+    names = ", ".join(map(visible, members)) if isinstance(members, list) else "?"
+    return f"{names} passed {of['about']} around {of['rounds']} times"
+
+
 def _notice(of: _Values) -> str:
     told = "held back for the summary of the hour, for" if of("held") else "told"
     return f"{of['cause']}: {told} {of['to']}{of('summary', ': {}')}"
@@ -297,7 +303,9 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "escalation_closed": _escalation_closed,
     "deadlock_detected": lambda of: f"{of['members']} wait in a circle on {of['track']}: {of['youngest']} is to yield",
     "deadlock_broken": lambda of: f"{of['members']} wait no more on {of['track']}{of.time('seconds', ', after {}')}",
-    "loop_detected": lambda of: f"{of['a']} and {of['b']} passed {of['about']} back and forth {of['count']} times",
+    "loop_detected": _loop,
+    "message_held": lambda of: f"held in the queue: {of['reason']}{of('release', '; `{}` lets it go')}",
+    "message_released": lambda of: f"held no longer{of('by', ': let go by {}')}",
     "nudge": _nudge,
     "nudged": lambda of: f"{of('rung', 'rung {}: ')}{of['done']}",
     "probe": lambda of: f"quiet{of.time('quiet_s', ' for {}')}: “{of['text']}”",
