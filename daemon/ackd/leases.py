@@ -17,7 +17,7 @@ who passes it on can have late writers refused. Fails with ``LeaseHeld``, ``BadP
 import contextlib
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from ackd.adapters import bus_files, lease_files
@@ -48,12 +48,20 @@ UNLOCK_EVENT: Final = "FILE_UNLOCK_all.event"
 
 class Leases:
     """``bus``: the bus's directory, which exists. ``base``: the project; paths are relative to it, or absolute.
-    ``for_others``: whoever uses this is none of those whom the leases are for, as the daemon."""
+    ``for_others``: whoever uses this is none of those whom the leases are for, as the daemon. ``clocks``: monotonic and
+    wall, if not the machine's."""
 
-    def __init__(self, bus: str | os.PathLike[str], base: str | os.PathLike[str], *, for_others: bool = False) -> None:
+    def __init__(
+        self,
+        bus: str | os.PathLike[str],
+        base: str | os.PathLike[str],
+        *,
+        for_others: bool = False,
+        clocks: Callable[[], tuple[float, float]] = lease_files.machine_clocks,
+    ) -> None:
         self.track = Track(os.fspath(bus), "")
         self._voice = _Voice(self.track, for_others)
-        self.files = lease_files.LeaseFiles(self.track.bus, os.fspath(base), self._voice.say)
+        self.files = lease_files.LeaseFiles(self.track.bus, os.fspath(base), self._voice.say, clocks=clocks)
 
     @property
     def unsaid(self) -> OSError | None:

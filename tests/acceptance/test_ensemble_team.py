@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.acceptance.panes import panes_in
 from tests.acceptance.teams import Team, running
 
+TRIO = ("conductor", "dispatch", "worker-1")
 EXAMPLE = Path(__file__).parents[2] / "config" / "examples" / "ensemble.toml"
 
 #: What was told: who, the type, the file it came from.
@@ -267,6 +269,41 @@ def test_a_report_and_a_summary_that_do_not_come_are_told_of_once(tmp_path: Path
         team.shell("printf 'status: success\\n' >queue/reports/T-1-completed.yaml")
         team.until(lambda: team.status().get("ensemble", {}).get("polling") is False)
         assert (len(team.facts("report_overdue")), len(team.facts("escalation"))) == (1, 1)
+
+
+# --- in panes, with the prompts that it has ---------------------------------------------------------------------------
+PANES = """
+escalate_to = "conductor"
+
+[ensemble]
+
+[watch]
+settle_s = 0.1
+{panes}
+"""
+
+
+def test_a_team_in_panes_that_never_says_done_hears_of_every_report_and_every_escalation(tmp_path: Path) -> None:
+    """No prompt of an Ensemble team knows `ackd done`: what only informs is over when it was seen."""
+    with panes_in(tmp_path) as panes:
+        agents = [f'[agents.{name}]\nendpoint = "tmux"\nprofile = "fake"\ntitle = "{name}"' for name in TRIO]
+        team = EnsembleTeam(tmp_path, config=PANES.format(panes="\n".join([panes.config(), *agents])))
+        for name in TRIO:
+            panes.open(name, "--work-s", "0.5")
+        team.until(lambda: all(map(panes.is_up, TRIO)))
+        with running(team):
+            team.until((tmp_path / "queue/reports").is_dir)
+            for number in (1, 2, 3):
+                team.shell(f"printf 'status: success\\n' >queue/reports/T-{number}-completed.yaml")
+                team.shell(f"printf 'reason: no access\\n' >queue/reports/escalation-T-{number}.yaml")
+            team.until(lambda: len(team.facts("message_completed")) == 6, 90)
+            mail = {fact["message_id"]: fact["agent"] for fact in team.facts("file_taken_in")}
+            for name, reports in (("dispatch", 3), ("conductor", 3)):
+                mine = {message for message, agent in mail.items() if agent == name}
+                told = {fact["message_id"] for fact in team.facts("message_told") if fact["agent"] == name}
+                assert (len(mine), told, len(panes.submitted(name))) == (reports, mine, reports)
+            assert {str(fact["by"])[:5] for fact in team.facts("message_completed")} == {"seen:"}
+            assert not team.facts("nudge", "probe", "escalation", "message_dead")
 
 
 # --- beside the agents' queues ----------------------------------------------------------------------------------------------

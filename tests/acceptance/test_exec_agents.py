@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -21,6 +23,23 @@ def worker(place: Path, script: str, *, keys: str = "", delivery: str = "", top:
     team = Team(place, table, delivery=delivery, top=top, quick=quick)
     team.script("work", script)
     return team
+
+
+def test_a_descriptor_left_open_for_us_beyond_the_limit_of_files_costs_no_message(tmp_path: Path) -> None:
+    """As a shell's that opened it, and lowered the limit then: it says nothing about any message."""
+    team = worker(tmp_path, "ls /proc/self/fd >fds")
+    high = fcntl.fcntl(0, fcntl.F_DUPFD, 900)
+    os.set_inheritable(high, True)
+    limit = (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    try:
+        team.start(pass_fds=(high,), preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limit))
+    finally:
+        os.close(high)
+    team.fact("message_completed", message=team.send("worker"))
+    assert str(high) not in (tmp_path / "fds").read_text().split()
+    assert str(high) in os.listdir(f"/proc/{team.pid}/fd"), "ours, as whoever started us meant it to be"  # noqa: PTH208
+    assert not team.facts("message_retry", "message_dead")
+    team.stop()
 
 
 def test_the_command_is_given_the_whole_message_and_told_who_it_is(tmp_path: Path) -> None:

@@ -171,22 +171,41 @@ def test_a_second_daemon_says_who_serves_the_root_and_exits_75(tmp_path: Path) -
         assert len(team.files("logs")) == 1
 
 
-def test_a_lock_that_was_removed_is_taken_anew_and_one_that_another_holds_ends_it(tmp_path: Path) -> None:
+def test_a_lock_that_was_removed_frees_nothing_and_is_put_back(tmp_path: Path) -> None:
+    team = exec_team(tmp_path, "echo $ACKD_MESSAGE_ID >>runs.txt", quick="[watch]\nsettle_s = 0.1\n")
+    lock = team.root / "run/ackd.lock"
+    with running(team):
+        lock.unlink()  # and nothing looks after it for half a minute
+        ids = [drop(team, number) for number in range(12)]
+        second = team.ackd("run")
+        assert second.returncode == 75
+        assert f"pid {team.pid}" in second.stderr
+        assert team.ackd("status", "--json").returncode == 0
+        for one in ids:
+            team.fact("message_completed", message=one)
+        assert sorted(runs(team)) == sorted(ids)
+        assert len(team.facts("session_start")) == 1
+        # A command that would act for itself without a daemon asks this one instead.
+        asked = team.ackd("agent", "pause", "worker")
+        assert (asked.returncode, "no daemon" in asked.stdout) == (0, False)
+
+
+def test_a_root_that_was_replaced_and_that_another_holds_ends_it(tmp_path: Path) -> None:
     team = Team(tmp_path, quick="[watch]\nreconcile_interval_s = 0.1\n")
     lock = team.root / "run/ackd.lock"
     with running(team):
         lock.unlink()
-        team.until(lambda: root_lock.holder(lock.parent) == team.pid)
-        lock.unlink()
-        other = root_lock.hold(lock.parent)
+        team.until(lambda: lock.exists() and root_lock.holder(lock.parent) == team.pid)
+        new = tmp_path / "new"
+        (new / "queue").mkdir(parents=True)
+        other = root_lock.hold(new / "run")
+        team.root.rename(tmp_path / "away")
+        new.rename(team.root)
         try:
             assert team.ended() == 75
         finally:
             other.release()
-    last = team.lines()[-1]
-    assert last["type"] == "session_end"
-    assert "ackd.lock was removed" in last["data"]["reason"]
-    assert "ackd.lock was removed" in team.output().splitlines()[-1]
+    assert "the root was removed or replaced" in team.output().splitlines()[-1]
 
 
 # --- dying ------------------------------------------------------------------------------------------------------------

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import errno
 import fcntl
 import json
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +19,6 @@ from ackd.core.errors import RootHeld
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 HOLD_AND_WAIT = """
 import sys
@@ -73,14 +76,98 @@ def test_nobody_holds_a_root_that_was_never_served(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("replaced", [False, True])
-def test_a_lock_file_removed_under_the_holder_is_noticed(tmp_path: Path, replaced: bool) -> None:
-    lock = hold(tmp_path)
-    (tmp_path / LOCK_NAME).unlink()
-    if replaced:
-        (tmp_path / LOCK_NAME).touch()
-    assert not lock.still_ours()
+@pytest.mark.parametrize("removed", ["the file", "run", "the file, and another is there"])
+def test_removing_what_lies_below_the_root_frees_nothing(tmp_path: Path, removed: str) -> None:
+    run = tmp_path / "run"
+    with another_daemon(run) as first:
+        if removed == "run":
+            shutil.rmtree(run)
+        else:
+            (run / LOCK_NAME).unlink()
+        if removed.endswith("there"):
+            (run / LOCK_NAME).write_text('{"pid": 1}')
+        assert holder(run) == first.pid
+        with pytest.raises(RootHeld) as refused:
+            hold(run)
+        assert refused.value.pid == first.pid
+
+
+def test_a_lock_file_removed_under_the_holder_is_put_back(tmp_path: Path) -> None:
+    lock = hold(tmp_path / "run")
+    (tmp_path / "run" / LOCK_NAME).unlink()
+    assert lock.still_ours()
+    lock.keep()
+    assert json.loads((tmp_path / "run" / LOCK_NAME).read_text()) == {"pid": os.getpid()}
+    assert len(held_by_us(tmp_path)) == 2
     lock.release()
+    assert held_by_us(tmp_path) == []
+
+
+def held_by_us(root: Path) -> list[str]:
+    """The descriptors that we have below the root, and of it."""
+    links = (str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink())
+    return [link for link in links if link.startswith(str(root))]
+
+
+def test_a_root_that_was_replaced_is_taken_anew_unless_another_has_it(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    lock = hold(root / "run")
+    root.rename(tmp_path / "away")
+    root.mkdir()
+    assert not lock.still_ours()
+    lock.keep()
+    assert lock.still_ours()
+    hold(tmp_path / "away" / "run").release()  # nobody holds what is no root of ours any more
+    root.rename(tmp_path / "away again")
+    with another_daemon(root / "run") as other, pytest.raises(RootHeld) as refused:
+        lock.keep()
+    assert refused.value.pid == other.pid
+    lock.release()
+
+
+def test_a_root_by_another_name_is_the_same_root(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "link").symlink_to("root")
+    lock = hold(tmp_path / "link" / "run")
+    assert lock.still_ours()
+    with pytest.raises(RootHeld):
+        hold(tmp_path / "root" / "run")
+    lock.release()
+
+
+@pytest.mark.parametrize("refusal", [errno.EBADF, errno.EOPNOTSUPP, errno.ENOLCK])
+def test_where_a_directory_cannot_be_locked_the_file_alone_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: int
+) -> None:
+    real_flock = fcntl.flock
+
+    def flock(fd: int, kind: int) -> None:
+        if stat.S_ISDIR(os.fstat(fd).st_mode):
+            raise OSError(refusal, os.strerror(refusal))
+        real_flock(fd, kind)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    run = tmp_path / "run"
+    lock = hold(run)
+    assert holder(run) == os.getpid()
+    with pytest.raises(RootHeld):
+        hold(run)
+    (run / LOCK_NAME).unlink()
+    assert not lock.still_ours()
+    assert holder(run) is None
+    lock.keep()
+    assert lock.still_ours()
+    lock.release()
+    assert holder(run) is None
+    assert held_by_us(tmp_path) == []
+
+
+def test_a_disk_that_refuses_the_file_leaves_the_root_free(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / LOCK_NAME).symlink_to("elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
+        hold(tmp_path / "run")
+    assert held_by_us(tmp_path) == []
 
 
 def test_a_file_replaced_between_open_and_lock_is_not_taken_for_the_lock(
@@ -90,7 +177,7 @@ def test_a_file_replaced_between_open_and_lock_is_not_taken_for_the_lock(
     swapped: list[int] = []
 
     def swap_first(fd: int, kind: int) -> None:
-        if not swapped:
+        if not swapped and stat.S_ISREG(os.fstat(fd).st_mode):
             swapped.append(fd)
             (tmp_path / LOCK_NAME).unlink()
             (tmp_path / LOCK_NAME).touch()
@@ -117,6 +204,7 @@ def test_asking_who_holds_it_does_not_keep_a_daemon_from_starting(
 def test_children_do_not_inherit_it_and_nobody_else_may_read_it(tmp_path: Path) -> None:
     lock = hold(tmp_path / "run")
     assert not os.get_inheritable(lock._fd)
+    assert not os.get_inheritable(lock._root_fd)
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o700
     assert (tmp_path / "run" / LOCK_NAME).stat().st_mode & 0o777 == 0o600
     lock.release()

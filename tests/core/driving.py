@@ -29,7 +29,7 @@ from ackd.core.message import (
     Standing,
     Status,
 )
-from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
+from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -42,9 +42,9 @@ START_MONO = 1_000.0
 START_WALL = 1_800_000_000.0
 
 INBOX = AgentPolicy(reminds=True, max_in_flight=UNLIMITED)
-PANE = AgentPolicy(rungs=3)
+PANE = AgentPolicy(rungs=3, notices_complete_on=CompletesOn.SEEN)
 #: With signs of life to be read, as panes and children are configured.
-WATCHED_PANE = AgentPolicy(rungs=3, heartbeat_timeout_s=120)
+WATCHED_PANE = AgentPolicy(rungs=3, heartbeat_timeout_s=120, notices_complete_on=CompletesOn.SEEN)
 PROCESS = AgentPolicy(rungs=3, heartbeat_timeout_s=120, volatile=True, restarts=True)
 EXEC = AgentPolicy(volatile=True)
 HANDLER = AgentPolicy(volatile=True, unwatched=True, max_in_flight=UNLIMITED)

@@ -30,6 +30,7 @@ told         =         =           D:await     =           =:note      =        
 not_told     =         =           R:retry     =           =           =         =        =           =           =         -  -
 away         =         =           R:postpone  =           =           =         =        =           =           =         -  -
 seen         =:note    =:note      =:note      =:note      =:note      =:note    =        =           =           =         -  -
+enough       F:finish  =:remember  F:finish    F:finish    F:finish    F:finish  =        =           =           =         -  -
 acked        C:claim   =:remember  A:start     A:start     =           A:start   =        =           =           =         -  -
 done         F:finish  =:remember  F:finish    F:finish    F:finish    F:finish  =        =:remember  =:remember  F:finish  -  -
 refused      B:bury    =:remember  B:bury      B:bury      B:bury      B:bury    =        =           =           =         -  -

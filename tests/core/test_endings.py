@@ -136,8 +136,8 @@ def test_mail_from_the_monitor_never_causes_mail(kind: str) -> None:
 
 def test_overdue_mail_from_the_monitor_is_written_down_and_nobody_is_written_to() -> None:
     world = World()
-    world.send(letter("m1", sender=MONITOR, type="escalation"))
-    world.says("ack", "m1")
+    world.send(letter("m1", "leader", sender=MONITOR, type="escalation"))
+    world.says("ack", "m1", "leader")
     world.wait(4000)
     assert len(world.facts("message_overdue")) == 1
     assert world.sent == []

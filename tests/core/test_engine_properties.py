@@ -28,8 +28,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.availability import QUIET, AgentState
+from ackd.core.completion import completes_on
 from ackd.core.delivery import IN_WINDOW, MOVING, State
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
+from ackd.core.policy import CompletesOn
 from ackd.core.worker import WorkerState
 from tests.core.driving import EXEC, HANDLER, INBOX, PANE, PROCESS, START_MONO, WATCHED_PANE, World, letter
 
@@ -223,7 +225,9 @@ class Promises(RuleBasedStateMachine):
         to=st.sampled_from(NAMES),
         sender=st.sampled_from(["leader", "worker", "runner", "stranger", MONITOR]),
         priority=st.sampled_from(Priority),
-        kind=st.sampled_from(["message", "task_assignment", "evaluation_request", "escalation", "task_completed"]),
+        kind=st.sampled_from(
+            ["message", "task_assignment", "evaluation_request", "escalation", "task_completed", "progress_update"]
+        ),
         answers=st.integers(0, 3),
         noticed=st.booleans(),
     )
@@ -454,6 +458,21 @@ class Promises(RuleBasedStateMachine):
         """(b)"""
         for delivery in self.world.engine.desk.book:
             assert self.world.is_waited_for(delivery), delivery
+
+    @invariant()
+    def what_only_informs_and_was_seen_is_on_its_way_out(self) -> None:
+        """(b): nobody says `done` for a notice, so nothing else would ever free its place in the window."""
+        for delivery in self.world.engine.desk.book:
+            policy = self.world.agent(delivery.agent).policy
+            if delivery.seen and completes_on(delivery.message, policy) is CompletesOn.SEEN:
+                assert delivery.state in MOVING or delivery.state is S.DEAD, delivery
+
+    @invariant()
+    def a_receipt_is_there_until_what_it_says_is_on_disk(self) -> None:
+        """(a): a crash must hear it again."""
+        for delivery in self.world.engine.desk.book:
+            if delivery.state is S.FINISHING:
+                assert {paper.name for paper in delivery.receipts} <= self.world.receipts.keys(), delivery
 
     @invariant()
     def the_counts_are_those_of_the_deliveries(self) -> None:

@@ -147,6 +147,20 @@ def test_an_escalation_whose_message_is_not_there_is_not_open(place: Path) -> No
     assert begin(place, lies=False)[1].desk.escalations.all() == []
 
 
+def test_an_escalation_whose_message_was_seen_is_open_without_it(place: Path) -> None:
+    """Its mail is completed by having been seen; it waits for its answer, and what it is about is known."""
+    memory, engine = begin(place)
+    one = OpenEscalation("1.0.a@ignite.local", "worker", "dead", "leader", AT, about=["m1", "m2"])
+    engine.desk.escalations.open(one)
+    memory.note_changes()
+    one.told = True
+    memory.note_changes()
+    assert begin(place, lies=False)[1].desk.escalations.all() == [one]
+    one.about.remove("m1")
+    memory.note_changes()
+    assert begin(place, lies=False)[1].desk.escalations.all()[0].about == ["m2"]
+
+
 def test_each_box_is_looked_through_once_however_many_are_open(place: Path) -> None:
     memory, engine = begin(place)
     for number in range(20):

@@ -108,7 +108,7 @@ def _deaf_to_the_clock(unheard: str) -> Iterator[None]:
 @contextlib.contextmanager
 def forgetful(run: Simulation) -> Iterator[None]:
     """Claims without a word to the journal."""
-    run.swarm.crash_at_call = 0.02
+    run.swarm.crash_at_call, run.swarm.power_cut = 0.01, 0.0  # after a cut much is excused
     run.swarm.odd_agents = 1.0
     with mock.patch.object(EffectRunner, "take_in", lambda *_, **__: None):
         yield

@@ -88,7 +88,9 @@ def _hint(parts: list[str], *, came: bool, is_dir: bool) -> ports.Hint | None:
 class BlindWatch:
     """In the place of the watch on directories that are not ours: no hint ever comes, and scans find everything."""
 
-    def __init__(self, _changed: Callable[[frozenset[str]], None]) -> None: ...
+    def __init__(
+        self, _changed: Callable[[frozenset[str]], None], passed_over: frozenset[str] = frozenset()
+    ) -> None: ...
 
     def open(self) -> None: ...
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, assert_never
 
-from ackd.core import calling, endings, escalations, facts, headers, workers
+from ackd.core import calling, completion, endings, escalations, facts, headers, workers
 from ackd.core.delivery import Act, Happening, State, step
 from ackd.core.effects import ClaimMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.events import Absence
 from ackd.core.message import MONITOR
+from ackd.core.policy import CompletesOn
 from ackd.core.retry import Again, GiveUp, RetryDecision
 from ackd.core.retry import decide as decide_retry
 from ackd.core.worker import WorkerState
@@ -124,7 +125,7 @@ def _grant_wish(desk: Desk, delivery: Delivery) -> bool:
 
 def _await_ack(desk: Desk, delivery: Delivery, _happening: Happening, proof: str) -> None:
     agent = desk.book.agents[delivery.agent]
-    agent.came_back()
+    calling.back(desk, agent, "it could be told")
     delivery.told_at = delivery.first_told_at = desk.now.mono
     _record_told(desk, delivery, proof)
     workers.assigned(desk, agent, delivery)
@@ -192,14 +193,24 @@ def _see(desk: Desk, delivery: Delivery, evidence: str) -> None:
     desk.put(RecordFact("message_seen", facts.about(delivery, evidence=evidence)))
     _assign(desk, delivery)
     endings.task_started(desk, delivery)
+    if is_enough(agent, delivery):
+        apply(desk, delivery, H.ENOUGH, f"seen: {evidence}")
+        return
     _take(desk, agent, delivery)
     if agent.is_watched and delivery.state is S.DELIVERED and ("status", delivery.key) not in desk.alarms:
         write_status(desk, delivery, "delivered")  # a restart must not wake who has taken it
 
 
+def is_enough(agent: Agent, delivery: Delivery) -> bool:
+    """Whether that it was seen completes it."""
+    return completion.completes_on(delivery.message, agent.policy) is CompletesOn.SEEN
+
+
 def _take(desk: Desk, agent: Agent, delivery: Delivery) -> None:
     """From now on liveness watches, not the ladder."""
     delivery.taken_at = desk.now.mono
+    if delivery.busy_told:
+        endings.over_with(desk, delivery)
     if agent.ladder is not None and agent.ladder.key == delivery.key:
         agent.ladder = None
     if agent.is_watched:
@@ -214,9 +225,12 @@ def _start(desk: Desk, delivery: Delivery, _happening: Happening, by: str) -> No
     agent.line.discard(delivery.key)  # it may have been due for another telling
     calling.lived(desk, agent)
     delivery.seen = True
-    desk.alarm("task", delivery.key, agent.policy.task_timeout_s)
     _assign(desk, delivery)
     desk.put(RecordFact("message_acked", facts.about(delivery, by=by), lane=delivery.agent))
+    if is_enough(agent, delivery):  # what acknowledged it is kept until its move is on disk
+        apply(desk, delivery, H.ENOUGH, f"seen: {by}")
+        return
+    desk.alarm("task", delivery.key, agent.policy.task_timeout_s)
     write_status(desk, delivery, "acked")
     endings.task_started(desk, delivery)
     _take(desk, agent, delivery)
@@ -228,6 +242,7 @@ def _rise(desk: Desk, delivery: Delivery) -> None:
     desk.totals.dead -= delivery.late
     delivery.live_again(desk.now.wall)
     desk.put(RecordFact("message_requeued", facts.about(delivery, file=str(delivery.place)), lane=delivery.agent))
+    endings.over_with(desk, delivery)
     if not _grant_wish(desk, delivery):
         endings.drop_receipts(desk, delivery)
         line_up(desk, delivery)
@@ -270,7 +285,7 @@ def _postpone(desk: Desk, delivery: Delivery, happening: Happening, why: str) ->
     delivery.remember(desk.now.wall, f"attempt {delivery.tells}: {why}")
     endings.released(desk, delivery, why)
     _record_retry(desk, delivery, why, calling.parked_for(desk, agent), counted=False)
-    if happening is H.AWAY and agent.waits is not Absence.BUSY and not desk.stopping:
+    if happening is H.AWAY and agent.waits not in (Absence.BUSY, Absence.TAKEN) and not desk.stopping:
         _tell_of_absence(desk, delivery, why)
     line_up(desk, delivery)
 
@@ -336,15 +351,21 @@ def _end(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None
 
 
 # --- the cells --------------------------------------------------------------------------------------------------------
-def _finish(desk: Desk, delivery: Delivery, _happening: Happening, why: str) -> None:
+def _finish(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
+    delivery.only_seen = happening is H.ENOUGH
     if delivery.told:
         _assign(desk, delivery)  # an inbox's agent may answer without a word before
     delivery.by = why
     endings.ask_for_move(desk, delivery)
 
 
+#: Words that a stronger one may replace. Among themselves the later counts, but for an ack of what was seen enough.
+_WEAK: Final = frozenset({H.ACKED, H.ENOUGH})
+
+
 def _remember(_desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
-    if delivery.wish is None or delivery.wish[0] is H.ACKED:  # the first last word stands
+    said = delivery.wish[0] if delivery.wish is not None else None
+    if said is None or (said in _WEAK and (said, happening) != (H.ENOUGH, H.ACKED)):  # the first last word stands
         delivery.wish = (happening, why)
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.core import calling, cures, facts, holding, trouble
-from ackd.core.acts import apply, line_up, sweep, watch_silence
+from ackd.core.acts import apply, is_enough, line_up, sweep, watch_silence
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
 from ackd.core.desk import Answer
@@ -194,8 +194,13 @@ def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: 
     else:
         desk.book.set_state(delivery, S.DELIVERED)
         watch_silence(desk, delivery, waited_s)
-    if delivery.seen:
-        calling.watch(desk, desk.book.agents[delivery.agent])
+    if not delivery.seen:
+        return
+    agent = desk.book.agents[delivery.agent]
+    if is_enough(agent, delivery):
+        apply(desk, delivery, H.ENOUGH, "seen before the restart")
+    else:
+        calling.watch(desk, agent)
 
 
 # --- gone -------------------------------------------------------------------------------------------------------------

@@ -58,6 +58,7 @@ class Delivery:
     busy_told: bool = False  # someone was told that its agent lives and does not take it
     reason: str = ""  # of the death that is under way
     by: str = ""  # what completed it
+    only_seen: bool = False  # it is completed because it was seen: nobody has said that it is dealt with
     wish: tuple[Happening, str] | None = None  # came while a move was under way
     swept: str = ""  # why its file is gone by nobody's word, learned while a move was under way
     duplicate: bool = False

@@ -18,7 +18,7 @@ from ackd.core.deadlock import FileWait, Wait
 from ackd.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from ackd.core.bus_words import WorkerStatus
 
@@ -287,6 +287,22 @@ class TrackView:
         ended = None if status.doing in (Doing.RUNNING, Doing.BLOCKED) else status.doing
         if known is None or (known.ended is None and (ended is None) != (known.holder == status.worker)):
             self._keep_task(task, status.worker, at, ended)
+
+    # --- clocks -------------------------------------------------------------------------------------------------------
+    def move(self, by_s: float) -> None:
+        """The wall clock was set by so much, or the machine slept for so long: what was heard was heard as long ago as
+        before (core/clock_frames)."""
+        self.last_word += by_s
+        for name, worker in self.workers.items():
+            self.workers[name] = replace(worker, since=worker.since + by_s, heard=worker.heard + by_s)
+        for name, task in self.tasks.items():
+            self.tasks[name] = replace(task, since=task.since + by_s)
+
+    def heard_as_in(self, earlier: TrackView, but: Collection[str] = ()) -> None:
+        """What was heard when, as it was known before the same words were read again. ``but``: not of these."""
+        for name in self.workers.keys() & earlier.workers.keys() - set(but):
+            known = earlier.workers[name]
+            self.workers[name] = replace(self.workers[name], since=known.since, heard=known.heard)
 
     # --- asking -------------------------------------------------------------------------------------------------------
     def blocked(self) -> list[Wait]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, assert_never
 from ackd.core import availability, escalations, liveness
 from ackd.core.availability import QUIET, AgentHappening, AgentState
 from ackd.core.effects import RecordFact, SendMessage
-from ackd.core.escalations import OpenEscalation
+from ackd.core.escalations import MOST_ABOUT, OpenEscalation
 from ackd.core.events import Absence
 from ackd.core.liveness import Pulse, Vital
-from ackd.core.message import USER
+from ackd.core.message import MONITOR, USER
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ackd.core.book import Agent, Delivery
     from ackd.core.desk import Desk
     from ackd.core.ladder import Ladder
@@ -52,7 +54,7 @@ def lived(desk: Desk, agent: Agent) -> None:
         beat(desk, agent, Pulse.BEAT)
         watch(desk, agent)
     if agent.state in _AWAY and agent.waits is None:
-        agent.came_back()
+        back(desk, agent, "it shows signs of life")
         change(desk, agent, AgentHappening.LIVED)
     desk.touch(agent.name)
 
@@ -88,7 +90,7 @@ def go_away(desk: Desk, agent: Agent, reason: str, absence: Absence, until: floa
     match absence:
         case Absence.GONE:
             park(desk, agent, reason)
-        case Absence.BUSY:
+        case Absence.BUSY | Absence.TAKEN:
             agent.waits = absence
             park_for(desk, agent, agent.policy.busy_timeout_s, reason)
         case Absence.STUCK:
@@ -98,15 +100,25 @@ def go_away(desk: Desk, agent: Agent, reason: str, absence: Absence, until: floa
 
 
 def stuck(desk: Desk, agent: Agent, reason: str, until: float | None) -> None:
-    """Nothing is told to it until it is through, and someone hears of it, once."""
-    agent.waits, agent.waits_until = Absence.STUCK, until
+    """Nothing is told to it until it is through, and someone hears of it: once, however often it is said, and of each
+    question that it is asked. A limit is one question, whatever it says of the time that is left."""
+    agent.waits, agent.waits_until, agent.absence_told = Absence.STUCK, until, True
     park_for(desk, agent, PARK_CAP_S if until is None else max(0.0, until - desk.now.wall), reason)
-    _tell_once(
+    asked = reason if until is None else "a limit"
+    known = desk.escalations.of(agent.name, "stuck")
+    if known is not None and asked in known.about:
+        return
+    if known is not None and known.about:
+        desk.escalations.close(known.escalation_id)
+        over(desk, [known], f"now it is something else: {reason}")
+    escalate(
         desk,
-        agent,
+        agent.name,
         "stuck",
-        f"{agent.name} does not go on by itself: {reason}",
+        escalations.derived_id("stuck", agent.name, int(desk.now.wall), asked),
+        f"{agent.name} does not go on by itself: {reason}. {what_waits(agent)}",
         f"Look at it with `ackd agent attach {agent.name}` and answer it; ackd goes on when it is ready",
+        about=asked,
     )
 
 
@@ -145,7 +157,7 @@ def what_waits(agent: Agent) -> str:
 def ready(desk: Desk, agent: Agent) -> None:
     """It takes work again."""
     if agent.waits is not None:
-        agent.came_back()
+        back(desk, agent, "it goes on")
         desk.hush(agent.name, "unpark")
         change(desk, agent, AgentHappening.PARK_ENDED)
     lived(desk, agent)
@@ -153,7 +165,7 @@ def ready(desk: Desk, agent: Agent) -> None:
 
 def resume(desk: Desk, agent: Agent) -> None:
     """A person says it is fit: whatever was held against it is forgotten."""
-    agent.came_back()
+    back(desk, agent, "resumed by hand")
     agent.ladder = None
     change(desk, agent, AgentHappening.RESUMED)
     desk.touch(agent.name)
@@ -165,6 +177,8 @@ def park(desk: Desk, agent: Agent, reason: str, *, hindered: bool = False) -> fl
     Returns the seconds until then. Several messages that come back from one absence are one park.
     """
     if agent.state is AgentState.PARKED:
+        if not hindered and agent.waits is None:
+            _say_why(desk, agent, reason)
         return parked_for(desk, agent)
     wait_s = min(PARK_CAP_S, PARK_BASE_S * 2.0 ** min(agent.parks, 16))
     agent.parks += 1
@@ -176,10 +190,20 @@ def park(desk: Desk, agent: Agent, reason: str, *, hindered: bool = False) -> fl
 def park_for(desk: Desk, agent: Agent, wait_s: float, reason: str) -> None:
     """Nothing is told to it for so long; a later word about the same absence counts."""
     if agent.state is AgentState.PARKED:
-        agent.reason, agent.until = reason, desk.now.wall + wait_s
+        agent.until = desk.now.wall + wait_s
+        _say_why(desk, agent, reason)
     else:
         change(desk, agent, AgentHappening.WENT_AWAY, reason, desk.now.wall + wait_s)
     desk.alarm("unpark", agent.name, wait_s)
+
+
+def _say_why(desk: Desk, agent: Agent, reason: str) -> None:
+    """Why it is parked, as its endpoint says it now."""
+    agent.hindered = False
+    if agent.reason != reason:
+        agent.reason = reason
+        at = escalations.stamp(agent.until) if agent.until is not None else None
+        desk.fact("agent_state", agent=agent.name, state=agent.state.value, reason=reason, until=at)
 
 
 def parked_for(desk: Desk, agent: Agent) -> float:
@@ -218,8 +242,10 @@ def escalate(
     action: str,
     delivery: Delivery | None = None,
     to: str | None = None,
+    about: str = "",
 ) -> None:
-    """Tell someone, once per agent and cause while it is open. A person's inbox also rings (``on_escalation``)."""
+    """Tell someone, once per agent and cause while it is open. A person's inbox also rings (``on_escalation``).
+    ``about``: what it is about, if that is no message."""
     existing = desk.escalations.counted(agent, cause)
     if existing is None:
         to = to or target(desk, agent)
@@ -227,8 +253,28 @@ def escalate(
         existing = OpenEscalation(escalation_id, agent, cause, to, desk.now.wall)
         desk.escalations.open(existing)
         desk.put(SendMessage(agent, draft, notify=desk.book.agents[to].policy.reminds))
+    _note_about(existing, about or (delivery.message.message_id if delivery is not None else ""))
     data: dict[str, object] = {"agent": agent, "cause": cause, "to": existing.to}
     data |= {"escalation_id": existing.escalation_id, "counted": existing.counted}
     if delivery is not None:
         data["message_id"] = delivery.message.message_id
     desk.put(RecordFact("escalation", data, lane=agent))
+
+
+def _note_about(escalation: OpenEscalation, about: str) -> None:
+    if about and about not in escalation.about and len(escalation.about) < MOST_ABOUT:
+        escalation.about.append(about)
+
+
+def over(desk: Desk, ended: Iterable[OpenEscalation], why: str) -> None:
+    """Their cause has ended: nobody need answer them any more, and what happens next is worth a new one."""
+    for one in ended:
+        data: dict[str, object] = {"agent": one.agent, "cause": one.cause, "escalation_id": one.escalation_id}
+        data |= {"by": MONITOR, "how": "over", "why": why, "counted": one.counted}
+        desk.put(RecordFact("escalation_closed", data, lane=one.agent))
+
+
+def back(desk: Desk, agent: Agent, why: str) -> None:
+    """It can be told again, or says so: its absence is over, and so is what was said about that."""
+    agent.came_back()
+    over(desk, desk.escalations.agents(agent.name), why)

@@ -43,6 +43,7 @@ class Happening(Word):
     NOT_TOLD = "not told"  # a failure that the retry policy lets pass
     AWAY = "endpoint away"  # nobody there to tell: no failure of the message
     SEEN = "seen"
+    ENOUGH = "seen is enough"  # seen or acked, and it only informs: that completes it (completion.py)
     ACKED = "acked"
     DONE = "done"
     REFUSED = "refused"
@@ -91,13 +92,14 @@ def _late(state: State) -> dict[Happening, tuple[State, Act]]:
 
 
 #: What may come in while a move is under way that is already the message's last.
-_MEANWHILE: Final = (H.SEEN, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED)
+_MEANWHILE: Final = (H.SEEN, H.ENOUGH, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED)
 
 TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     S.QUEUED: {
         **_late(S.QUEUED),  # of an earlier life: it was requeued
         H.OFFERED: (S.CLAIMING, A.CLAIM),
         H.SEEN: (S.QUEUED, A.NOTE),
+        H.ENOUGH: (S.FINISHING, A.FINISH),
         H.ACKED: (S.CLAIMING, A.CLAIM),  # it has it already: no telling
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
@@ -107,7 +109,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     },
     S.CLAIMING: {
         **_late(S.CLAIMING),
-        **dict.fromkeys((H.ACKED, H.DONE, H.REFUSED), (S.CLAIMING, A.REMEMBER)),
+        **dict.fromkeys((H.ENOUGH, H.ACKED, H.DONE, H.REFUSED), (S.CLAIMING, A.REMEMBER)),
         H.SEEN: (S.CLAIMING, A.NOTE),
         H.CLAIMED: (S.PROCESSING, A.TELL),
         H.LOST: (S.WITHDRAWN, A.END),
@@ -124,6 +126,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.AWAY: (S.RETRYING, A.POSTPONE),
         H.STOPPED: (S.RETRYING, A.POSTPONE),
         H.SEEN: (S.PROCESSING, A.NOTE),
+        H.ENOUGH: (S.FINISHING, A.FINISH),
         H.ACKED: (S.ACKED, A.START),
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
@@ -139,6 +142,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.EXHAUSTED: (S.BURYING, A.BURY),
         H.STOPPED: (S.RETRYING, A.POSTPONE),
         H.SEEN: (S.DELIVERED, A.NOTE),
+        H.ENOUGH: (S.FINISHING, A.FINISH),
         H.ACKED: (S.ACKED, A.START),
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
@@ -156,6 +160,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.EXHAUSTED: (S.BURYING, A.BURY),
         H.STOPPED: (S.RETRYING, A.POSTPONE),
         H.SEEN: (S.ACKED, A.NOTE),
+        H.ENOUGH: (S.FINISHING, A.FINISH),
         H.ACKED: (S.ACKED, A.NOTHING),
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
@@ -170,6 +175,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.OFFERED: (S.PROCESSING, A.TELL),
         H.EXHAUSTED: (S.BURYING, A.BURY),  # poison: we died too often with it in hand
         H.SEEN: (S.RETRYING, A.NOTE),
+        H.ENOUGH: (S.FINISHING, A.FINISH),
         H.ACKED: (S.ACKED, A.START),  # it had it after all
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
@@ -195,7 +201,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     },
     S.DEAD: {
         **_late(S.DEAD),
-        **dict.fromkeys((H.SEEN, H.ACKED, H.REFUSED, H.VANISHED, H.SPOOL_LOST), (S.DEAD, A.NOTHING)),
+        **dict.fromkeys((H.SEEN, H.ENOUGH, H.ACKED, H.REFUSED, H.VANISHED, H.SPOOL_LOST), (S.DEAD, A.NOTHING)),
         H.DONE: (S.FINISHING, A.FINISH),  # a late completion
         H.REQUEUED: (S.REVIVING, A.REVIVE),
     },

@@ -39,7 +39,8 @@ class TellAgent:
 @value
 class NudgeAgent:
     """Climb to a rung of the agent's ladder (1 …; 0: the line again, by a person's wish). Answer: Told or NotTold,
-    which change nothing but the log."""
+    which change nothing but the log. ``hung``: it shows that it is busy and nothing else, for too long; only then may
+    rungs 2 and 3 interrupt its work."""
 
     lane: str
     key: int
@@ -47,6 +48,7 @@ class NudgeAgent:
     place: Place
     rung: int
     attempt: int = 0
+    hung: bool = False
 
 
 @value

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackd.core import calling, escalations, facts, headers, workers
-from ackd.core.delivery import Happening, State
+from ackd.core.delivery import SHOWN, Happening, State
 from ackd.core.effects import (
     ArchiveMessage,
     BuryMessage,
@@ -20,6 +20,7 @@ from ackd.core.effects import (
     ReviveMessage,
     SendMessage,
 )
+from ackd.core.escalations import Over
 from ackd.core.message import MONITOR, USER, Folder
 from ackd.core.worker import WorkerState
 
@@ -108,6 +109,7 @@ def end(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
         _withdrawn(desk, delivery, why)
     if not delivery.duplicate:
         _close_escalations(desk, delivery)
+        over_with(desk, delivery)
 
 
 def close(desk: Desk, delivery: Delivery) -> None:
@@ -196,17 +198,39 @@ def _withdrawn(desk: Desk, delivery: Delivery, why: str) -> None:
     released(desk, delivery, reason)
 
 
+def over_with(desk: Desk, delivery: Delivery) -> None:
+    """What was said about this message is over: it ended, was dug up, or was taken after all. Its death is over only
+    when it lives again."""
+    ends = (Over.MESSAGE,) if delivery.state is S.DEAD else (Over.MESSAGE, Over.LETTER)
+    ended = desk.escalations.settled(delivery.agent, delivery.message.message_id, *ends)
+    calling.over(desk, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
+
+
 def _close_escalations(desk: Desk, delivery: Delivery) -> None:
     """Nobody will deal with it any more, or somebody did: completed, removed or lost the escalation itself, or answered
     it (a reply that the monitor has completed). What happens next is worth a new one."""
-    message = delivery.message
-    ids = [message.message_id] if message.sender == MONITOR else []
-    if delivery.agent == MONITOR and delivery.state is S.COMPLETED and message.in_reply_to:
-        ids.append(message.in_reply_to)
-    for escalation_id in ids:
-        closed = desk.escalations.close(escalation_id)
-        if closed is not None:
-            data: dict[str, object] = {"agent": closed.agent, "cause": closed.cause, "escalation_id": escalation_id}
-            by = message.sender if delivery.agent == MONITOR else delivery.agent
-            data |= {"by": by, "how": delivery.state.value, "counted": closed.counted}
-            desk.put(RecordFact("escalation_closed", data, lane=delivery.agent))
+    message, how = delivery.message, delivery.state.value
+    if message.sender == MONITOR and delivery.only_seen:
+        _stays_open(desk, message.message_id)
+    elif message.sender == MONITOR:
+        answered(desk, message.message_id, delivery.agent, how)
+    if delivery.agent == MONITOR and delivery.state is S.COMPLETED and message.in_reply_to and not message.automatic:
+        answered(desk, message.in_reply_to, message.sender, how)
+
+
+def answered(desk: Desk, escalation_id: str, by: str, how: str) -> bool:
+    """Closed by whoever dealt with it. False: it was not open."""
+    closed = desk.escalations.close(escalation_id)
+    if closed is None:
+        return False
+    data: dict[str, object] = {"agent": closed.agent, "cause": closed.cause, "escalation_id": escalation_id}
+    data |= {"by": by, "how": how, "counted": closed.counted}
+    desk.put(RecordFact("escalation_closed", data, lane=by if by in desk.book.agents else closed.agent))
+    return True
+
+
+def _stays_open(desk: Desk, escalation_id: str) -> None:
+    """Its mail is away, and it is not: to have seen it is not to have dealt with it."""
+    one = desk.escalations.called(escalation_id)
+    if one is not None:
+        one.told = True

@@ -1,33 +1,64 @@
 """What ackd tells people and leaders when something cannot be mended.
 
-Owns the open escalations (one per agent and cause: later ones are counted into it), the words, and the ids, which
-derive from the cause: writing one again after a crash makes the same message, which is recognised. Refuses to know
-how it is sent. Every text names who, how many, what share and where: it passes ``ackd lint``.
+Owns the open escalations (one per agent and cause: later ones are counted into it), what ends them, the words, and the
+ids, which derive from the cause: writing one again after a crash makes the same message, which is recognised. Refuses
+to know how it is sent. Every text names who, how many, what share and where: it passes ``ackd lint``.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.delivery import State
 from ackd.core.message import MONITOR, Draft, Priority
+from ackd.core.words import Word
 
 if TYPE_CHECKING:
     from ackd.core.book import Delivery
 
 
+class Over(Word):
+    """What ends an escalation's cause, and with it the escalation. An answer by whoever it went to always ends it."""
+
+    MESSAGE = "message"  # all the messages that it is about have ended, were taken or are told again
+    LETTER = "letter"  # all of them were dug up again, or completed after all
+    AGENT = "agent"  # its agent is back, goes on, takes work again
+    ANSWER = "answer"  # nothing else
+
+
+#: By cause; what is not listed waits for an answer.
+ENDS: Final[dict[str, Over]] = {
+    "overdue": Over.MESSAGE,
+    "busy": Over.MESSAGE,
+    "blocked": Over.MESSAGE,
+    "dead": Over.LETTER,
+    "refused": Over.LETTER,
+    "silent": Over.AGENT,
+    "stuck": Over.AGENT,
+    "away": Over.AGENT,
+    "died": Over.AGENT,
+}
+#: What an open escalation remembers of the messages that it is about. One that is about more waits for an answer.
+MOST_ABOUT: Final = 1_000
+
+
 @dataclass(slots=True)
 class OpenEscalation:
+    """``about``: the messages that it counts, by id; of one who is stuck, what it is asked instead. ``told``: its own
+    mail was seen and is completed; it is open all the same, until it is answered or over."""
+
     escalation_id: str
     agent: str
     cause: str
     to: str
     opened_at: float
     counted: int = 1
+    told: bool = False
+    about: list[str] = field(default_factory=list)
 
 
 class Escalations:
@@ -46,11 +77,30 @@ class Escalations:
     def open(self, escalation: OpenEscalation) -> None:
         self._open[(escalation.agent, escalation.cause)] = escalation
 
+    def of(self, agent: str, cause: str) -> OpenEscalation | None:
+        return self._open.get((agent, cause))
+
+    def called(self, escalation_id: str) -> OpenEscalation | None:
+        return next((one for one in self._open.values() if one.escalation_id == escalation_id), None)
+
     def close(self, escalation_id: str) -> OpenEscalation | None:
-        for key, one in self._open.items():
-            if one.escalation_id == escalation_id:
-                return self._open.pop(key)
-        return None
+        one = self.called(escalation_id)
+        return self._open.pop((one.agent, one.cause)) if one is not None else None
+
+    def settled(self, agent: str, message_id: str, *ends: Over) -> list[OpenEscalation]:
+        """What this message's end, or new beginning, was the last of: no longer open."""
+        over = []
+        for (who, cause), one in list(self._open.items()):
+            if who == agent and message_id in one.about and ENDS.get(cause) in ends:
+                one.about.remove(message_id)
+                if not one.about:
+                    over.append(self._open.pop((who, cause)))
+        return over
+
+    def agents(self, agent: str) -> list[OpenEscalation]:
+        """Those that its agent's coming back ends: no longer open."""
+        mine = [key for key in self._open if key[0] == agent and ENDS.get(key[1]) is Over.AGENT]
+        return [self._open.pop(key) for key in mine]
 
     def all(self) -> list[OpenEscalation]:
         return list(self._open.values())

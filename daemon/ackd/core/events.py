@@ -150,6 +150,7 @@ class SpoolFailed:
 class Absence(enum.Enum):
     GONE = "gone"  # nothing is there to be told: someone hears of it
     BUSY = "busy"  # at work on something else: nobody is told before busy_timeout_s
+    TAKEN = "taken"  # somebody's own words stand where it would be told: who watches the pane says so in time
     STUCK = "stuck"  # it waits for a person, or for a limit to pass: someone hears of it
 
 
@@ -252,11 +253,16 @@ class AgentDied:
 
 @value
 class AgentStuck:
-    """It waits for a person (permission prompt, menu) or for a time (usage limit, with ``until`` in wall seconds)."""
+    """It waits for a person (permission prompt, menu) or for a time (usage limit, with ``until`` in wall seconds).
+
+    Said again when the reason changes. ``new``: it is something else that it waits for now; else the same in other
+    words, as of a limit that counts down.
+    """
 
     agent: str
     reason: str
     until: float | None = None
+    new: bool = True
 
 
 @value

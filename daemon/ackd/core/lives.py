@@ -77,7 +77,7 @@ def _started(desk: Desk, agent: Agent, detail: str) -> None:
     calling.beat(desk, agent, Pulse.STARTED)
     workers.force(desk, agent, WorkerState.IDLE)
     if agent.state in (AgentState.PARKED, AgentState.DOWN) and agent.waits is None:
-        agent.came_back()
+        calling.back(desk, agent, "it was started")
         desk.hush(agent.name, "unpark")
         calling.change(desk, agent, AgentHappening.LIVED)
     desk.touch(agent.name)

@@ -44,6 +44,8 @@ def heard(desk: Desk, receipt: Receipt) -> None:
             delivery.heard.add(receipt.paper)
             holding.release(desk, delivery, receipt.by or "a person")
         desk.put(DropReceipt(delivery.agent, *receipt.paper))
+    elif delivery is None and agent is not None and _answers_escalation(desk, receipt, agent):
+        desk.put(DropReceipt(agent, *receipt.paper))
     elif delivery is None or happening is None:
         _drop_unknown(desk, receipt, agent)
     elif receipt.paper not in delivery.heard:
@@ -57,6 +59,14 @@ def heard(desk: Desk, receipt: Receipt) -> None:
 def _meant(desk: Desk, receipt: Receipt, agent: str) -> Delivery | None:
     letter = desk.book.dead_one(receipt.message_id, agent) if receipt.kind is ReceiptKind.REQUEUE else None
     return letter or desk.book.addressed(receipt.message_id, agent)
+
+
+def _answers_escalation(desk: Desk, receipt: Receipt, agent: str) -> bool:
+    """An escalation whose mail was seen, and is away: it is dealt with when whoever it went to says so."""
+    one = desk.escalations.called(receipt.message_id)
+    if one is None or receipt.kind is not ReceiptKind.DONE or one.to != agent:
+        return False
+    return endings.answered(desk, one.escalation_id, agent, "answered")
 
 
 def _drop_unknown(desk: Desk, receipt: Receipt, agent: str | None) -> None:
@@ -85,8 +95,18 @@ def _believe(desk: Desk, delivery: Delivery, receipt: Receipt, happening: Happen
         apply(desk, delivery, happening, said)
     if happening not in (H.SEEN, H.REQUEUED):
         calling.lived(desk, desk.book.agents[delivery.agent])
-    if delivery.state not in MOVING or happening in (H.SEEN, H.FAILED):
+    if happening is H.DONE:
+        delivery.only_seen = False
+    if _is_on_disk(delivery, happening):
         _drop_now(desk, delivery, receipt.paper)
+
+
+def _is_on_disk(delivery: Delivery, happening: Happening) -> bool:
+    """Whether what it says needs the receipt no longer: nothing of it waits for a move."""
+    if delivery.state not in MOVING or happening is H.FAILED:
+        return True
+    completes = delivery.state is S.FINISHING or (delivery.wish is not None and delivery.wish[0] is H.ENOUGH)
+    return happening is H.SEEN and not completes
 
 
 def _drop_now(desk: Desk, delivery: Delivery, paper: ReceiptFile) -> None:

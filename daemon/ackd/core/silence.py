@@ -96,7 +96,8 @@ def _climb(desk: Desk, agent: Agent, delivery: Delivery, ladder: Ladder, why: st
     desk.alarm("ack", delivery.key, agent.policy.ack_timeout_s)
     desk.put(RecordFact("nudge", facts.about(delivery, rung=ladder.rung)))
     order = (agent.name, delivery.key, delivery.message, delivery.place)
-    desk.put(NudgeAgent(*order, agent.policy.ladder[ladder.rung - 1], attempt=delivery.tells))
+    hung = ladder.skipped > 0  # woken from hanging at its work
+    desk.put(NudgeAgent(*order, agent.policy.ladder[ladder.rung - 1], attempt=delivery.tells, hung=hung))
 
 
 def _give_up(desk: Desk, delivery: Delivery, woken: int) -> None:

@@ -20,7 +20,7 @@ import orjson
 from ackd.adapters import atomic_file, session_log
 from ackd.core.desk import Held
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.escalations import OpenEscalation
+from ackd.core.escalations import MOST_ABOUT, OpenEscalation
 from ackd.core.notices import Hour, hour_of
 from ackd.dialects import ignite
 from ackd.threads import in_thread
@@ -69,13 +69,14 @@ class Memory:
         self._lying = lying
         self._record = record
         self._tally = _Tally()
-        self._written: list[tuple[str, int]] = []
+        self._written: list[tuple[object, ...]] = []
         self._notices_written = self._held_written = 0
         self._boxes_written: dict[str, Births] = {}
 
     def load(self) -> None:
         """An escalation is noted when it is decided and written a moment later: one whose message is not there was
-        never sent, or dealt with while we were away. Either way the next case is news."""
+        never sent, or dealt with while we were away. Either way the next case is news. One whose message was seen, and
+        completed by that, waits for its answer without it."""
         self._load_totals()
         self._say(self._count_on())
         for name, count in self._tally.counts.items():
@@ -85,7 +86,9 @@ class Memory:
         for item in found if isinstance(found, list) else ():
             escalation = _escalation(item)
             with contextlib.suppress(BadName):  # someone's edit
-                if escalation is not None and escalation.escalation_id in ids_with(escalation.to):
+                if escalation is None:
+                    continue
+                if escalation.told or escalation.escalation_id in ids_with(escalation.to):
                     self._engine.desk.escalations.open(escalation)
         self._written = self._picture()
         self._load_notices()
@@ -205,8 +208,10 @@ class Memory:
         if boxes != self._boxes_written and _write(self._boxes, {box: marks(births) for box, births in boxes.items()}):
             self._boxes_written = dict(boxes)
 
-    def _picture(self) -> list[tuple[str, int]]:
-        return [(one.escalation_id, one.counted) for one in self._engine.desk.escalations.all()]
+    def _picture(self) -> list[tuple[object, ...]]:
+        """Changes whenever one of them does: what it is about only grows or shrinks."""
+        open_ones = self._engine.desk.escalations.all()
+        return [(one.escalation_id, one.counted, one.told, len(one.about)) for one in open_ones]
 
 
 @dataclass(frozen=True)
@@ -247,7 +252,10 @@ def _escalation(item: object) -> OpenEscalation | None:
             **more,
         } if 0 <= opened_at < _END_OF_TIME_S:
             counted = max(1, _count(more.get("counted")))
-            return OpenEscalation(escalation_id, agent, cause, to, opened_at, counted)
+            about = more.get("about")
+            known = [one for one in about if isinstance(one, str)][:MOST_ABOUT] if isinstance(about, list) else []
+            told = more.get("told") is True
+            return OpenEscalation(escalation_id, agent, cause, to, opened_at, counted, told, known)
         case _:
             return None
 

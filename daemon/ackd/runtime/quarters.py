@@ -122,6 +122,7 @@ class Quarters:
             starter=partial(self.supervisor.ready, agent) if table.start else None,
             kept=self.kept,
             table=self._table,
+            taken_timeout_s=self.config.policy(agent).busy_timeout_s,
         )
         if table.start:
             pane = StartedPane(

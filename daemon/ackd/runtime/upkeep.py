@@ -88,7 +88,7 @@ class Upkeep:
             with self.chronicle.reporting("run/ackd.lock"):
                 self.lock.keep()
         except RootHeld as held:
-            self.fail(f"run/ackd.lock was removed or replaced: {held}")
+            self.fail(f"the root was removed or replaced: {held}")
 
     async def _has_room(self) -> bool:
         """A look that hangs, with a mount, is left to hang, and until it ends none is begun beside it."""

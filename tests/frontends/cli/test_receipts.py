@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -91,6 +92,19 @@ def test_what_is_completed_already_needs_no_word(team: Team) -> None:
     assert (result.exit_code, result.stdout) == (0, f"{message_id} is completed already: nothing to say\n")
     assert team.ackd("refuse", message_id, "--agent", "leader", "--reason", "x").exit_code == 1
     assert team.receipts() == []
+
+
+def test_an_escalation_whose_mail_was_seen_can_still_be_answered(team: Team) -> None:
+    message_id = team.send("leader", "--body", "x")
+    archive, state = team.root / "archive" / "20261116" / "leader", team.root / "state"
+    archive.mkdir(parents=True)
+    state.mkdir(exist_ok=True)
+    (path,) = team.files()
+    path.rename(archive / path.name)
+    (state / "escalations.json").write_text(json.dumps({"open": [{"escalation_id": message_id}]}))
+    assert team.ackd("ack", message_id, "--agent", "leader").stdout.endswith("nothing to say\n")
+    assert team.ackd("done", message_id, "--agent", "leader").exit_code == 0
+    assert len(team.receipts()) == 1
 
 
 def test_a_late_completion_of_a_dead_letter_counts_but_it_cannot_be_given_back(team: Team) -> None:

@@ -54,6 +54,7 @@ GOLDEN = [
     ("escalation", about(cause="dead_letter", to="leader", escalation_id="e@x", counted=1), "escalation  1763.42.ab12  builder       dead_letter: told leader"),
     ("escalation", about(cause="dead_letter", to="leader", escalation_id="e@x", counted=4), "escalation  1763.42.ab12  builder       dead_letter: told leader, 4 cases by now"),
     ("escalation_closed", {"agent": "builder", "cause": "dead_letter", "by": "leader", "how": "completed", "counted": 1}, "escalation  builder       closed: dead_letter, completed by leader"),
+    ("escalation_closed", {"agent": "builder", "cause": "stuck", "by": "queue_monitor", "how": "over", "why": "it goes on", "counted": 1}, "escalation  builder       closed: stuck, over: it goes on"),
     ("escalation_closed", {"agent": "builder", "cause": "dead_letter", "by": "leader", "how": "withdrawn", "counted": 3}, "escalation  builder       closed: dead_letter, 3 cases, withdrawn by leader"),
     ("loop_detected", {"members": ["x", "y"], "about": "T1", "rounds": 6}, "loop        x, y passed T1 around 6 times"),
     ("message_held", about(reason="a and b answered each other", release="ackd loop release 1"), "held        1763.42.ab12  builder       held in the queue: a and b answered each other; `ackd loop release 1` lets it go"),

@@ -58,6 +58,11 @@ class FakeAgent:
 
     def body(self) -> list[str]:
         match self.state.split(" ", 1)[0]:
+            case "prompt" if " " in self.state:
+                asked = self.state.split(" ", 1)[1]
+                return [f"Bash wants to run: {asked}", "Proceed?", "* 1. Yes", "  2. No", "Esc to cancel"]
+            case "review":  # as one that no profile knows: its list looks like an input line
+                return ["Hooks need review", "> 1. Review hooks", "  2. Trust all and go on", "", "? help"]
             case "prompt":
                 return ["Allow this command? rm -rf build", "* 1. Yes", "  2. No"]
             case "menu":
@@ -74,6 +79,10 @@ class FakeAgent:
                 return [f"* Working ({self.ticks()} esc to interrupt)", "", f"> {self.text}", "", "? help"]
             case "strange":
                 return ["~~~ a screen that nobody knows ~~~"]
+            case _ if self.options.hides and len(self.text) > self.options.hides:
+                return ["--- more above ---", f"  {self.text[-self.options.hides :]}", "", "? help"]
+            case _ if self.text.startswith("/") and self.options.slash_menu:
+                return [f"> {self.text}", "  /clear   clears everything", "  /clean   removes files", "Enter runs it"]
             case _:
                 return [f"> {self.text[-self.options.shown :]}", "", "? help"]
 
@@ -83,7 +92,7 @@ class FakeAgent:
     # --- what is done with a key
     def given(self, data: bytes) -> None:
         self.note(bytes=data.hex())
-        if self.state in {"prompt", "menu"}:
+        if self.state.split(" ", 1)[0] in {"prompt", "menu", "review"}:
             self.note(answered=data.hex())
             self.state = "ready"
             return
@@ -93,7 +102,7 @@ class FakeAgent:
         while text:
             text = self.one(text, burst=len(data) > 1)
         if self.text and self.options.on_text:
-            self.state = self.options.on_text
+            self.state, self.options.on_text = self.options.on_text, ""
 
     def one(self, text: str, *, burst: bool) -> str:
         for mark, pasting in (("\x1b[200~", True), ("\x1b[201~", False)):
@@ -135,6 +144,7 @@ class FakeAgent:
             self.said.append(f"you: {self.text}")
             self.told = self.text if "ackd done" in self.text else self.told  # a question does not end its work
             self.text = ""
+            self.said += self.options.answers
             if self.options.work_s:
                 self.work(self.options.work_s)
 
@@ -226,6 +236,9 @@ def main() -> None:
     parser.add_argument("--escape-quirk", action="store_true")
     parser.add_argument("--on-text", default="", help="what it turns to as soon as anything is typed")
     parser.add_argument("--shown", type=int, default=0, help="so many characters of its input line are shown, the last")
+    parser.add_argument("--hides", type=int, default=0, help="a text longer than this hides the input line's mark")
+    parser.add_argument("--slash-menu", action="store_true", help="shows a list beside a command")
+    parser.add_argument("--answers", action="append", default=[], help="said at once when a line was submitted")
     parser.add_argument("--bracketed", action="store_true")
     parser.add_argument("--spinner", action="store_true")
     parser.add_argument("--says-done", action="store_true", help="leaves a receipt when its work is done")

@@ -46,8 +46,8 @@ def tell(key: int = 1, attempt: int = 1, **differs: str) -> TellAgent:
     return TellAgent("worker", key, message(**differs), PLACE, attempt)
 
 
-def nudge(rung: int, key: int = 1, attempt: int = 1) -> NudgeAgent:
-    return NudgeAgent("worker", key, message(), PLACE, rung, attempt)
+def nudge(rung: int, key: int = 1, attempt: int = 1, *, hung: bool = False) -> NudgeAgent:
+    return NudgeAgent("worker", key, message(), PLACE, rung, attempt, hung)
 
 
 def probe(text: str) -> ProbeAgent:
@@ -67,11 +67,10 @@ class Stage:
     pane_id: str = ""
 
     # --- the pane
-    def open(self, command: str, *, width: int = 100, title: str = "worker") -> str:
+    def open(self, command: str, *, width: int = 100, height: int = 30, title: str = "worker") -> str:
         """A pane that runs ``command``, titled, in a session of its own; its id."""
-        made = self._run(
-            "new-session", "-d", "-P", "-F", "#{pane_id}", "-x", str(width), "-y", "30", "-c", str(self.place), command
-        )
+        size = ("-x", str(width), "-y", str(height))
+        made = self._run("new-session", "-d", "-P", "-F", "#{pane_id}", *size, "-c", str(self.place), command)
         self.pane_id = made.strip()
         self._run("select-pane", "-t", self.pane_id, "-T", title)
         return self.pane_id
@@ -81,7 +80,7 @@ class Stage:
         command = ["tmux", "-u", "-f", "/dev/null", "-S", socket, *words]
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
-    async def agent(self, *options: str, width: int = 100, shell: bool = False) -> None:
+    async def agent(self, *options: str, width: int = 100, height: int = 30, shell: bool = False) -> None:
         """The fake, at work in its pane; ``shell``: below an interactive one, to which it goes back."""
         words = shlex.join([sys.executable, str(FAKE), *options])
         if shell:
@@ -90,7 +89,7 @@ class Stage:
             await self.tmux.type_text(self.pane_id, words)
             await self.tmux.press(self.pane_id, "Enter")
         else:
-            self.open(words, width=width)
+            self.open(words, width=width, height=height)
         await until((self.place / "up").exists, "the fake's start")
 
     async def shows(self, words: str) -> str:

@@ -172,7 +172,7 @@ async def test_a_persons_own_words_are_neither_submitted_nor_lost(stage: Stage) 
     async with stage.endpoint() as endpoint:
         away = await endpoint.tell(tell())
         assert isinstance(away, EndpointAway)
-        assert (away.why, away.reason) == (Absence.BUSY, "someone's own words stand on its input line")
+        assert (away.why, away.reason) == (Absence.TAKEN, "someone's own words stand on its input line")
         text = await stage.shows("> my half sentence")
     assert "ackd:" not in text
     assert stage.submitted() == []

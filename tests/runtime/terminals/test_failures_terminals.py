@@ -90,7 +90,7 @@ async def test_no_paste_buffer_and_no_bracketed_paste_is_used(stage: Stage) -> N
 async def test_an_agent_that_escape_made_deaf_is_reset_and_told_all_it_must_know(stage: Stage) -> None:
     await stage.agent("--escape-quirk", "--state", "busy", "--hangs", "1")
     async with stage.endpoint() as endpoint:
-        told = await endpoint.nudge(nudge(2))
+        told = await endpoint.nudge(nudge(2, hung=True))
     assert isinstance(told, Told)
     (line,) = stage.submitted()
     assert line.startswith("ackd: you are agent worker of a team, your context was cleared and message")
@@ -264,7 +264,7 @@ async def test_an_agent_that_went_back_to_its_shell_is_gone_and_the_shell_is_giv
 async def test_rung_2_wakes_an_agent_that_hangs_at_work(stage: Stage) -> None:
     await stage.agent("--state", "busy", "--hangs", "1")
     async with stage.endpoint() as endpoint:
-        told = await endpoint.nudge(nudge(2))
+        told = await endpoint.nudge(nudge(2, hung=True))
     assert isinstance(told, Told)
     assert {"interrupted": "C-c"} in stage.log()
     assert stage.submitted()[0].startswith(f"ackd: message {ID}")
@@ -279,7 +279,7 @@ async def test_rung_2_presses_no_key_that_is_not_needed(stage: Stage) -> None:
         assert b"\x1b" not in stage.given()
         stage.control("busy")
         await stage.shows("Working")
-        assert isinstance(await endpoint.nudge(nudge(2, key=2)), Told)
+        assert isinstance(await endpoint.nudge(nudge(2, key=2, hung=True)), Told)
     assert stage.given().count(b"\x1b") == 1
     assert b"\x03" not in stage.given()
 
@@ -288,7 +288,7 @@ async def test_an_agent_that_no_interrupt_wakes_is_not_interrupted_twice_on_one_
     """A second C-c ends most of them."""
     await stage.agent("--state", "busy", "--hangs", "9")
     async with stage.endpoint(ready_again_s=0.3) as endpoint:
-        assert isinstance(await endpoint.nudge(nudge(2)), NotTold)
+        assert isinstance(await endpoint.nudge(nudge(2, hung=True)), NotTold)
     assert stage.given() == b"\x1b\x1b\x03"
 
 

@@ -16,6 +16,8 @@ import stat
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ackd.processes import keep_to_ourselves
+
 if TYPE_CHECKING:
     import contextlib
     from collections.abc import Mapping, Sequence
@@ -60,14 +62,12 @@ def spawn(
     lock = _open_apart(path / "lock", os.O_RDWR | os.O_CREAT | os.O_EXCL, fds)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     output = _open_apart(path / "output", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, fds)
+    keep_to_ourselves()
     return os.posix_spawn(
         SHELL,
         [*("sh", "-c", SHIM, "ackd-run"), *(str(path), str(cwd.absolute()), own_umask()), *command],
         env,
-        file_actions=[
-            *((os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((lock, output, message))),
-            *((os.POSIX_SPAWN_CLOSE, fd) for fd in _left_open_for_us()),
-        ],
+        file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate((lock, output, message))],
         setsid=True,
         setsigmask=(),
         setsigdef=_DEFAULT_SIGNALS,  # one ignored by us could be neither trapped nor reset by the shim
@@ -98,20 +98,6 @@ def _open_apart(path: Path, flags: int, fds: contextlib.ExitStack) -> int:
         os.close(low)
     fds.callback(os.close, fd)
     return fd
-
-
-def _left_open_for_us() -> list[int]:
-    """Descriptors of whoever started us (``flock FILE ackd run``): a run that outlives us must not keep them."""
-    with os.scandir("/proc/self/fd") as entries:
-        numbers = [int(entry.name) for entry in entries]
-    return [fd for fd in numbers if fd > 2 and _is_inheritable(fd)]
-
-
-def _is_inheritable(fd: int) -> bool:
-    try:
-        return os.get_inheritable(fd)
-    except OSError:  # the directory we have just read
-        return False
 
 
 def own_umask() -> str:

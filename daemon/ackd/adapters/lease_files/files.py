@@ -15,6 +15,7 @@ at it, then kept under another name (``set_aside``) and taken for empty.
 import contextlib
 import errno
 import fcntl
+import functools
 import os
 import stat
 import time
@@ -25,7 +26,8 @@ from typing import Final, TypeAlias
 from ackd import syscalls
 from ackd.adapters.lease_files import shape, tickets
 from ackd.adapters.lease_files.paths import normalised
-from ackd.core import leases
+from ackd.core import clock_frames, leases
+from ackd.core.clock_frames import Frame
 from ackd.core.errors import BadPath
 from ackd.core.lease_words import Change, Lease, LeftLine, Released, Table, Waiter, Why, Woken
 
@@ -41,14 +43,26 @@ _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 Decide: TypeAlias = Callable[[Table, float, frozenset[str]], Change]
+#: The monotonic clock, and the wall clock.
+Clocks: TypeAlias = Callable[[], tuple[float, float]]
+
+
+def machine_clocks() -> tuple[float, float]:
+    return time.monotonic(), time.time()
 
 
 class LeaseFiles:
     """``bus``: the directory, which exists. ``base``: the workspace that paths are about. ``told`` is called with every
-    change before the next can be made, so that what is said of them keeps their order."""
+    change before the next can be made, so that what is said of them keeps their order. Times are wall times in the
+    frame of now (core/clock_frames): a clock that is set ends no lease, with or without a daemon."""
 
     def __init__(
-        self, bus: str, base: str, told: Callable[[Change], None] = lambda _: None, patience_s: float = PATIENCE_S
+        self,
+        bus: str,
+        base: str,
+        told: Callable[[Change], None] = lambda _: None,
+        patience_s: float = PATIENCE_S,
+        clocks: Clocks = machine_clocks,
     ) -> None:
         self.bus = bus
         self.tickets = f"{bus}/waiting"
@@ -60,7 +74,9 @@ class LeaseFiles:
         self._lock_path = f"{bus}/locks.json.lock"
         self._threads = allocate_lock()  # a flock is the process's, not the thread's
         self._fd, self._pid, self._inode = -1, 0, (0, 0)
-        self._known: tuple[bytes | None, shape.Page] = (None, shape.EMPTY_PAGE)
+        self._clocks = clocks
+        self._known: tuple[bytes | None, shape.Page, Frame | None] = (None, shape.EMPTY_PAGE, None)
+        self._page = shape.EMPTY_PAGE
         self._aside: bytes | None = None
         self._mode = 0o600
         self._seen: syscalls.Identity | None = None  # locks.json as it was read last; None: there was none
@@ -69,6 +85,20 @@ class LeaseFiles:
     def is_bad(self) -> bool:
         """What was read last could not be: the next change writes it anew."""
         return self._aside is not None
+
+    @property
+    def is_outdated(self) -> bool:
+        """The clock was set since what was read last was written: the next change writes its times anew, for those who
+        read the file by themselves."""
+        return self._page.is_outdated
+
+    def wall(self) -> float:
+        return self._clocks()[1]
+
+    def frame(self) -> Frame | None:
+        mono, wall = self._clocks()
+        boot = _boot()
+        return Frame(boot, wall - mono) if boot else None
 
     def key(self, path: str) -> str:
         """``BadPath`` if no lease can be about it."""
@@ -92,7 +122,7 @@ class LeaseFiles:
         for left in reversed(range(_TRIES)):
             page, waiting = self._read_page(), self._read_waiting()
             table = Table(page.held, waiting, max(_read_token(fd), _last_token(page.held)))
-            now = time.time()
+            now = self.wall()
             adopted = leases.adopt(table, now)
             decided = decide(adopted.table, now, self.dead(table))
             try:
@@ -145,15 +175,19 @@ class LeaseFiles:
 
     # --- reading ----------------------------------------------------------------------------------------------------
     def _read_page(self) -> shape.Page:
-        give_up_at = 0.0
+        self._page = self._read_anew()
+        return self._page
+
+    def _read_anew(self) -> shape.Page:
+        give_up_at, frame = 0.0, self.frame()
         while True:
             data = self._read(self._locks)
             if data is None:
                 return shape.EMPTY_PAGE
-            if data == self._known[0]:
+            if data == self._known[0] and (frame is None or clock_frames.moved_s(self._known[2], frame) == 0.0):
                 return self._known[1]
             try:
-                page = shape.read_locks(data, self._key_of, time.time())
+                page = shape.read_locks(data, self._key_of, self.wall(), frame)
             except shape.NotLeases:
                 give_up_at = give_up_at or time.monotonic() + self._patience_s
                 if time.monotonic() < give_up_at:
@@ -163,7 +197,7 @@ class LeaseFiles:
                     self._put_aside(self._locks)
                 self._aside = data
                 return shape.EMPTY_PAGE
-            self._known, self._aside = (data, page), None
+            self._known, self._aside = (data, page, frame), None
             return page
 
     def _key_of(self, spelling: str) -> str:
@@ -177,7 +211,7 @@ class LeaseFiles:
         if data is None:
             return {}
         try:
-            return shape.read_waiting(data)
+            return shape.read_waiting(data, self.frame())
         except shape.NotLeases:  # ours alone, and always whole: somebody has damaged it
             self._put_aside(self._waiting)
             return {}
@@ -212,16 +246,17 @@ class LeaseFiles:
 
     # --- writing ----------------------------------------------------------------------------------------------------
     def _save(self, fd: int, old: Table, new: Table, page: shape.Page) -> None:
-        if new is old and self._aside is None:
+        if new is old and self._aside is None and not page.is_outdated:
             return
         if new.token != old.token:
             _write_token(fd, new.token)
-        committed = new.held != old.held or self._aside is not None
+        committed = new.held != old.held or self._aside is not None or page.is_outdated
         if committed:
-            written = shape.next_page(page, new.held)
+            frame = self.frame()
+            written = shape.next_page(page, new.held, frame)
             data = shape.write_locks(written)
             self._exchange(data)
-            self._known, self._aside = (data, written), None
+            self._known, self._aside = (data, written, frame), None
         if new.waiting != old.waiting:
             try:
                 self._save_waiting(new)
@@ -234,7 +269,7 @@ class LeaseFiles:
 
     def _save_waiting(self, table: Table) -> None:
         if table.waiting:
-            _write(f"{self._waiting}.new", shape.write_waiting(table.waiting), 0o600)
+            _write(f"{self._waiting}.new", shape.write_waiting(table.waiting, self.frame()), 0o600)
             os.rename(f"{self._waiting}.new", self._waiting)  # noqa: PTH104 - ours alone
         else:
             with contextlib.suppress(FileNotFoundError):
@@ -289,6 +324,20 @@ class _Overtaken(OSError):  # noqa: N818 - the condition
 
     def __init__(self, path: str) -> None:
         super().__init__(errno.ESTALE, "changed by hand again and again meanwhile", path)
+
+
+@functools.cache
+def _boot() -> str:
+    """Which boot the monotonic clock is of, and which time namespace: each has its own. "": that cannot be had."""
+    try:
+        fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            boot = os.read(fd, 100).decode("ascii", "replace").strip()
+        finally:
+            os.close(fd)
+        return f"{boot}/{os.stat('/proc/self/ns/time').st_ino}"  # noqa: PTH116 - pathlib is slow to import
+    except OSError:
+        return ""
 
 
 def _write(path: str, data: bytes, mode: int) -> int:

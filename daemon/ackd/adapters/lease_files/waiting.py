@@ -52,13 +52,13 @@ def _ask(files: LeaseFiles, path: str, ask: Ask, ticket: Ticket | None) -> Chang
 
 def _wait(files: LeaseFiles, path: str, ask: Ask, ticket: Ticket, wait_s: float) -> Change:
     end = time.monotonic() + wait_s
-    standing = ask._replace(until=time.time() + wait_s + _SLACK_S)
+    standing = ask._replace(until=files.wall() + wait_s + _SLACK_S)
     try:
         while (left_s := end - time.monotonic()) > 0:
             change = _ask(files, path, standing, ticket)
             if granted(change, path, ask.agent) is not None:
                 return change
-            ticket.wait(min(left_s, LOOK_EVERY_S, _first_end_s(change, path)))
+            ticket.wait(min(left_s, LOOK_EVERY_S, _first_end_s(files, change, path)))
         return _ask_last(files, path, ask, ticket)
     except BaseException:
         with contextlib.suppress(OSError):  # the ticket's end says the same, to whoever comes next
@@ -79,7 +79,7 @@ def _ask_last(files: LeaseFiles, path: str, ask: Ask, ticket: Ticket) -> Change:
     return files.change(decide)
 
 
-def _first_end_s(change: Change, path: str) -> float:
+def _first_end_s(files: LeaseFiles, change: Change, path: str) -> float:
     """In how many seconds the first who holds it must let go."""
     ends = [lease.expires_at for lease in change.table.held.get(path, ())]
-    return max(0.0, min(ends) - time.time()) + 0.001 if ends else LOOK_EVERY_S
+    return max(0.0, min(ends) - files.wall()) + 0.001 if ends else LOOK_EVERY_S

@@ -10,6 +10,7 @@ killed and reaped first.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 from typing import TYPE_CHECKING, NamedTuple
@@ -36,12 +37,20 @@ async def call(command: Sequence[str], timeout_s: float) -> Result:
 
 
 def _spawn(command: Sequence[str], out: int, err: int) -> int:
-    """Its signals as a shell would have them: Python ignores SIGPIPE, and a child inherits that."""
+    """Its signals as a shell would have them: Python ignores SIGPIPE, and a child inherits that. A server that this
+    starts outlives us, and keeps what it inherits."""
+    _keep_to_ourselves()
     outputs = [(os.POSIX_SPAWN_DUP2, out, 1), (os.POSIX_SPAWN_DUP2, err, 2)]
     nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)
     signals = [signal.SIGPIPE, signal.SIGXFSZ]
     actions = [nothing, *outputs]
     return os.posix_spawnp(command[0], list(command), os.environ, file_actions=actions, setsigdef=signals)
+
+
+@functools.cache
+def _keep_to_ourselves() -> None:
+    """Once: what we open ourselves is never inherited."""
+    processes.keep_to_ourselves()
 
 
 def _reap(pid: int) -> int:

@@ -6,10 +6,11 @@ from ackd.dialects.screen.profile import BadProfile, Pattern, Profile, profile_o
 from ackd.dialects.screen.rows import compact, input_text, transcript
 from ackd.dialects.screen.shipped import SHIPPED, load_profile
 from ackd.dialects.screen.states import Busy, Limit, Menu, Prompt, Reading, Ready, Shell, State, Unknown
-from ackd.dialects.screen.turns import Mark, answered, mark
+from ackd.dialects.screen.turns import UNMARKED, Mark, answered, mark
 
 __all__ = [
     "SHIPPED",
+    "UNMARKED",
     "BadProfile",
     "Busy",
     "InputLine",

@@ -29,9 +29,12 @@ class Mark(NamedTuple):
     below: tuple[str, ...] = ()
 
 
+UNMARKED: Final = Mark()
+
+
 def mark(screen: str, line: str, profile: Profile) -> Mark:
     if not profile.told:
-        return Mark()
+        return UNMARKED
     rows = [row for row in rows_of(transcript(screen, profile)) if row]
     wanted, count, below = compact(line), 0, len(rows)
     for at in _told(rows, profile):

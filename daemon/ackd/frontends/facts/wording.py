@@ -118,7 +118,8 @@ def _escalation(of: _Values) -> str:
 def _escalation_closed(of: _Values) -> str:
     counted = of.data.get("counted")
     cases = f", {counted} cases" if isinstance(counted, int) and counted > 1 else ""
-    return f"closed{of('cause', ': {}')}{cases}{of('how', ', {}')}{of('by', ' by {}')}"
+    who = of("why", ": {}") if of.data.get("how") == "over" else of("by", " by {}")
+    return f"closed{of('cause', ': {}')}{cases}{of('how', ', {}')}{who}"
 
 
 def _loop(of: _Values) -> str:

@@ -19,9 +19,9 @@ import anyio
 
 from ackd.adapters.process_tree import ProcessTable
 from ackd.core import facts
+from ackd.core.effects import NudgeAgent
 from ackd.core.errors import CannotStart
 from ackd.core.events import Absence, EndpointAway, Hindered, NotTold, Seen, Told
-from ackd.dialects.screen import Busy
 from ackd.runtime.terminals import lines
 from ackd.runtime.terminals.exertion import Exertion
 from ackd.runtime.terminals.eye import Eye
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from ackd.adapters.checkpoints import Checkpoints
     from ackd.adapters.tmux import Pane, Tmux
-    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RenewAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, ProbeAgent, RenewAgent, TellAgent
     from ackd.core.message import Message, Place
     from ackd.dialects.screen import Profile
     from ackd.ports import Clock, Post
@@ -79,6 +79,8 @@ class TerminalEndpoint:
     renew_patience_s: float = RENEW_PATIENCE_S
     ready_again_s: float = READY_AGAIN_S
     drawn_within_s: float = DRAWN_WITHIN_S
+    #: How long somebody's words may stand on its input line until somebody hears of it (``busy_timeout_s``).
+    taken_timeout_s: float = 900.0
     _stopping: bool = field(default=False, init=False)
     _nudged: dict[int, tuple[int, int]] = field(default_factory=dict, init=False)
 
@@ -107,7 +109,8 @@ class TerminalEndpoint:
             tasks=self.tasks,
             look_every_s=self.look_every_s,
             supervised=self.restarter is not None,
-            typing=lambda: self._rungs.typing > 0,
+            typist=self._rungs,
+            taken_timeout_s=self.taken_timeout_s,
             exertion=Exertion(self.table),
         )
 
@@ -118,11 +121,11 @@ class TerminalEndpoint:
             return EndpointAway(key, "ackd is stopping", attempt)
         answer = await self._tell(order)
         match answer:
-            case Submitted(proof, busy=busy):
-                self._watch.told(key, attempt, seen=busy)
-                return Told(key, proof, seen=busy, attempt=attempt)
+            case Submitted(proof, seen=seen):
+                self._watch.told(key, attempt, answer)
+                return Told(key, proof, seen=seen, attempt=attempt)
             case Away(why, reason, until):
-                self._watch.away(why)
+                self._watch.away(answer)
                 return EndpointAway(key, reason, attempt, why, until)
             case NotSubmitted(reason):
                 return NotTold(key, reason, attempt)
@@ -216,17 +219,23 @@ class TerminalEndpoint:
         path = self.resolve(order.place)
         line = lines.waits(order.message, path)
         fresh = lines.waits_for_one_who_knows_nothing(self.agent, order.message, path)
-        return await self._rungs.shake(order.rung, line, fresh, partial(self._note, order.message))
+        return await self._rungs.shake(order.rung, line, fresh, partial(self._note, order.message), hung=order.hung)
 
     async def _renew(self, why: str) -> None:
+        """One that is still at work is cleared when it is through: nobody asked for its work to be cut off."""
         answer = await self._rungs.in_turn(partial(self._reset_for, why))
-        if isinstance(answer, Away):
-            self._watch.away(answer.why)
+        if not isinstance(answer, Away):
+            return
+        if answer.why in (Absence.BUSY, Absence.TAKEN):
+
+            async def later(_sight: Sight) -> None:
+                await self._rungs.in_turn(partial(self._reset_for, why))
+
+            self._watch.wish = later
+        self._watch.away(answer)
 
     async def _reset_for(self, why: str) -> Typed | Away:
         sight = await self._rungs.typist.until_ready(self.renew_patience_s)
-        if isinstance(sight.state, Busy):
-            sight, _ = await self._rungs.typist.interrupt(sight)
         away = self._rungs.absence(sight)
         if away is not None:
             return away
@@ -249,10 +258,10 @@ class TerminalEndpoint:
 
     def _answer(self, order: NudgeAgent | ProbeAgent | AskCheckpoint, answer: Typed | Away | OSError) -> Told | NotTold:
         match answer:
-            case Submitted(proof, busy=busy):
-                if busy and order.key in self._watch.hand:
-                    self._watch.hand[order.key].seen = True
-                return Told(order.key, proof, seen=busy, attempt=order.attempt)
+            case Submitted(proof, seen=seen):
+                if isinstance(order, NudgeAgent):
+                    self._watch.told_again(order.key, answer)
+                return Told(order.key, proof, seen=seen, attempt=order.attempt)
             case Away(_, reason) | NotSubmitted(reason):
                 return NotTold(order.key, reason, order.attempt)
             case _:

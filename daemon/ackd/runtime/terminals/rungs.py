@@ -1,9 +1,10 @@
 """Waking whoever lives in a pane: the line, the line after an interrupt, the line after a reset.
 
-Owns what is looked at before a key is pressed, and that one types at a time. Only what shows that it is ready is typed
-into; rungs 2 and 3 interrupt one at work, whoever decided that; a prompt, a menu, a limit and whatever is not
-understood get no key on any rung. Refuses to know messages and agents: lines are given. Fails by answering: ``Away``
-for what is seen, ``NotSubmitted`` for what tmux says, OSError for a machine that refuses us a child.
+Owns what is looked at before a key is pressed, and that one types at a time. Only what shows that it is ready, with an
+empty input line, is typed into; rungs 2 and 3 interrupt one at work only if it is called hung; a prompt, a menu, a
+limit, somebody's own words and whatever is not understood get no key on any rung. Refuses to know messages and agents:
+lines are given. Fails by answering: ``Away`` for what is seen, ``NotSubmitted`` for what tmux says, OSError for a
+machine that refuses us a child.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import anyio
 from ackd.adapters.tmux import TmuxFault
 from ackd.core import faults
 from ackd.core.events import Absence
-from ackd.dialects.screen import Busy, Unknown
+from ackd.dialects.screen import Busy, InputLine, Unknown
 from ackd.runtime.terminals.typist import LOOK_AGAIN_S, READY_AGAIN_S, NotSubmitted, Submitted, Typist
 from ackd.runtime.terminals.watch import GONE
 from ackd.runtime.terminals.words import Away, absence
@@ -65,9 +66,20 @@ class Rungs:
     async def say(self, line: str, why: str, note: Note) -> Typed | Away | OSError:
         return await self.in_turn(partial(self._say, line, why, note))
 
-    async def shake(self, rung: int, line: str, fresh: str, note: Note) -> Typed | Away | OSError:
-        """Rungs 2 and 3. ``fresh``: the line for one who has lost what it knew."""
-        return await self.in_turn(partial(self._shake, rung, line, fresh, note))
+    async def shake(
+        self, rung: int, line: str, fresh: str, note: Note, *, hung: bool = False
+    ) -> Typed | Away | OSError:
+        """Rungs 2 and 3. ``fresh``: the line for one who has lost what it knew. ``hung``: interrupt its work."""
+        return await self.in_turn(partial(self._shake, rung, line, fresh, note, hung=hung))
+
+    async def tidy(self) -> None:
+        """A line of ours that was left behind, as a prompt came up over it, is taken back."""
+
+        async def take_back() -> Away:
+            await self.typist.take_back()
+            return Away(Absence.BUSY, "")
+
+        await self.in_turn(take_back)
 
     async def in_turn(self, typing: Callable[[], Awaitable[Typed | Away]]) -> Typed | Away | OSError:
         """In this pane's turn, and with every condition as an answer."""
@@ -88,39 +100,41 @@ class Rungs:
     # --- one at a time
     async def _say(self, line: str, why: str, note: Note) -> Typed | Away:
         sight = await self._clear_sight()
-        away = self.absence(sight)
+        away = self.absence(sight, line)
         if away is not None:
             return away
         typed = await self.typist.submit(line, sight)
         await note(why, typed)
-        if isinstance(typed, NotSubmitted) and typed.in_use:
-            return Away(Absence.BUSY, typed.reason)
-        return typed
+        return _as_absence(typed)
 
-    async def _shake(self, rung: int, line: str, fresh: str, note: Note) -> Typed | Away:
-        """An agent at work is interrupted; one that asks something never is."""
+    async def _shake(self, rung: int, line: str, fresh: str, note: Note, *, hung: bool) -> Typed | Away:
+        """An agent that hangs at work is interrupted; one that asks something never is."""
         sight = await self._clear_sight()
-        away = self.absence(sight)
-        if away is not None and not isinstance(sight.state, Busy):
+        away = self.absence(sight, line)
+        if away is not None and not (hung and isinstance(sight.state, Busy)):
             return away
-        sight, pressed = await self.typist.interrupt(sight)
-        if (away := self.absence(sight)) is not None:
+        sight, pressed = await self.typist.interrupt(sight, hung=hung)
+        if (away := self.absence(sight, line)) is not None:
             await note(f"nudge {rung}", NotSubmitted(away.reason), *pressed)
             return away
         if rung == 2:
             typed = await self.typist.submit(line, sight)
             await note("nudge 2", typed, *pressed)
             if not (isinstance(typed, NotSubmitted) and typed.lost):
-                return typed
+                return _as_absence(typed)
+            sight = await self.eye.look()
         return await self._reset_and_type(rung, fresh, sight, note)
 
-    async def _reset_and_type(self, rung: int, fresh: str, sight: Sight, note: Note) -> Typed:
+    async def _reset_and_type(self, rung: int, fresh: str, sight: Sight, note: Note) -> Typed | Away:
         """Also where Escape has made it deaf to text: only a reset mends that (FAILURES, claude-code #31739)."""
+        if self.typist.standing(sight) is InputLine.OURS:
+            await self.typist.take_back()
+            sight = await self.eye.look()
         typed = await self.typist.reset(sight)
         if isinstance(typed, Submitted):
             typed = await self.typist.submit(fresh, await self.eye.look())
         await note(f"nudge {rung}", typed, self.profile.reset.type)
-        return typed
+        return _as_absence(typed)
 
     # --- seeing
     async def _clear_sight(self) -> Sight:
@@ -133,9 +147,17 @@ class Rungs:
         self._moving = sight.text != first
         return sight
 
-    def absence(self, sight: Sight) -> Away | None:
+    def absence(self, sight: Sight, line: str | None = None) -> Away | None:
         """What changes before our eyes is at work, whatever it looks like; no person need hear of that yet."""
-        away = absence(sight)
+        own = self.profile.line_prefix + line if line is not None else None
+        away = absence(sight, self.typist.standing(sight, own))
         if away is not None and isinstance(sight.state, Unknown) and self._moving:
             return Away(Absence.BUSY, f"its screen changes: {sight.state.text}")
         return away
+
+
+def _as_absence(typed: Typed) -> Typed | Away:
+    """What its pane is used for instead is no failure of the message."""
+    if isinstance(typed, NotSubmitted) and typed.absence is not None:
+        return Away(typed.absence, typed.reason)
+    return typed

@@ -85,7 +85,8 @@ class Summons:
         if rung == 1:
             answer = await self._rungs.say(line, "nudge 1", self._note)
         else:
-            answer = await self._rungs.shake(rung, line, fresh, self._note)
+            # Who asks has set its pace; one that is busy still has not changed a row of its screen since the last rung.
+            answer = await self._rungs.shake(rung, line, fresh, self._note, hung=True)
         return self._said(answer)
 
     def _left_in_peace(self, sight: Sight) -> str | None:

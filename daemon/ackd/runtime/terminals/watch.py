@@ -2,9 +2,11 @@
 
 Owns what was last seen and what is waited for. It runs only while there is a reason: work in hand, an agent that was
 away and is waited for, or somebody who asked for a pulse a moment ago. Posts each change once: ``Seen`` when a told
-agent goes busy, ``AgentStuck`` when a prompt stands there at two looks, ``AgentReady`` or ``AgentStarted`` when it
-takes work again, ``RunEnded`` and ``AgentDied`` when it is gone at two looks. Refuses to type, and does not look while
-someone does: our own keys are no sign of life.
+agent goes busy, or its own words stand below the line; ``AgentStuck`` when a prompt stands there at two looks, and
+again when another one does; ``AgentReady`` or ``AgentStarted`` when it takes work again; ``RunEnded`` and
+``AgentDied`` when it is gone at two looks; ``TroubleSeen`` when somebody's words stay on its input line. Refuses to
+type, and does not look while someone does: our own keys are no sign of life. A line of ours that was left behind it has
+taken back.
 """
 
 from __future__ import annotations
@@ -25,9 +27,10 @@ from ackd.core.events import (
     Outcome,
     RunEnded,
     Seen,
+    TroubleSeen,
     WorkerSaid,
 )
-from ackd.dialects.screen import Busy, Unknown
+from ackd.dialects.screen import UNMARKED, Busy, Key, Mark, Prompt, Unknown, answered, mark
 from ackd.runtime.terminals.words import absence
 
 if TYPE_CHECKING:
@@ -38,6 +41,8 @@ if TYPE_CHECKING:
     from ackd.ports import Post
     from ackd.runtime.terminals.exertion import Exertion
     from ackd.runtime.terminals.eye import Eye, Sight
+    from ackd.runtime.terminals.rungs import Rungs
+    from ackd.runtime.terminals.typist import Submitted
     from ackd.runtime.terminals.words import Away
 
 #: For so many looks after the last pulse that was asked for.
@@ -51,8 +56,12 @@ GONE: Final = (NoTmux, NoServer, NoPane, AmbiguousPane)
 
 @dataclass(slots=True)
 class Work:
+    """``line``, ``before``: what told of it last, and its transcript before that (``Submitted``)."""
+
     attempt: int
     seen: bool
+    line: str = ""
+    before: Mark = UNMARKED
 
 
 @dataclass(kw_only=True, eq=False)
@@ -66,8 +75,10 @@ class Watch:
     tasks: TaskGroup
     look_every_s: float
     supervised: bool
-    typing: Callable[[], bool]
+    typist: Rungs
     exertion: Exertion
+    #: How long somebody's words may stand on its input line until someone hears of it.
+    taken_timeout_s: float = 900.0
     #: Done when it is ready, by whoever could not do it before.
     wish: Callable[[Sight], Awaitable[None]] | None = None
     hand: dict[int, Work] = field(default_factory=dict, init=False)
@@ -78,18 +89,28 @@ class Watch:
     _usage: float | None = field(default=None, init=False)
     _attention: int = field(default=0, init=False)
     _again: tuple[str, int] = field(default=("", 0), init=False)
+    #: Why it is stuck, as it was said last.
+    _stuck: Away | None = field(default=None, init=False)
+    _taken_at: float | None = field(default=None, init=False)
+    _taken_told: bool = field(default=False, init=False)
     _scope: anyio.CancelScope | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
 
     # --- what the endpoint says
-    def told(self, key: int, attempt: int, *, seen: bool) -> None:
-        self.hand[key] = Work(attempt, seen)
+    def told(self, key: int, attempt: int, how: Submitted) -> None:
+        self.hand[key] = Work(attempt, how.seen, how.line, how.before)
         self.waiting = None
         self.attend()
 
-    def away(self, why: Absence) -> None:
+    def told_again(self, key: int, how: Submitted) -> None:
+        if (work := self.hand.get(key)) is not None:
+            work.seen, work.line, work.before = work.seen or how.seen, how.line, how.before
+
+    def away(self, away: Away) -> None:
         """It could not be told: whoever waits is told when it can."""
-        self.waiting = why
+        self.waiting = away.why
+        if away.why is Absence.STUCK:
+            self._stuck = away
         self.attend()
 
     def pulse(self) -> str | None:
@@ -120,7 +141,7 @@ class Watch:
             while self._has_reason():
                 await anyio.sleep(self.look_every_s * (_GONE_LOOKS if self.waiting is Absence.GONE else 1))
                 self._attention -= self._attention > 0
-                if not self.typing():
+                if not self.typist.typing:
                     await self.glance()
         self._scope = None
 
@@ -135,10 +156,11 @@ class Watch:
             return
         except (TmuxFault, OSError):  # a hard moment of tmux or the machine says nothing about the agent
             return
-        if self.typing():  # meanwhile
+        if self.typist.typing:  # meanwhile
             return
         changed = self._compare(sight)
         self._note_usage(sight)
+        self._note_answers(sight)
         await self._judge(sight, changed=changed)
 
     def _compare(self, sight: Sight) -> bool:
@@ -157,12 +179,30 @@ class Watch:
             return
         self.post(WorkerSaid(self.agent, context_usage=usage))
 
+    def _note_answers(self, sight: Sight) -> None:
+        """A turn may begin and end between two looks."""
+        for key, work in self.hand.items():
+            if not work.seen and work.line and self._is_answered(sight, work):
+                work.seen = True
+                self.post(Seen(key, "its own words stand below the line"))
+
+    def _is_answered(self, sight: Sight, work: Work) -> bool:
+        profile = self.eye.profile
+        return answered(mark(sight.text, work.line, profile), work.before, profile)
+
     async def _judge(self, sight: Sight, *, changed: bool) -> None:
-        away = absence(sight)
+        if self.typist.typist.unsent is not None and self.typist.typist.allows(sight, Key.TAKE_BACK):
+            await self.typist.tidy()
+            return
+        away = absence(sight, self.typist.typist.standing(sight))
+        if away is None or away.why is not Absence.TAKEN:
+            self._taken_at, self._taken_told = None, False
         if away is None:
             await self._is_ready(sight)
         elif away.why is Absence.BUSY:
             self._is_busy(sight)
+        elif away.why is Absence.TAKEN:
+            self._is_taken(away)
         elif away.why is Absence.GONE:
             self._is_gone(away.reason)
         elif not isinstance(sight.state, Unknown):
@@ -172,14 +212,37 @@ class Watch:
 
     async def _is_ready(self, sight: Sight) -> None:
         self._again = ("", 0)
+        self.typist.typist.unsent = None  # whoever removed it
+        if self.wish is not None:  # before anything else is typed there
+            wish, self.wish = self.wish, None
+            await wish(sight)
+            return
         waited, self.waiting = self.waiting, None
         if waited is Absence.GONE and not self.supervised:
             self.post(AgentStarted(self.agent, f"pane {sight.pane.pane_id}"))
         elif waited is not None:
             self.post(AgentReady(self.agent, "its pane shows that it waits for a line"))
-        if self.wish is not None:
-            wish, self.wish = self.wish, None
-            await wish(sight)
+
+    def _is_taken(self, away: Away) -> None:
+        """Nothing is typed beside somebody's words; that they stay there is somebody's business after a while."""
+        now = anyio.current_time()
+        if self._taken_at is None:
+            self._taken_at = now
+        if self.waiting is Absence.STUCK:  # whatever it was asked has been answered
+            self.waiting = Absence.TAKEN
+            self.post(AgentReady(self.agent, away.reason))
+        if self._taken_told or now - self._taken_at < self.taken_timeout_s:
+            return
+        self._taken_told = True
+        self.post(
+            TroubleSeen(
+                "taken",
+                self.agent,
+                f"{self.agent} cannot be told: {away.reason} for {now - self._taken_at:.0f} s, in 1 of 1 panes (100%)",
+                f"Look at it with `ackd agent attach {self.agent}`, and submit or remove them; ackd goes on by itself",
+                agent=self.agent,
+            )
+        )
 
     def _is_busy(self, sight: Sight) -> None:
         self._again = ("", 0)
@@ -188,16 +251,21 @@ class Watch:
             if not work.seen:
                 work.seen = True
                 self.post(Seen(key, f"the pane went busy: {sight.state.text}"))
-        if self.waiting is Absence.STUCK and self.hand:  # someone has answered, and it goes on with its work
+        if self.waiting is Absence.STUCK:  # someone has answered, and it goes on with its work
             self.waiting = None
             self.post(AgentReady(self.agent, "it works again"))
 
     def _is_stuck(self, away: Away, looks: int) -> None:
-        if self._seen_again(away.reason) < looks or self.waiting is Absence.STUCK:
+        """Said again when its words change; as something new if it asks something else now, or shows another thing."""
+        if self._seen_again(away.reason) < looks:
             return
+        before, self._stuck = (self._stuck if self.waiting is Absence.STUCK else None), away
+        if before is not None and before.reason == away.reason:
+            return
+        new = before is None or away.shows is not before.shows or away.shows is Prompt
         self.waiting = Absence.STUCK
         self.record("pane_stuck", {"agent": self.agent, "why": away.reason})
-        self.post(AgentStuck(self.agent, away.reason, away.until))
+        self.post(AgentStuck(self.agent, away.reason, away.until, new=new))
 
     def _is_gone(self, why: str) -> None:
         if self._seen_again(why) < 2 or (self.waiting is Absence.GONE and not self.hand):
@@ -209,7 +277,7 @@ class Watch:
         self.hand.clear()
         if not self.supervised and before is not Absence.GONE:
             self.post(AgentDied(self.agent, why))
-        elif self.supervised and before in (Absence.BUSY, Absence.STUCK):  # whatever it was at is over
+        elif self.supervised and before in (Absence.BUSY, Absence.TAKEN, Absence.STUCK):  # whatever it was at is over
             self.post(AgentReady(self.agent, "its program has ended: it is started when it is told"))
 
     def _seen_again(self, what: str) -> int:

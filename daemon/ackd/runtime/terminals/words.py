@@ -5,34 +5,43 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from ackd.core.events import Absence
-from ackd.dialects.screen import Busy, Limit, Menu, Prompt, Ready, Shell, Unknown
+from ackd.dialects.screen import Busy, InputLine, Limit, Menu, Prompt, Ready, Shell, Unknown
+from ackd.runtime.terminals.typist import SOMEONES_WORDS
 
 if TYPE_CHECKING:
+    from ackd.dialects.screen import State
     from ackd.runtime.terminals.eye import Sight
 
 
 class Away(NamedTuple):
+    """``shows``: what its screen shows, of one that waits for somebody."""
+
     why: Absence
     reason: str
     until: float | None = None
+    shows: type[State] | None = None
 
 
-def absence(sight: Sight) -> Away | None:
-    """None: it can be told. What is not understood is ``STUCK``; whoever has seen it change says that it is busy."""
+def absence(sight: Sight, line: InputLine) -> Away | None:
+    """None: it can be told. What is not understood is ``STUCK``; whoever has seen it change says that it is busy.
+
+    ``line``: what stands on its input line.
+    """
     pane, state = sight.pane, sight.state
     match state:
         case Busy(text):
             return Away(Absence.BUSY, f"it is busy: {text}")
         case Prompt(text):
-            return Away(Absence.STUCK, f"a permission prompt waits for a person: {text}")
+            return Away(Absence.STUCK, f"a permission prompt waits for a person: {text}", shows=type(state))
         case Menu(text):
-            return Away(Absence.STUCK, f"a menu waits for a person: {text}")
+            return Away(Absence.STUCK, f"a menu waits for a person: {text}", shows=type(state))
         case Limit(text, until):
-            return Away(Absence.STUCK, f"a usage limit: {text}", until)
+            return Away(Absence.STUCK, f"a usage limit: {text}", until, Limit)
         case Shell(text):
             return Away(Absence.GONE, f"its program has ended, a shell is there: {text}")
         case Unknown(text):
-            return Away(Absence.STUCK, f"its screen is not understood: {text}" if text else "its screen is empty")
+            reason = f"its screen is not understood: {text}" if text else "its screen is empty"
+            return Away(Absence.STUCK, reason, shows=Unknown)
         case Ready():
             pass
         case _:
@@ -41,4 +50,8 @@ def absence(sight: Sight) -> Away | None:
         return Away(Absence.STUCK, "its pane is synchronized: keys would reach its neighbours, too")
     if pane.input_off:
         return Away(Absence.STUCK, "its pane takes no input (select-pane -d)")
+    if line is InputLine.OTHERS:
+        return Away(Absence.TAKEN, SOMEONES_WORDS)
+    if line is InputLine.UNSEEN:
+        return Away(Absence.STUCK, "its screen is not understood: no input line is to be seen")
     return None

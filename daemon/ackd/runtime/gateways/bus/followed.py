@@ -21,6 +21,8 @@ from ackd.adapters.bus_files import raise_event, state_files
 from ackd.adapters.bus_files.tailing import HeldFile, Piece, Position, read_on
 from ackd.core.bus_events import event_names, is_passing
 from ackd.core.bus_track import TrackView
+from ackd.core.clock_frames import Frame
+from ackd.core.clock_frames import moved_s as moved
 from ackd.core.errors import BadBusLine, UnknownAgent
 from ackd.core.events import SignOfLife
 from ackd.dialects.bus.reading import read
@@ -91,6 +93,7 @@ class FollowedTrack:
     _unflushed: bool = field(default=False, init=False)
     _clear_at: float = field(default=0.0, init=False)
     _slice_began: float = field(default=0.0, init=False)
+    _frame: Frame | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._watch = WorkerWatch(self.track, self.config, self.around, self.orchestrator, self.agent_of)
@@ -98,6 +101,7 @@ class FollowedTrack:
     # --- looking ------------------------------------------------------------------------------------------------------
     async def look(self, *, everything: bool) -> None:
         self._slice_began = time.monotonic()
+        self._mind_the_clocks()
         if not self._begun:
             await self._begin()
         await self._read_on()
@@ -108,6 +112,18 @@ class FollowedTrack:
         if everything:
             await self._keep(flush=True)
             await self._clear_old_events()
+
+    def _mind_the_clocks(self) -> None:
+        """While we live, silence is counted by the monotonic clock: a wall clock that is set, or a night's sleep, makes
+        nobody silent, and nobody's next word an old one."""
+        now = self.around.clock.now()
+        frame = Frame("this daemon's", now.wall - now.mono)
+        if moved_s := moved(self._frame, frame):
+            self.view.move(moved_s)
+            self._watch.move(moved_s)
+            self._met_at += moved_s
+        if moved_s != 0.0:
+            self._frame = frame
 
     def forget(self) -> None:
         """Something was refused half way: what is known is what is on disk."""
@@ -128,19 +144,20 @@ class FollowedTrack:
     # --- beginning ----------------------------------------------------------------------------------------------------
     async def _begin(self) -> None:
         """What was acted on before is read again, for what it says only."""
-        kept = self.bookmarks.load(self.track)
+        kept, earlier = self.bookmarks.load(self.track), self.view
         self.view, self._seen = TrackView(), {}
         self._position, self._rest = Position(), _Rest()
         if kept is None:
             kept = Bookmark(Position(), (0, 0), {}, self.around.clock.now().wall)
             await self.bookmarks.keep(self.track, kept, flush=True)
         self._met_at, self._again_until = kept.met_at, 0
-        self._watch.begin(kept.stale, self._history_before)
+        self._watch.begin(kept.stale, self._history_before, earlier)
         found = read_on(self.track.queue, kept.position, MAX_LINE_BYTES)
         if found.restarted:
             self._say_restarted(found.restarted, kept.position.offset)
         else:
             await self._rebuild(kept.position)
+            self.view.heard_as_in(earlier)
             self._position = kept.position
         if kept.reading[0] == found.position.inode:
             self._again_until = kept.reading[1]

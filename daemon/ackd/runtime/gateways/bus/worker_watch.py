@@ -44,13 +44,20 @@ class WorkerWatch:
     _history_before: float = field(default=0.0, init=False)
     _entries: dict[str, WorkerStatus] = field(default_factory=dict, init=False)
     _identity: tuple[int, int, int] | None = field(default=None, init=False)
+    _earlier: TrackView | None = field(default=None, init=False)
     _torn_since: float | None = field(default=None, init=False)
     _look_at: float = field(default=0.0, init=False)
 
-    def begin(self, stale: Mapping[str, float], history_before: float) -> None:
-        """``history_before``: who was last heard before that is nobody's news."""
-        self.stale, self._history_before = dict(stale), history_before
+    def begin(self, stale: Mapping[str, float], history_before: float, earlier: TrackView) -> None:
+        """``history_before``: who was last heard before that is nobody's news. ``earlier``: what was known before the
+        same words are read again."""
+        self.stale, self._history_before, self._earlier = dict(stale), history_before, earlier
         self._entries, self._identity, self._torn_since = {}, None, None
+
+    def move(self, by_s: float) -> None:
+        """The wall clock was set by so much."""
+        self.stale = {name: heard + by_s for name, heard in self.stale.items()}
+        self._history_before += by_s
 
     async def look(self, view: TrackView) -> None:
         self._read_status(view)
@@ -97,9 +104,13 @@ class WorkerWatch:
         self._identity, self._torn_since = found.identity, None
         if wrong:
             self._say_bad("; ".join(wrong[:3]))
+        met = set(view.workers)
         for name, status in entries.items():
-            self._hear(view, status, found.written_at if self._entries.get(name) != status else None)
-        self._entries = entries
+            if self._entries.get(name) != status:  # else it says nothing new, whatever the clocks say by now
+                self._hear(view, status, found.written_at)
+        if self._earlier is not None:
+            view.heard_as_in(self._earlier, but=met)
+        self._entries, self._earlier = entries, None
 
     def _maybe_torn(self, identity: tuple[int, int, int], bad: BadBusLine) -> None:
         """Said once for what has stood there for long; then it is looked at again when it has changed."""
@@ -112,9 +123,9 @@ class WorkerWatch:
             if identity[2]:  # an empty one says nothing, and nothing wrong
                 self._say_bad(bad.detail)
 
-    def _hear(self, view: TrackView, status: WorkerStatus, changed_at: float | None) -> None:
+    def _hear(self, view: TrackView, status: WorkerStatus, changed_at: float) -> None:
         heartbeat = status.heartbeat if status.heartbeat is not None else changed_at
-        if heartbeat is None or not view.hear_status(status, heartbeat):
+        if not view.hear_status(status, heartbeat):
             return
         agent = self.agent_of(status.worker)
         if agent is not None and heartbeat >= self.around.clock.now().wall - self.config.heartbeat_timeout_s:

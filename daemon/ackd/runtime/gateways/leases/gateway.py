@@ -46,7 +46,8 @@ _SHOWN: Final = 50
 
 @dataclass
 class Desk:
-    """One bus. ``table``: as it was last seen. ``ended``: agents that are through, which it could not act on yet."""
+    """One bus. ``table``: as it was last seen. ``due``, ``progress``: by the monotonic clock. ``ended``: agents that
+    are through, which it could not act on yet."""
 
     track: Track
     doors: Leases
@@ -95,7 +96,7 @@ class LeaseGateway:
                 refused[f"track {desk.track.name}"] = error
         self._recorder.conflicts((desk.track, desk.table) for desk in self._desks.values())
         due = [desk.due for desk in self._desks.values() if desk.due is not None]
-        wishes += [max(0.0, min(due) - self._now())] if due else []
+        wishes += [max(0.0, min(due) - self._mono())] if due else []
         wish = min((wish for wish in wishes if wish is not None), default=None)
         if refused:
             raise LookRefused(refused, wish)
@@ -137,7 +138,7 @@ class LeaseGateway:
             known.met(lines.tokens(change), lines.places(change))
             known.drop_all_but(change.table)
             await self._recorder.queued(track, change, line.offset)
-            desk.due = self._now()  # what it changed is written down by the look that follows
+            desk.due = self._mono()  # what it changed is written down by the look that follows
         if line.type is not BusType.PROGRESS:
             known.met(lines.token_said(line), ())
             known.last = (line.offset, line.message_id)
@@ -151,8 +152,8 @@ class LeaseGateway:
         if line.type is BusType.FILE_LOCK:
             return False
         if line.type is BusType.PROGRESS:
-            now = self._now()
-            if now - desk.progress.get(line.source, 0.0) < lines.PROGRESS_EVERY_S:
+            now = self._mono()
+            if now - desk.progress.get(line.source, float("-inf")) < lines.PROGRESS_EVERY_S:
                 return True
             desk.progress[line.source] = now
         return not _exist(desk.track)
@@ -176,12 +177,13 @@ class LeaseGateway:
             if known.history is None:
                 known.history = _size(track.queue)
                 known.save()
-            desk = self._desks[track.bus] = Desk(track, Leases(track.bus, self._around.base, for_others=True), known)
-            desk.due = self._now()
+            doors = Leases(track.bus, self._around.base, for_others=True, clocks=self._clocks)
+            desk = self._desks[track.bus] = Desk(track, doors, known)
+            desk.due = self._mono()
         return desk
 
     def _wants(self, desk: Desk, where: frozenset[str] | None, ended: dict[str, float]) -> bool:
-        is_due = desk.due is not None and desk.due <= self._now()
+        is_due = desk.due is not None and desk.due <= self._mono()
         return where is None or desk.track.bus in where or bool(ended or desk.ended) or is_due
 
     async def _tend(self, desk: Desk, where: frozenset[str] | None, ended: dict[str, float]) -> float | None:
@@ -189,13 +191,14 @@ class LeaseGateway:
         desk.due = None
         if not _exist(desk.track) and not desk.known.held and not desk.known.waiting:
             return None
+        desk.known.keep_time(desk.doors.files.frame())
         found = await in_thread(self._found, desk, where)
         self._report_aside(desk)
         await self._recorder.met(desk.track, _with_tokens(found), desk.known)
         desk.table = await in_thread(self._tended, desk, found, ended, first)
         wish = await self._recorder.record(desk.track, desk.table, desk.known)
-        end = leases.next_end(desk.table)
-        desk.due = None if end is None else end
+        end, now = leases.next_end(desk.table), self._around.clock.now()
+        desk.due = None if end is None else now.mono + end - now.wall
         return wish
 
     def _found(self, desk: Desk, where: frozenset[str] | None) -> Table:
@@ -209,7 +212,7 @@ class LeaseGateway:
         files, now = desk.doors.files, self._now()
         steps = self._steps(found, read_beats(desk.track.status), ended, first)
         trial = _chained(steps)(leases.adopt(found, now).table, now, files.dead(found))
-        if trial.table is found and not files.is_bad:
+        if trial.table is found and not files.is_bad and not files.is_outdated:
             return found
         change = files.change(_chained(steps))
         self._recorder.prolonged(desk.known, change)
@@ -240,6 +243,13 @@ class LeaseGateway:
 
     def _now(self) -> float:
         return self._around.clock.now().wall
+
+    def _mono(self) -> float:
+        return self._around.clock.now().mono
+
+    def _clocks(self) -> tuple[float, float]:
+        now = self._around.clock.now()
+        return now.mono, now.wall
 
 
 # --- what is done to a table ------------------------------------------------------------------------------------------

@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from ackd.adapters import atomic_file
+from ackd.core import clock_frames
 from ackd.core.lease_words import Lease
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from ackd.core.clock_frames import Frame
     from ackd.core.lease_words import Table
 
 Place = tuple[str, str]
@@ -38,6 +40,7 @@ class Known:
     unsaid: set[int] = field(default_factory=set)
     tokens: set[int] = field(default_factory=set)
     places: set[Place] = field(default_factory=set)
+    frame: Frame | None = None  # which the times of ``held`` are in
     is_new: bool = False  # not saved yet
 
     @classmethod
@@ -58,9 +61,18 @@ class Known:
             "unsaid": sorted(self.unsaid),
             "tokens": sorted(self.tokens),
             "places": sorted(self.places),
+            "clock": None if self.frame is None else clock_frames.write(self.frame),
         }
         atomic_file.put(self.path, self.path.with_name(f".{self.path.name}.tmp"), orjson.dumps(page))
         self.is_new = False
+
+    def keep_time(self, now: Frame | None) -> None:
+        """A clock that was set neither ends nor prolongs a lease: what is known of them is moved with it."""
+        moved_s = clock_frames.moved_s(self.frame, now)
+        if moved_s:
+            self.held = {path: tuple(_moved(one, moved_s) for one in each) for path, each in self.held.items()}
+        if now is not None and moved_s != 0.0:
+            self.frame, self.is_new = now, True
 
     def met(self, tokens: Iterable[int], places: Iterable[Place]) -> None:
         self.tokens.update(tokens)
@@ -88,6 +100,10 @@ class Known:
         self.held[path] = (*self.held.get(path, ()), lease)
 
 
+def _moved(lease: Lease, by_s: float) -> Lease:
+    return lease._replace(acquired_at=lease.acquired_at + by_s, expires_at=lease.expires_at + by_s)
+
+
 def _read(path: Path, page: dict[str, Any]) -> Known:
     return Known(
         path,
@@ -98,6 +114,7 @@ def _read(path: Path, page: dict[str, Any]) -> Known:
         set(map(int, page["unsaid"])),
         set(map(int, page.get("tokens", ()))),
         {(str(key), str(agent)) for key, agent in page.get("places", ())},
+        clock_frames.read(page.get("clock")),
     )
 
 

@@ -120,8 +120,9 @@ class Recorder:
         key = (track.bus, one.path, one.lease.token)
         reason = await in_thread(_said_why, track, one.lease.token)
         if reason is None:
-            since = self._gone_since.setdefault(key, self._now())
-            if (left_s := since + self._around.settle_s - self._now()) > 0:
+            mono = self._around.clock.now().mono
+            since = self._gone_since.setdefault(key, mono)
+            if (left_s := since + self._around.settle_s - mono) > 0:
                 return left_s
             why = one.why if isinstance(one, Released) else Why.RELEASED
             released = Released(one.path, one.lease, why)
