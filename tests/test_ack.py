@@ -87,8 +87,50 @@ def test_an_ack_within_the_tick_of_its_dispatch_counts(acks: AckManager) -> None
         assert acks.check(f"t{number}")
 
 
+def test_an_ack_that_lies_there_before_the_wait_counts_if_it_is_newer_than_the_task_file(tmp_path: Path) -> None:
+    """[Ensemble] Its own order: write the task, tell the worker, and only then make an AckManager and wait."""
+    queue = tmp_path / "queue"
+    (queue / "tasks").mkdir(parents=True)
+    for name in ("worker-1-task-001.yaml", "task-002.yaml"):
+        (queue / "tasks" / name).write_text("title: a page\n")
+    for name in ("task-001", "task-002", "task-003"):
+        leave(queue / "ack", f"{name}.ack")
+    acks = AckManager(queue / "ack")
+    acks._made_at = time.time() + 1  # a quick worker: the ack is older than this AckManager
+    assert acks.wait_with_escalation("task-001", 1, "%99", phase_timeout=0, max_phases=0) == (True, 0)
+    assert (acks.wait("task-002", timeout=0), acks.check("task-002")) == (True, True)
+    assert not acks.check("task-003")  # nothing says when that was given out
+    (tmp_path / "elsewhere.yaml").touch()
+    assert not acks.check("task-003")
+    given = {"task_file": tmp_path / "elsewhere.yaml", "phase_timeout": 0, "max_phases": 0}
+    leave(queue / "ack", "task-003.ack")
+    assert acks.wait_with_escalation("task-003", 1, "%99", **given) == (True, 0)  # type: ignore[arg-type]
+
+
+def test_an_ack_that_is_older_than_the_task_file_is_none(tmp_path: Path) -> None:
+    queue = tmp_path / "queue"
+    leave(queue / "ack", "task-001.ack", age_s=HOUR_S)
+    task = leave(queue / "tasks", "worker-1-task-001.yaml", age_s=2 * HOUR_S)  # a copy that keeps its old time
+    acks = AckManager(queue / "ack")
+    assert not acks.check("task-001")
+    assert acks.wait_with_escalation("task-001", 1, "%99", 0, 0, task_file=task) == (False, 0)
+    acks.dispatched("task-001")
+    acks.send("task-001", agent="worker-1")
+    assert acks.wait("task-001", timeout=1, interval=0.01)
+
+
+def test_the_directory_is_made_and_cleaned_up(tmp_path: Path) -> None:
+    acks = AckManager(tmp_path / "queue" / "ack")
+    assert (tmp_path / "queue" / "ack").stat().st_mode & 0o777 == 0o700
+    acks.send("task-001")
+    acks.send("task-002")
+    (acks.ack_dir / "notes.txt").touch()
+    assert acks.cleanup() == 2
+    assert [path.name for path in acks.ack_dir.iterdir()] == ["notes.txt"]
+    assert (acks.check("task-001"), acks.cleanup()) == (False, 0)
+
+
 def test_only_a_file_is_an_ack(acks: AckManager, tmp_path: Path) -> None:
-    acks.ack_dir.mkdir(parents=True)
     (tmp_path / "elsewhere").touch()
     (acks.ack_dir / "link.ack").symlink_to(tmp_path / "elsewhere")
     (acks.ack_dir / "directory.ack").mkdir()

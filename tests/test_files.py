@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from ackd.files import FileLockTimeout, atomic_write, with_file_lock
+from ackd.files import FileLockTimeout, atomic_claim, atomic_write, atomic_write_with_lock, with_file_lock
 from tests import file_writers
 from tests.file_writers import content, count_of
 from tests.waiting import until
@@ -286,3 +287,26 @@ def test_a_disk_that_refuses_leaves_all_as_it_was(tmp_path: Path) -> None:
     said = subprocess.run([sys.executable, "-c", code, str(tmp_path / "f")], capture_output=True, text=True, check=True)
     assert said.stdout == "File too large\n"
     assert (names(tmp_path), (tmp_path / "f").read_text()) == (["f"], "old")
+
+
+# --- claimed and written under the lock -------------------------------------------------------------------------------
+def test_of_many_who_claim_a_file_one_has_it_and_nothing_is_overwritten(tmp_path: Path) -> None:
+    task, mine = tmp_path / "task-001.yaml", tmp_path / "processing"
+    task.write_text("first")
+    with ThreadPoolExecutor(8) as pool:
+        claimed = list(pool.map(lambda _: atomic_claim(task, mine), range(8)))
+    assert [one for one in claimed if one is not None] == [str(mine / "task-001.yaml")]
+    task.write_text("second")  # the next of that name, while the first is still worked on
+    assert atomic_claim(str(task), str(mine)) == str(mine / "task-001.yaml.1")
+    assert (mine / "task-001.yaml").read_text() == "first"
+    assert atomic_claim(task, mine) is None
+
+
+def test_a_write_under_the_lock_says_whether_it_could_be_made(tmp_path: Path) -> None:
+    report = tmp_path / "reports" / "completion-summary.yaml"
+    assert atomic_write_with_lock(report, "a: 1\n") is True
+    with with_file_lock(report):
+        assert atomic_write_with_lock(str(report), "a: 2\n", timeout=0.05) is False
+    assert report.read_text() == "a: 1\n"
+    assert atomic_write_with_lock(report, b"a: 3\n", 1.0) is True
+    assert (report.read_text(), atomic_write(report, "a: 4\n")) == ("a: 3\n", True)

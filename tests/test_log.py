@@ -114,3 +114,36 @@ def test_a_process_that_forks_speaks_for_itself(tmp_path: Path) -> None:
     lines = list(read_lines(tmp_path / "session-run.ndjson"))
     assert [(line.type, line.seq) for line in lines] == [("task_start", 1), ("task_complete", 1), ("session_end", 2)]
     assert len({line.writer for line in lines}) == 2
+
+
+def test_the_usual_facts_have_words_of_their_own_and_are_read_back(tmp_path: Path) -> None:
+    logger = NDJSONLogger(tmp_path)
+    assert (logger.read_events(), logger.get_log_path()) == ([], logger.path)
+    logger.log_task_start("T-1", 1, ["a.py"])
+    logger.log_task_complete("T-1", 1, "success", duration_seconds=1.5)
+    logger.log_task_complete("T-2", "worker-2", "failed")
+    logger.log_review_result("T-1", "reviewer", "approved", findings_count=2)
+    logger.log_escalation(2, 3, "no ack")
+    logger.log_loop_detected("T-2", 6, 5)
+    logger.log_event("task_failed", {"task_id": "T-3"})
+    with logger.path.open("a") as file:
+        file.write("no line at all\n")
+    events = logger.read_events()
+    assert [event["type"] for event in events] == [
+        *("task_start", "task_complete", "task_complete", "review_result", "escalation", "loop_detected", "task_failed")
+    ]
+    assert {event["session_id"] for event in events} == {logger.session_id}
+    assert [event["data"] for event in logger.read_events("task_complete")] == [
+        {"task_id": "T-1", "worker_id": 1, "status": "success", "duration_seconds": 1.5},
+        {"task_id": "T-2", "worker_id": "worker-2", "status": "failed"},
+    ]
+    summary = logger.get_session_summary()
+    assert 0 <= float(str(summary.pop("duration_seconds"))) < 60
+    assert summary == {
+        "session_id": logger.session_id,
+        "total_events": 7,
+        "task_count": 3,
+        "success_count": 1,
+        "failed_count": 2,
+        "escalation_count": 1,
+    }

@@ -6,24 +6,28 @@
 
 and in the worker ``AckManager().send("task-001")``, or ``touch queue/ack/task-001.ack``.
 
-Owns what counts: a file of the task's name that is newer than the dispatch. That is what ``dispatched`` noted, else
-when this AckManager was made: what an earlier run left is no answer to this one. Waking is ackd's own ladder: see
+Owns what counts: a file of the task's name that is newer than the dispatch. That is what ``dispatched`` noted, else the
+time of the task's file (``task_file``, or the one in ``tasks`` beside the ack directory that bears the task's id): who
+writes the task, tells its worker and then waits finds an ack that came meanwhile. Else it is when this AckManager was
+made: what an earlier run left is no answer to this one. Waking is ackd's own ladder: see
 ``wait_with_escalation``. Time is measured, not added up, and a wait looks once more when it is over.
 
-Refuses to know what the task is. Fails with OSError (``send``), ``BadProfile``, ValueError for phases that there are
-not; what is wrong with tmux or the pane is no error: the wait goes on, and ``record`` is told.
+Refuses to know what the task is. Fails with OSError (when it is made, ``send``, ``cleanup``), ``BadProfile``, and
+ValueError for phases that there are not; what is wrong with tmux or the pane is no error: the wait goes on, and
+``record`` is told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import stat
 import time
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.core.ack_files import ack_names
-from ackd.files import FileLockTimeout, atomic_write, with_file_lock
+from ackd.core.ack_files import SUFFIX, ack_names
+from ackd.files import FileLockTimeout, atomic_write, make_private, with_file_lock
 from ackd.site import find_site, read_toml
 
 if TYPE_CHECKING:
@@ -37,6 +41,8 @@ __all__ = ["RUNGS", "AckManager"]
 
 #: The line again · an interrupt, then the line · a reset, then a line for one who knows nothing.
 RUNGS: Final = 3
+DEFAULT_ACK_DIR: Final = "queue/ack"
+_TASK_ENDS: Final = (".yaml", ".yml")
 _LOOK_EVERY_S: Final = 0.05
 #: A file's time is that of the kernel's last tick, which may lie before the moment that we read.
 _TICK_S: Final = 0.01
@@ -44,20 +50,22 @@ _TYPING_TAKES_S: Final = 60.0
 
 
 class AckManager:
-    """``profile``: what the worker's program looks like: a shipped name, one of the ackd.toml here or above, or a table
-    of that form. ``tmux_socket``: as in the config; empty: the user's own server. ``record``: told what was done, as
-    (type, data), such as ``NDJSONLogger().log_event``."""
+    """``ack_dir``: made if there is none; ``queue/ack`` where the process is, if it is not said. ``profile``: what the
+    worker's program looks like: a shipped name, one of the ackd.toml here or above, or a table of that form.
+    ``tmux_socket``: as in the config; empty: the user's own server. ``record``: told what was done, as (type, data),
+    such as ``NDJSONLogger().log_event``."""
 
     def __init__(
         self,
-        ack_dir: str | os.PathLike[str] = "queue/ack",
+        ack_dir: str | os.PathLike[str] | None = None,
         *,
         profile: str | Mapping[str, Any] = "claude",
         tmux_socket: str = "",
         record: Callable[[str, dict[str, object]], None] | None = None,
     ) -> None:
-        self._given = Path(ack_dir)
+        self._given = Path(ack_dir if ack_dir is not None else DEFAULT_ACK_DIR)
         self.ack_dir = self._given.absolute()
+        make_private(self.ack_dir)
         self._profile = profile
         self._tmux_socket = tmux_socket
         self._record = record or (lambda _type, _data: None)
@@ -65,10 +73,12 @@ class AckManager:
         self._dispatched: dict[str, float] = {}
 
     # --- the worker's side
-    def send(self, task_id: str, worker_id: str | int | None = None) -> Path:
-        """I have it. Also if an older ack lies there; the file is on disk when this returns."""
+    def send(self, task_id: str, worker_id: str | int | None = None, *, agent: str | None = None) -> Path:
+        """I have it. Also if an older ack lies there; the file is on disk when this returns. ``agent``: the worker by
+        its name, for one that has no number."""
         path = self.ack_dir / ack_names(task_id)[0]
-        by = f"worker_id: {_quoted(str(worker_id))}\n" if worker_id is not None else ""
+        who = worker_id if worker_id is not None else agent
+        by = f"worker_id: {_quoted(str(who))}\n" if who is not None else ""
         at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         atomic_write(path, f"task_id: {_quoted(task_id)}\nacked_at: {_quoted(at)}\n{by}")
         return path
@@ -78,18 +88,35 @@ class AckManager:
         """The task is handed out now (again): only what is newer answers it."""
         self._dispatched[task_id] = time.time()
 
+    def cleanup(self) -> int:
+        """Remove all acks, of every task. How many there were."""
+        removed = 0
+        for path in self.ack_dir.glob(f"*{SUFFIX}"):
+            with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another was quicker, or it is no ack
+                path.unlink()
+                removed += 1
+        return removed
+
     def check(self, task_id: str, since: float | datetime | None = None) -> bool:
         """Whether it is acknowledged. ``since``: of the dispatch, in wall seconds; 0: any ack that there is."""
         since_s = self._since(task_id, since)
         return any(_is_newer(self.ack_dir / name, since_s) for name in ack_names(task_id))
 
-    def wait(self, task_id: str, timeout: float = 30.0, since: float | datetime | None = None) -> bool:
+    def wait(
+        self,
+        task_id: str,
+        timeout: float = 30.0,
+        since: float | datetime | None = None,
+        *,
+        interval: float = _LOOK_EVERY_S,
+    ) -> bool:
+        """``interval``: between two looks, in seconds."""
         since_s, give_up_at = self._since(task_id, since), time.monotonic() + timeout
         while not self.check(task_id, since_s):
             left_s = give_up_at - time.monotonic()
             if left_s <= 0:
                 return False
-            time.sleep(min(_LOOK_EVERY_S, left_s))
+            time.sleep(min(max(interval, 0.001), left_s))
         return True
 
     async def wait_async(
@@ -144,7 +171,7 @@ class AckManager:
     ) -> tuple[bool, int]:
         if not 0 <= max_phases <= RUNGS:
             raise ValueError(f"max_phases is 0 to {RUNGS}, for there are {RUNGS} rungs, each climbed once")
-        since_s, summons = self._since(task_id, since), self._summons(pane_id)
+        since_s, summons = self._since(task_id, since, task_file), self._summons(pane_id)
         lines = self._lines(task_id, str(worker_id), task_file)
         for phase in range(max_phases + 1):
             if phase:
@@ -181,10 +208,30 @@ class AckManager:
         fresh = lines.task_waits_for_one_who_knows_nothing(worker, task_id, task, acks)
         return lines.task_waits(task_id, task, acks), fresh
 
-    def _since(self, task_id: str, since: float | datetime | None) -> float:
-        if since is None:
-            return self._dispatched.get(task_id, self._made_at)
-        return since.timestamp() if isinstance(since, datetime) else since
+    def _since(
+        self, task_id: str, since: float | datetime | None, task_file: str | os.PathLike[str] | None = None
+    ) -> float:
+        if since is not None:
+            return since.timestamp() if isinstance(since, datetime) else since
+        if task_id in self._dispatched:
+            return self._dispatched[task_id]
+        files = [Path(task_file)] if task_file is not None else self._task_files(task_id)
+        given = [at for at in map(_given_at, files) if at is not None]
+        return max(given, default=self._made_at)
+
+    def _task_files(self, task_id: str) -> list[Path]:
+        """Those beside the acks whose name is the task's id, or ends with it, as ``worker-1-task-001.yaml`` does."""
+        files = (path for end in _TASK_ENDS for path in (self.ack_dir.parent / "tasks").glob(f"*{end}"))
+        return [path for path in files if path.stem == task_id or path.stem.endswith((f"-{task_id}", f"_{task_id}"))]
+
+
+def _given_at(path: Path) -> float | None:
+    """The later of its two times: a copy that keeps the old one makes no old ack count."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return max(found.st_mtime, found.st_ctime)
 
 
 def _is_newer(path: Path, since_s: float) -> bool:

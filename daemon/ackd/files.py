@@ -4,6 +4,8 @@
     def add(line): ...                     # sync and async functions; also `with` and `async with`
 
     atomic_write("queue/reports/completion-summary.yaml", text)
+    atomic_write_with_lock("queue/reports/completion-summary.yaml", text, timeout=5)
+    mine = atomic_claim("queue/tasks/task-001.yaml", "queue/processing")      # None: another was first
 
 Owns the lock: a flock on ``.<name>.lock`` beside the file, which is made once and never unlinked, because whoever waits
 on an unlinked file shares its lock with nobody. It ends with its holder, however that ends. Threads and tasks exclude
@@ -29,7 +31,15 @@ from ackd.core.errors import Busy
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-__all__ = ["FileLock", "FileLockTimeout", "atomic_write", "with_file_lock"]
+__all__ = [
+    "FileLock",
+    "FileLockTimeout",
+    "atomic_claim",
+    "atomic_write",
+    "atomic_write_with_lock",
+    "make_private",
+    "with_file_lock",
+]
 
 DEFAULT_TIMEOUT_S: Final = 30.0
 #: Between two tries: short at first, for most holders are through in a moment.
@@ -126,16 +136,40 @@ def with_file_lock(path: str | os.PathLike[str], timeout: float | None = DEFAULT
     return FileLock(path, timeout)
 
 
-def atomic_write(path: str | os.PathLike[str], data: str | bytes, *, durable: bool = True) -> None:
-    """The file's whole new content: whoever reads sees all of the old or all of the new.
+def atomic_write(path: str | os.PathLike[str], data: str | bytes, *, durable: bool = True) -> bool:
+    """The file's whole new content: whoever reads sees all of the old or all of the new. True: what fails raises.
 
     Text is written as UTF-8. A file that is there keeps its mode and owner, a new one is 0600; the directory is made if
     there is none. ``durable``: flushed to the disk when this returns. Fails with OSError, and then all is as it was.
     """
     content = data.encode() if isinstance(data, str) else data
     target = Path(os.path.realpath(path))
-    _make_private(target.parent)
+    make_private(target.parent)
     atomic_file.overwrite(target, content, durable=durable)
+    return True
+
+
+def atomic_write_with_lock(
+    path: str | os.PathLike[str], content: str | bytes, timeout: float = 5.0, *, durable: bool = True
+) -> bool:
+    """``atomic_write`` while nobody else who asks for the file's lock writes. False: the lock could not be had within
+    ``timeout`` seconds, and nothing was written. What the disk refuses raises OSError."""
+    try:
+        with with_file_lock(path, timeout):
+            return atomic_write(path, content, durable=durable)
+    except FileLockTimeout:
+        return False
+
+
+def atomic_claim(path: str | os.PathLike[str], processing_dir: str | os.PathLike[str]) -> str | None:
+    """Move a file into a directory, made if there is none, so that of any number of processes one has it: where it is
+    now, or None if there is nothing to be had any more.
+
+    What bears its name there already is not overwritten: the file gets a number behind its name. Both on one file
+    system, else OSError.
+    """
+    make_private(Path(processing_dir))
+    return atomic_file.claim(os.fspath(path), os.fspath(processing_dir))
 
 
 class _Attempt:
@@ -143,7 +177,7 @@ class _Attempt:
 
     def __init__(self, path: str | os.PathLike[str], timeout_s: float | None) -> None:
         target = Path(os.path.realpath(path))
-        _make_private(target.parent)
+        make_private(target.parent)
         self._shown = os.fspath(path)
         self._lock_path = target.parent / f".{target.name}.lock"
         self._timeout_s = timeout_s
@@ -218,7 +252,8 @@ def _holder(path: Path) -> int | None:
     return next((pid for pid in pids if pid > 0), None)
 
 
-def _make_private(directory: Path) -> None:
+def make_private(directory: Path) -> None:
+    """The directory, if there is none, and those above it: 0700."""
     if not directory.is_dir():
-        _make_private(directory.parent)
+        make_private(directory.parent)
         directory.mkdir(mode=0o700, exist_ok=True)

@@ -2,6 +2,8 @@
 
     log = NDJSONLogger()
     log.log_event("task_start", {"task_id": "task-001", "worker_id": 1})
+    log.log_task_complete("task-001", 1, "success", duration_seconds=12.5)
+    log.get_session_summary()
 
 Owns which file that is: ``session-<session id>.ndjson`` in ``log_dir``. Without one it is what ACKD_LOG_DIR says, else
 ``log_dir`` in ``[ensemble]`` of the ackd.toml here or above, else ``.ensemble/logs`` where the process is. Processes
@@ -22,12 +24,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ackd.adapters.session_log import append, begin_session
+from ackd.adapters.session_log import append, begin_session, read_lines
 from ackd.core.errors import BadConfig, TheirFault
 from ackd.site import find_site, read_toml
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 __all__ = ["BadSessionId", "EventType", "NDJSONLogger", "default_log_dir"]
 
@@ -49,6 +51,10 @@ class EventType(enum.StrEnum):
     LOOP_DETECTED = "loop_detected"
     SESSION_START = "session_start"
     SESSION_END = "session_end"
+
+
+_ENDS: Final = frozenset({EventType.TASK_COMPLETE, EventType.TASK_FAILED})
+_FAILED: Final = frozenset({"failed", "error"})
 
 
 class BadSessionId(TheirFault, ValueError):  # noqa: N818 - the tree names the condition
@@ -78,6 +84,59 @@ class NDJSONLogger:
     def log_event(self, type: str, data: Mapping[str, object] | None = None) -> None:  # noqa: A002 - the line's own word
         """The kernel has the whole line when this returns. What JSON has no place for is written as text."""
         append(self.path, self.session_id, f"{self._name}:{os.getpid()}", str(type), dict(data or {}))
+
+    # --- the usual facts. What is not known is left out: no line carries null
+    def log_task_start(self, task_id: str, worker_id: str | int, files: Iterable[str] | None = None) -> None:
+        self.log_event(EventType.TASK_START, {"task_id": task_id, "worker_id": worker_id, "files": list(files or ())})
+
+    def log_task_complete(
+        self, task_id: str, worker_id: str | int, status: str, duration_seconds: float | None = None
+    ) -> None:
+        took = {} if duration_seconds is None else {"duration_seconds": duration_seconds}
+        data = {"task_id": task_id, "worker_id": worker_id, "status": status, **took}
+        self.log_event(EventType.TASK_COMPLETE, data)
+
+    def log_review_result(self, task_id: str, reviewer: str, result: str, findings_count: int = 0) -> None:
+        data = {"task_id": task_id, "reviewer": reviewer, "result": result, "findings_count": findings_count}
+        self.log_event(EventType.REVIEW_RESULT, data)
+
+    def log_escalation(self, worker_id: str | int, phase: int, reason: str = "") -> None:
+        self.log_event(EventType.ESCALATION, {"worker_id": worker_id, "phase": phase, "reason": reason})
+
+    def log_loop_detected(self, task_id: str, iteration_count: int, max_iterations: int) -> None:
+        data = {"task_id": task_id, "iteration_count": iteration_count, "max_iterations": max_iterations}
+        self.log_event(EventType.LOOP_DETECTED, data)
+
+    # --- what was written
+    def get_log_path(self) -> Path:
+        return self.path
+
+    def read_events(self, event_type: str | None = None) -> list[dict[str, object]]:
+        """The session's lines in order, of one type or of all; what is no line of a log is passed over."""
+        if not self.path.exists():
+            return []
+        return [
+            {"timestamp": line.timestamp, "session_id": line.session_id, "type": line.type, "data": line.data}
+            for line in read_lines(self.path)
+            if event_type is None or line.type == str(event_type)
+        ]
+
+    def get_session_summary(self) -> dict[str, object]:
+        """What the session's log says of its tasks. ``task_count``: those that ended; ``duration_seconds``: from the
+        first line to now."""
+        lines = list(read_lines(self.path)) if self.path.exists() else []
+        ended = [line for line in lines if line.type in _ENDS]
+        failed = sum(line.type == EventType.TASK_FAILED or line.data.get("status") in _FAILED for line in ended)
+        began = lines[0].at if lines else time.time()
+        return {
+            "session_id": self.session_id,
+            "total_events": len(lines),
+            "task_count": len({str(line.data["task_id"]) for line in ended if line.data.get("task_id")}),
+            "success_count": sum(line.data.get("status") == "success" for line in ended),
+            "failed_count": failed,
+            "escalation_count": sum(line.type == EventType.ESCALATION for line in lines),
+            "duration_seconds": max(0.0, time.time() - began),
+        }
 
 
 def default_log_dir() -> Path:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+_MOST_OF_ONE_NAME: Final = 1_000
 
 
 def read_regular(path: str | os.PathLike[str], max_bytes: int) -> bytes:
@@ -99,6 +100,22 @@ def put(path: Path, temp: Path, data: bytes, *, flush: bool = False) -> None:
         with contextlib.suppress(OSError):
             temp.unlink(missing_ok=True)
         raise
+
+
+def claim(source: str, directory: str) -> str | None:
+    """Move a file into a directory: where it is now, or None if there is nothing to move. Nothing is overwritten: what
+    bears its name there already makes it get a number behind its own."""
+    name = os.path.basename(source)  # noqa: PTH119
+    for number in range(_MOST_OF_ONE_NAME):
+        target = os.path.join(directory, f"{name}.{number}" if number else name)  # noqa: PTH118
+        try:
+            rename_noreplace(source, target)
+        except FileExistsError:
+            continue
+        except FileNotFoundError:
+            return None
+        return target
+    raise FileExistsError(errno.EEXIST, f"{_MOST_OF_ONE_NAME} files have its name there", source)
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -97,6 +97,7 @@ GOLDEN = [
     ("child_ended", about(pid=77, outcome="failed"), "child       1763.42.ab12  builder       pid 77 ended, nobody knows how"),
     ("overslept", {"seconds": 12.5}, "daemon      ackd did not run for 12.5 s and more: receipts and files are read first"),
     ("archive_swept", {"days": ["20261001", "20261002"]}, "archive     older than archive_days, removed: 20261001, 20261002"),
+    ("vague_report", {"message_id": "1763.42.ab12cd@ignite.local", "agent": "builder", "file": "queue/reports/T-1.yaml", "words": ["line 1"]}, "report      1763.42.ab12cd  builder       vague words in queue/reports/T-1.yaml: line 1"),
     ("watch_overflow", {}, "watch       the kernel dropped notifications: everything is scanned again"),
     ("watch_degraded", {"reason": "no inotify"}, "watch       polling from now on: no inotify"),
     ("watch_restored", {"mode": "inotify"}, "watch       inotify again"),

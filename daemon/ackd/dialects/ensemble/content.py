@@ -87,11 +87,16 @@ def verdict(content: Content) -> str | None:
     return next((_plain(one) for one in said if _plain(one)), None)
 
 
-def body(content: Content, file: str, version: int, **more: object) -> dict[str, object]:
-    """The file's own keys stand at the top, as the team's other tools write them; ``more`` where it has none such."""
+def body(
+    content: Content, file: str, version: int, *, vague: tuple[str, ...] = (), **more: object
+) -> dict[str, object]:
+    """The file's own keys stand at the top, as the team's other tools write them; ``more`` where it has none such.
+    ``vague``: what in it is, for its reader."""
     where: dict[str, object] = {"file": file, "version": version}
     if content.note:
         where["note"] = content.note
+    if vague:
+        where["vague"] = list(vague)
     keys = content.keys
     own: dict[str, object] = dict(keys) if keys and WHERE not in keys else {"content": content.whole}
     added = {key: one for key, one in more.items() if one is not None and own.get(key) in (None, "")}

@@ -23,6 +23,8 @@ _YAML: Final = (".yaml", ".yml")
 #: What editors, locks and careful writers leave beside a file: nobody's report.
 _PASSING: Final = (".lock", ".tmp", ".temp", ".swp", ".bak", ".part", "~")
 ACK: Final = ".ack"
+#: What the conductor writes for dispatch, in ``queue/conductor/``: one file, written anew for each piece of work.
+INSTRUCTION: Final = "dispatch-instruction"
 
 
 class Kind(enum.Enum):
@@ -69,6 +71,10 @@ def kind_of(name: str) -> Kind:
 
 def is_yaml(name: str) -> bool:
     return not name.startswith(".") and name.endswith(_YAML)
+
+
+def is_instruction(name: str) -> bool:
+    return is_yaml(name) and stem(name) == INSTRUCTION
 
 
 def is_passing(name: str) -> bool:

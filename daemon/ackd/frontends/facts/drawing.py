@@ -205,6 +205,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "board_resolved": Look("board", "✓", GREEN),
     "file_taken_in": Look("file", "+", CYAN),
     "task_passed_over": Look("task", "-", YELLOW),
+    "vague_report": Look("report", "~", YELLOW),
     "ack_stale": Look("stale ack", "!", YELLOW),
     "report_overdue": Look("overdue", "!", YELLOW),
     "bus_track": Look("bus", "·", DIM),

@@ -356,6 +356,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "board_answer": _board_answer,
     "board_resolved": _board_resolved,
     "file_taken_in": lambda of: f"{of['file']}, version {of['version']}, became mail{of('from', ' from {}')}",
+    "vague_report": lambda of: f"vague words in {of['file']}: {of['words']}",
     "task_passed_over": lambda of: f"not given out: {of['file']}: {of['reason']}",
     "ack_stale": lambda of: f"{of['file']} is {of.time('older_s', '{}')} older than its task: it does not count",
     "report_overdue": _report_overdue,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackd.core.message import AutoSubmitted, Priority
 from ackd.dialects import yaml_body
 from ackd.runtime.gateways.ensemble import shelf
 from ackd.runtime.gateways.gateway import LookRefused
@@ -36,6 +37,47 @@ async def test_a_task_is_mail_for_its_worker_and_a_report_for_dispatch(house: Ho
     assert report.body["status"] == "success"
     assert report.body["ensemble"] == {"file": "queue/reports/T-1-completed.yaml", "version": 1}
     assert report.in_reply_to == task.message_id
+
+
+async def test_what_the_conductor_writes_for_dispatch_is_mail_that_is_over_when_it_was_seen(house: House) -> None:
+    """[Ensemble] queue/conductor/dispatch-instruction.yaml: written anew for each piece of work."""
+    await house.look()
+    house.put("conductor/dispatch-instruction.yaml", "type: start_workers\nworker_count: 2\npriority: high\n")
+    house.put("conductor/notes.yaml")
+    await house.look()
+    await house.look()
+    (draft,) = house.mail
+    assert (draft.sender, draft.recipient, draft.type) == ("conductor", "dispatch", "message")
+    assert (draft.body["worker_count"], draft.priority, draft.auto) == (2, Priority.HIGH, AutoSubmitted.GENERATED)
+    house.put("conductor/dispatch-instruction.yaml", "type: start_workers\nworker_count: 3\n")
+    await house.look()
+    assert [one.body["worker_count"] for one in house.mail] == [2, 3]
+    assert not house.said("stray_file")
+    assert str(house.queue / "conductor") in house.gateway.places()
+
+
+async def test_an_instruction_of_a_time_before_us_is_given_unless_it_was_summed_up(tmp_path: Path) -> None:
+    for name, mail in (("open", 1), ("over", 0)):
+        (tmp_path / name).mkdir()
+        house = House(tmp_path / name)
+        house.put("conductor/dispatch-instruction.yaml", "worker_count: 2\n")
+        if not mail:
+            house.later(house.put("reports/completion-summary.yaml"))
+        await house.look()
+        assert len([one for one in house.mail if one.recipient == "dispatch"]) == mail
+        assert len(house.said("task_passed_over")) == 1 - mail
+
+
+async def test_vague_words_in_a_report_are_a_line_and_a_note_to_its_reader_and_no_refusal(house: House) -> None:
+    house.put("reports/T-1-completed.yaml", "status: success\nsummary: several errors, 一部 fixed\n")
+    house.put("reports/T-2-completed.yaml", "status: success\nsummary: 3 errors in src/a.py:45\n")
+    await house.look()
+    vague, plain = sorted(house.mail, key=lambda one: str(one.body["task_id"]))
+    noted = vague.body["ensemble"]["vague"]  # type: ignore[index]
+    assert ["several" in noted[0], "一部" in noted[1], len(noted)] == [True, True, 2]
+    assert "vague" not in plain.body["ensemble"]  # type: ignore[operator]
+    (line,) = house.said("vague_report")
+    assert (line["file"], line["words"]) == ("queue/reports/T-1-completed.yaml", noted)
 
 
 async def test_the_directories_are_made_private_and_watched(house: House) -> None:

@@ -1,9 +1,9 @@
-"""The Ensemble gateway: ``queue/tasks``, ``queue/reports`` and ``queue/ack`` of a team, taken in.
+"""The Ensemble gateway: ``queue/tasks``, ``queue/reports``, ``queue/ack`` of a team, and its conductor's instruction.
 
-A new version of a task is mail for its worker, one of a report mail for whom its route names, an ACK file that is newer
-than its task a receipt. Looks at the directories, mails, and then notes in the register how far it came: a crash in
-between makes the same mail again. Refuses to know what a file says (letters). Never touches a file of the team's.
-OSError: told of by whoever asked, and looked at again.
+A new version of a task is mail for its worker, one of a report mail for whom its route names, one of the instruction in
+``queue/conductor`` mail for dispatch, an ACK file that is newer than its task a receipt. Looks at the directories,
+mails, and then notes in the register how far it came: a crash in between makes the same mail again. Refuses to know
+what a file says (letters). Never touches a file of the team's. OSError: told of by whoever asked, and looked at again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 TASKS: Final = "tasks"
 REPORTS: Final = "reports"
 ACKS: Final = "ack"
-PLACES: Final = (TASKS, REPORTS, ACKS)  # in this order: a report or an ACK means a task that is known by then
+#: The conductor's instruction, and nothing else that lies there: where the queue is ackd's own, it is somebody's box.
+CONDUCTOR: Final = "conductor"
+OURS: Final = (TASKS, REPORTS, ACKS)
+PLACES: Final = (CONDUCTOR, *OURS)  # in this order: a report or an ACK means a task that is known by then
 _ENDS: Final = {
     "message_completed": End.COMPLETED,
     "message_dead": End.GIVEN_UP,
@@ -107,7 +110,7 @@ class EnsembleGateway:
 
     # --- beginning ----------------------------------------------------------------------------------------------------
     async def _begin(self) -> None:
-        for directory in (self._queue, *map(self._directory, PLACES)):
+        for directory in (self._queue, *map(self._directory, OURS)):
             os.makedirs(directory, mode=0o700, exist_ok=True)  # noqa: PTH103
         now = self._around.clock.now()
         try:
@@ -125,6 +128,12 @@ class EnsembleGateway:
         """Of what a team did before it had us: a task that has its report already is nobody's work any more."""
         reports = shelf.listed(self._directory(REPORTS)) or []
         reported = {ensemble.reported_task(one.name): one.mtime_ns for one in reports}
+        summed_up = max((one.mtime_ns for one in reports if ensemble.kind_of(one.name) is Kind.SUMMARY), default=0)
+        for found in shelf.listed(self._directory(CONDUCTOR)) or []:
+            meant = found.regular and ensemble.is_instruction(found.name) and found.mtime_ns < summed_up
+            if meant and (sheet := self._sheet(CONDUCTOR, found, 1)) is not None:
+                self._register.note(sheet.key, Known(1, sheet.digest, found.mark))
+                self._voice.passed_over(sheet, ensemble.stem(found.name), "a completion summary is newer")
         for found in shelf.listed(self._directory(TASKS)) or []:
             sheet = self._sheet(TASKS, found, 1) if found.regular and ensemble.is_yaml(found.name) else None
             if sheet is None:
@@ -188,12 +197,22 @@ class EnsembleGateway:
         elif known is not None and known.digest == sheet.digest and not self._is_another(known, found):
             self._register.note(sheet.key, Known(known.version, known.digest, found.mark))
         else:
-            await (self._give_out(sheet, found) if place == TASKS else self._pass_on(sheet, found))
+            await self._mail(place, sheet, found)
             self._register.note(sheet.key, Known(sheet.version, sheet.digest, found.mark))
+
+    async def _mail(self, place: str, sheet: Sheet, found: Found) -> None:
+        if place == TASKS:
+            await self._give_out(sheet, found)
+        elif place == REPORTS:
+            await self._pass_on(sheet, found)
+        else:
+            await self._instruct(sheet)
 
     def _is_meant(self, place: str, found: Found) -> bool:
         """A regular file, by a name that tasks or reports have. What is none is said once, but for drafts and locks."""
-        named = ensemble.is_yaml(found.name) if place == TASKS else self._letters.is_report(found.name)
+        if place == CONDUCTOR and not ensemble.is_instruction(found.name):
+            return False
+        named = self._letters.is_report(found.name) if place == REPORTS else ensemble.is_yaml(found.name)
         if named and found.regular:
             return True
         if named:
@@ -238,12 +257,19 @@ class EnsembleGateway:
         report = self._letters.report(sheet, self._register.tasks, found.mtime_ns)
         await self._around.mail(report.draft)
         self._voice.taken_in(sheet, report.draft, report.task_id)
+        if report.vague:
+            self._voice.vague(sheet, report.draft, report.vague)
         if report.about is not None and report.completes:
             changed = dispatches.changed(self._register.tasks, report.about.message_id, reported=True)
             self._register.change(changed)
         work = self._register.work
         if report.kind is Kind.SUMMARY and work is not None and found.mtime_ns > work.given_ns:
             self._register.set_work(None)
+
+    async def _instruct(self, sheet: Sheet) -> None:
+        draft = self._letters.instruction(sheet)
+        await self._around.mail(draft)
+        self._voice.taken_in(sheet, draft, None)
 
     # --- the small things ---------------------------------------------------------------------------------------------
     def _look_again(self, place: str, wait_s: float) -> None:

@@ -15,6 +15,7 @@ from ackd.core import dispatches
 from ackd.core.escalations import derived_id
 from ackd.core.message import AutoSubmitted, Draft, Priority
 from ackd.core.names import identity
+from ackd.core.plain_words import vague_words
 from ackd.core.values import value
 from ackd.dialects import ensemble, yaml_body
 from ackd.dialects.ensemble import Content, Kind
@@ -32,6 +33,7 @@ NOBODY: Final = "ensemble"
 MOST_BYTES: Final = 262_144
 #: Headers, and what we add to a body.
 _ROOM_BYTES: Final = 32_768
+_MOST_VAGUE: Final = 5
 _TYPES: Final = {
     Kind.COMPLETED: "task_completed",
     Kind.SUMMARY: "task_completed",
@@ -70,13 +72,15 @@ class Task:
 
 @value
 class Report:
-    """``about``: the task that it reports on; ``completes``: it is that task's end."""
+    """``about``: the task that it reports on; ``completes``: it is that task's end; ``vague``: where its words are not
+    allowed (ensemble-v3, the ban on vague words). It is passed on all the same, with a note to its reader."""
 
     draft: Draft
     kind: Kind
     task_id: str | None
     about: Dispatch | None
     completes: bool
+    vague: tuple[str, ...]
 
 
 def digest_of(data: bytes) -> str:
@@ -133,9 +137,11 @@ class Letters:
         sender = named or self._writer(kind, about)
         completes = about is not None and self._completes(kind, content, (name, *rest), about)
         task_id = None if kind is Kind.SUMMARY else about.task_id if about is not None else names[0]
+        vague = _vague(sheet)
         body = self._body(
             content,
             sheet,
+            vague,
             task_id=task_id,
             overall_status=ensemble.verdict(content) if kind is Kind.REVIEW else None,
         )
@@ -149,7 +155,14 @@ class Letters:
             in_reply_to=about.message_id if about is not None and about.agent == sender else None,
             auto=AutoSubmitted.GENERATED,  # who reads it has read it: no prompt of a team's says `ackd done`
         )
-        return Report(draft, kind, task_id, about, completes)
+        return Report(draft, kind, task_id, about, completes, vague)
+
+    def instruction(self, sheet: Sheet) -> Draft:
+        """What the conductor wrote for dispatch. Its end is what comes of it, tasks and a summary: to have been seen is
+        enough for the message."""
+        content, people = sheet.content(), (self._spelled(self.config.conductor), self._spelled(self.config.dispatch))
+        urgency, body = ensemble.priority(content), self._body(content, sheet)
+        return Draft(sheet.message_id, *people, "message", urgency, body, auto=AutoSubmitted.GENERATED)
 
     def _writer(self, kind: Kind, about: Dispatch | None) -> str:
         if about is not None:
@@ -170,15 +183,15 @@ class Letters:
         says_task = about is None and any(ensemble.task_ids(content))
         return "task_completed" if completes or says_task else "message"
 
-    def _body(self, content: Content, sheet: Sheet, **more: object) -> dict[str, object]:
+    def _body(self, content: Content, sheet: Sheet, vague: tuple[str, ...] = (), **more: object) -> dict[str, object]:
         """As it is, if that fits; else its text, else the beginning of that."""
-        body = ensemble.body(content, sheet.shown, sheet.version, **more)
+        body = ensemble.body(content, sheet.shown, sheet.version, vague=vague, **more)
         if self._fits(body) or sheet.data is None:
             return body
         text = sheet.data.decode("utf-8", "replace")
         beginning = text[: max(0, self.max_message_bytes - _ROOM_BYTES) // 8]  # a character takes up to 8 bytes in YAML
         for note, part in (("too wide for a message: this is the text", text), ("this is how it begins", beginning)):
-            body = ensemble.body(Content(part, note), sheet.shown, sheet.version, **more)
+            body = ensemble.body(Content(part, note), sheet.shown, sheet.version, vague=vague, **more)
             if self._fits(body):
                 break
         return body
@@ -195,3 +208,9 @@ class Letters:
 
     def _spelled(self, agent: str) -> str:
         return self.called(agent) or agent
+
+
+def _vague(sheet: Sheet) -> tuple[str, ...]:
+    """The first few: whoever writes so has more of them."""
+    text = (sheet.data or b"").decode("utf-8", "replace")
+    return tuple(map(str, vague_words(text)[:_MOST_VAGUE]))

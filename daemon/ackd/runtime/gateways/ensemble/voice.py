@@ -39,6 +39,10 @@ class Voice:
         task = {} if task_id is None else {"task_id": task_id}
         self.around.record("file_taken_in", {**data, "version": sheet.version, **task})
 
+    def vague(self, sheet: Sheet, draft: Draft, words: tuple[str, ...]) -> None:
+        data: dict[str, object] = {"message_id": draft.message_id, "agent": draft.sender, "file": sheet.shown}
+        self.around.record("vague_report", {**data, "words": list(words)})
+
     def passed_over(self, sheet: Sheet, task_id: str, reason: str) -> None:
         self.around.record("task_passed_over", {"file": sheet.shown, "task_id": task_id, "reason": reason})
 
