@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import pytest
 
 from ackd.core.errors import BadConfig, BadName, UnknownAgent
 from ackd.site import Site, find_site
+from tests.nobody import needs_root
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -160,3 +162,98 @@ def test_reading_a_site_imports_nothing_heavy() -> None:
     heavy = "{'asyncio', 'anyio', 'pydantic', 'structlog', 'rich', 'yaml'}"
     code = f"import sys, ackd.site, ackd.adapters.maildrop; assert not {heavy} & sys.modules.keys()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+# --- trust --------------------------------------------------------------------------------------------------------------
+FOUND = ["ackd.toml", ".ackd", ".ignite"]
+STRANGER = 12_345
+
+
+def make(place: Path, name: str) -> Path:
+    path = place / name
+    if name == "ackd.toml":
+        path.write_text("[agents.theirs]\n")
+    else:
+        path.mkdir()
+    return path
+
+
+def option_for(path: Path) -> str:
+    return "--config" if path.name == "ackd.toml" else "--root"
+
+
+@needs_root
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_found_and_is_a_strangers_is_refused_with_its_owner_and_the_cure(project: Path, name: str) -> None:
+    path = make(project, name)
+    os.chown(path, STRANGER, STRANGER)
+    with pytest.raises(BadConfig) as refused:
+        find_site(cwd=project / "src" / "deep", env={})
+    words = str(refused.value)
+    assert f"{path}: belongs to uid {STRANGER}, neither to you (root, uid 0) nor to root" in words
+    assert f"say {option_for(path)} {path}, or set ACKD_TRUST={path}" in words
+
+
+@needs_root
+@pytest.mark.parametrize("name", FOUND)
+def test_what_is_named_is_trusted(project: Path, name: str) -> None:
+    path = make(project, name)
+    os.chown(path, STRANGER, STRANGER)
+    os.chown(project, STRANGER, STRANGER)
+    for trusted in (path, project, f"/elsewhere:{path}:", project / "src" / ".." / name):
+        find_site(cwd=project / "src", env={"ACKD_TRUST": str(trusted)})
+    for not_it in ("", "/", "*", str(project / "src"), str(project.parent)):
+        with pytest.raises(BadConfig, match="if you trust it"):
+            find_site(cwd=project / "src", env={"ACKD_TRUST": not_it})
+    named = {"config": path} if name == "ackd.toml" else {"root": path}
+    find_site(cwd=project / "src", env={}, **named)
+    find_site(cwd=project / "src", env={f"ACKD_{option_for(path)[2:].upper()}": str(path)})
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_everybody_can_write_is_refused(project: Path, name: str) -> None:
+    path = make(project, name)
+    path.chmod(path.stat().st_mode | 0o022)
+    with pytest.raises(BadConfig, match=r"can be written by everybody \(mode 0[67][67][67]"):
+        find_site(cwd=project / "src", env={})
+    path.chmod(path.stat().st_mode & ~0o002)
+    find_site(cwd=project / "src", env={})
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_what_everybody_can_replace_is_refused_and_a_sticky_directory_is_fine(project: Path, name: str) -> None:
+    make(project, name)
+    project.chmod(0o777)
+    with pytest.raises(BadConfig, match="can be replaced by everybody"):
+        find_site(cwd=project / "src", env={})
+    project.chmod(0o1777)
+    find_site(cwd=project / "src", env={})
+
+
+@needs_root
+@pytest.mark.parametrize("name", FOUND)
+def test_a_strangers_link_to_what_is_ours_is_the_strangers(project: Path, tmp_path: Path, name: str) -> None:
+    """What a config says is relative to where the link lies: the stranger's scripts would be run."""
+    (project / name).symlink_to(make(tmp_path, name))
+    os.chown(project / name, STRANGER, STRANGER, follow_symlinks=False)
+    with pytest.raises(BadConfig, match=f"belongs to uid {STRANGER}"):
+        find_site(cwd=project / "src", env={})
+    os.chown(project / name, 0, 0, follow_symlinks=False)
+    find_site(cwd=project / "src", env={})
+
+
+@needs_root
+def test_a_strangers_config_above_a_root_that_was_named_is_refused(project: Path) -> None:
+    os.chown(make(project, "ackd.toml"), STRANGER, STRANGER)
+    with pytest.raises(BadConfig, match="--config"):
+        find_site(root=project / ".ackd", cwd=project, env={})
+
+
+@needs_root
+def test_a_root_that_a_stranger_made_beside_our_config_is_refused(project: Path) -> None:
+    make(project, "ackd.toml")
+    os.chown(make(project, ".ackd"), STRANGER, STRANGER)
+    with pytest.raises(BadConfig, match="--root"):
+        find_site(cwd=project, env={})
+    assert find_site(root=".ackd", cwd=project, env={}).root == project / ".ackd"
+    assert find_site(config="ackd.toml", cwd=project, env={}).root == project / ".ackd"

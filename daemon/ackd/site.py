@@ -1,10 +1,11 @@
 """Where a team's files are, read fast: the root, its directories, who has an address.
 
-Owns finding ackd.toml (or a bare root), the layout below the root, and the folding of agents' spellings to the one
-that counts. Refuses to judge the config as a whole: it takes the few keys that `send` and `ack` need, because pydantic
-costs more than everything else these commands do; `ackd check` and `ackd run` read it all (config.py). Fails with
-``BadConfig`` (no site, bad TOML, a key of the wrong type), ``BadName`` and ``UnknownAgent``; reading directories may
-raise OSError, except that a directory which is not there yet has nothing in it.
+Owns finding ackd.toml (or a bare root) and whether what was found may be believed, the layout below the root, and the
+folding of agents' spellings to the one that counts. Refuses to judge the config as a whole: it takes the few keys that
+`send` and `ack` need, because pydantic costs more than everything else these commands do; `ackd check` and `ackd run`
+read it all (config.py). Fails with ``BadConfig`` (no site, one that others could have put there, bad TOML, a key of the
+wrong type), ``BadName`` and ``UnknownAgent``; reading directories may raise OSError, except that a directory which is
+not there yet has nothing in it.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
@@ -31,6 +32,10 @@ DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_576
 _MAX_CONFIG_CHARS: Final = 1_048_576
 #: tomllib takes the square of a dotted key's length for it: half a megabyte of dots would take minutes.
 _ENDLESS_KEY: Final = r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){64}"""
+
+_WRITABLE_BY_ALL: Final = 0o002
+_WRITABLE_BY_GROUP: Final = 0o020
+_STICKY: Final = 0o1000
 
 _Value = TypeVar("_Value")
 
@@ -144,6 +149,7 @@ def find_site(
     ``--config``/``--root`` beat ACKD_CONFIG/ACKD_ROOT as a pair: whoever typed one of them does not expect the other to
     come from the environment. A root given alone takes the ackd.toml above it, else the one above ``cwd``; a root given
     with a config replaces the config's own. Then ackd.toml upwards from ``cwd``, then a ``.ackd/`` or ``.ignite/``.
+    What is found and not named must be the caller's or root's own (``_trust``).
     """
     here = Path(cwd) if cwd is not None else Path.cwd()
     if root is None and config is None:
@@ -151,23 +157,85 @@ def find_site(
     if config is not None:
         return read_site(here / config, root=here / root if root is not None else None)
     if root is not None:
-        return _site_at(here / root, here)
+        return _site_at(here / root, here, env)
     if (found := _upwards(here, CONFIG_NAME)) is not None:
-        return read_site(found)
+        return _found(found, None, env)
     for name in BARE_ROOTS:
         if (found := _upwards(here, name)) is not None:
+            _trust(found, "--root", env)
             return Site(config_path=None, root=found)
     raise BadConfig(str(here), (Problem("", "no ackd.toml or .ackd/ here or above: run `ackd init`"),))
 
 
-def _site_at(root: Path, here: Path) -> Site:
+def _site_at(root: Path, here: Path, env: Mapping[str, str]) -> Site:
     root = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would follow a link the user chose as the root's name
     found = _upwards(root.parent, CONFIG_NAME) or _upwards(here, CONFIG_NAME)
     if found is not None:
-        return read_site(found, root=root)
+        return _found(found, root, env)
     if not root.is_dir():
         raise BadConfig(str(root), (Problem("", "no such directory: `ackd init --root` makes one"),))
     return Site(config_path=None, root=root)
+
+
+def _found(config: Path, root: Path | None, env: Mapping[str, str]) -> Site:
+    """The site of a config that nobody named; and its own root, if nobody named that either."""
+    _trust(config, "--config", env)
+    site = read_site(config, root=root)
+    if root is None and os.path.lexists(site.root):
+        _trust(site.root, "--root", env)
+    return site
+
+
+# --- trust ------------------------------------------------------------------------------------------------------------
+def _trust(path: Path, option: str, env: Mapping[str, str]) -> None:
+    """``BadConfig`` for what was found, not named, and which others could have put there: a config says which commands
+    are run, and whoever can write a root can speak for every agent.
+
+    As git's safe.directory: its owner is the caller or root, or the caller says otherwise. A link is its target's and
+    its own maker's, because what it says is relative to where it lies. In a directory such as /tmp, where everybody may
+    make files and nobody may replace another's, the owner says enough; where others may replace it, nothing does.
+    """
+    why = _distrust(path)
+    if why is None or _is_trusted(path, env.get("ACKD_TRUST", "")):
+        return
+    cure = f"say {option} {path}, or set ACKD_TRUST={path}"
+    raise BadConfig(str(path), (Problem("", f"{why}. It was found here, not named: if you trust it, {cure}"),))
+
+
+def _distrust(path: Path) -> str | None:
+    me = os.geteuid()
+    made, there = os.lstat(path), os.stat(path)  # noqa: PTH116 - pathlib is slower
+    for status in (made, there):
+        if status.st_uid not in (me, 0):
+            return f"belongs to {_user(status.st_uid)}, neither to you ({_user(me)}) nor to root"
+    if there.st_mode & _WRITABLE_BY_ALL:
+        return f"can be written by everybody (mode {there.st_mode & 0o7777:04o}; chmod o-w ends that)"
+    place = os.stat(path.parent)  # noqa: PTH116
+    if place.st_mode & _WRITABLE_BY_ALL and not place.st_mode & _STICKY:
+        return f"can be replaced by everybody (mode {place.st_mode & 0o7777:04o} of {path.parent}; chmod o-w ends that)"
+    return None
+
+
+def _is_trusted(path: Path, said: str) -> bool:
+    """``said``: paths with colons between them, of the very thing, or of the directory that it lies in."""
+    accepted = {os.path.realpath(path), os.path.realpath(path.parent)}
+    return any(os.path.realpath(one) in accepted for one in said.split(os.pathsep) if one)
+
+
+def _user(uid: int) -> str:
+    import pwd  # noqa: PLC0415 - for a refusal only
+
+    try:
+        return f"{pwd.getpwuid(uid).pw_name}, uid {uid}"
+    except KeyError:
+        return f"uid {uid}"
+
+
+def writable_by_group(path: Path) -> bool:
+    """Whether others than its owner may write it, or replace it in its directory."""
+    place = os.stat(path.parent)  # noqa: PTH116
+    replaceable = place.st_mode & _WRITABLE_BY_GROUP and not place.st_mode & _STICKY
+    return bool(replaceable or os.stat(path).st_mode & _WRITABLE_BY_GROUP)  # noqa: PTH116
 
 
 def _upwards(start: Path, name: str) -> Path | None:

@@ -1,10 +1,10 @@
 """Putting a file where the daemon will find it: durable, whole, never over another.
 
 Owns how anyone's message or receipt gets into ``queue/<agent>/`` and ``receipts/``: a dot-name in the same directory,
-flushed, renamed without replacing, the directory flushed. What root writes belongs to whom the directory does, or the
-daemon of that team could not read it. Refuses to know what is in a message. Synchronous and quick
-to import, because `ackd send` and `ackd ack` pay for every module. Fails with OSError, and then leaves nothing behind;
-a receipt that cannot be read is ``BadReceipt``.
+flushed, renamed without replacing, the directory flushed. A file is its writer's, whoever owns the directory: nothing
+is ever given away. Refuses to know what is in a message. Synchronous and quick to import, because `ackd send` and
+`ackd ack` pay for every module. Fails with OSError, and then leaves nothing behind; a receipt that
+cannot be read is ``BadReceipt``.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
@@ -125,8 +125,6 @@ def make_private_directory(directory: Path, *, fsync: bool = True) -> None:
     with _opened_directory(directory.parent, nofollow=False) as parent_fd:
         with contextlib.suppress(FileExistsError):  # someone else made it just now: the next open finds out what it is
             directory.mkdir(mode=0o700)
-            with _opened_directory(directory) as made_fd:
-                _give_away(made_fd, parent_fd)
         _flush(parent_fd, fsync)
 
 
@@ -289,7 +287,6 @@ def _hide(dir_fd: int, directory: str | Path, name: str, data: bytes, fsync: boo
     fd = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=dir_fd)
     try:
         try:
-            _give_away(fd, dir_fd)
             _write_all(fd, data)
             _flush(fd, fsync)
         finally:
@@ -317,14 +314,6 @@ def _show(dir_fd: int, hidden: str, name: str, fsync: bool) -> str:
 def _remove(dir_fd: int, name: str) -> None:
     with contextlib.suppress(OSError):
         os.unlink(name, dir_fd=dir_fd)
-
-
-def _give_away(fd: int, dir_fd: int) -> None:
-    """What root has made, to whom the directory belongs: by descriptor, for others may move names there."""
-    if os.geteuid() == 0:
-        owner = os.fstat(dir_fd)
-        if owner.st_uid != 0:
-            os.fchown(fd, owner.st_uid, owner.st_gid)
 
 
 def _write_all(fd: int, data: bytes) -> None:

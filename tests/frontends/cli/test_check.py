@@ -14,6 +14,7 @@ import pytest
 from ackd.frontends.cli import surroundings
 from ackd.frontends.cli.surroundings import Finding
 from tests.adapters.tmux.private_server import private_server
+from tests.nobody import NOBODY, needs_root
 
 Team = Any  # conftest.py's: test files do not import each other
 
@@ -251,3 +252,23 @@ def test_one_agent_is_one_agent(team: Team) -> None:
     shown = team.ackd("check").stdout
     assert re.search(r", \d+ agents?, escalations", shown)
     assert ", 1 agents" not in shown
+
+
+def test_a_config_or_root_that_the_group_can_write_is_a_warning(team: Team) -> None:
+    assert team.ackd("init").exit_code == 0
+    assert findings(team, 0)["trust"]["level"] == "ok"
+    (team.home / "ackd.toml").chmod(0o664)
+    found = findings(team, 0)["trust"]
+    assert (found["level"], "of its group" in found["words"]) == ("warn", True)
+    (team.home / "ackd.toml").chmod(0o644)
+    team.home.chmod(0o770)
+    assert findings(team, 0)["trust"]["level"] == "warn"
+
+
+@needs_root
+def test_a_config_of_another_user_that_was_named_is_a_warning(team: Team) -> None:
+    assert team.ackd("init").exit_code == 0
+    os.chown(team.home / "ackd.toml", NOBODY, NOBODY)
+    assert "neither to you" in findings(team, 78)["config"]["words"]
+    named = team.ackd("check", "--config", "ackd.toml")
+    assert (named.exit_code, "belongs to uid 65534" in named.stdout) == (0, True)

@@ -19,6 +19,7 @@ from ackd.frontends.cli.commands import COMMANDS
 from ackd.frontends.cli.errors import EXIT_CODES, Failure
 from ackd.frontends.cli.group import cli
 from ackd.frontends.cli.options import Refused, reported
+from tests.nobody import NOBODY, needs_root
 
 Team = Any  # conftest.py's: test files do not import each other
 
@@ -207,3 +208,56 @@ def test_an_interrupt_is_130() -> None:
     with pytest.raises(click.exceptions.Exit) as caught, reported():
         raise KeyboardInterrupt
     assert caught.value.exit_code == 130
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run"],
+        ["status"],
+        ["send", "leader", "--body", "x"],
+        ["ack", "x"],
+        ["done", "x", "--agent", "leader"],
+        ["checkpoint", "x", "y"],
+        ["lock", "list"],
+        ["bus", "post", "HEARTBEAT"],
+        ["inbox", "leader"],
+    ],
+    ids=" ".join,
+)
+def test_no_command_believes_a_config_that_a_stranger_put_there(team: Team, words: list[str]) -> None:
+    os.chown(team.home / "ackd.toml", NOBODY, NOBODY)
+    refused = ackd(*words, cwd=team.home)
+    assert refused.returncode == 78, refused.stderr
+    assert f"belongs to nobody, uid {NOBODY}" in refused.stderr
+    assert "ACKD_TRUST=" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert not team.root.exists()
+
+
+@needs_root
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["send", "leader", "--body", "x"],
+        ["ack", "MESSAGE"],
+        ["checkpoint", "MESSAGE", "y"],
+        ["reply", "MESSAGE", "--body", "x"],
+        ["agent", "pause", "leader"],
+        ["dead", "purge", "--all", "--yes"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_root_writes_nothing_that_the_teams_own_user_could_not_read(team: Team, words: list[str]) -> None:
+    message_id = team.send("leader", "--body", "hello")
+    before = team.files()
+    for path in (team.root, *team.root.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    refused = ackd(
+        *[message_id if word == "MESSAGE" else word for word in words], cwd=team.home, ACKD_TRUST=str(team.root)
+    )
+    assert refused.returncode == 73, refused.stderr
+    assert f"the team of uid {NOBODY}" in refused.stderr
+    assert team.files() == before
+    assert {path.stat().st_uid for path in team.root.rglob("*")} == {NOBODY}

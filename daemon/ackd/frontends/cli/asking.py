@@ -19,6 +19,7 @@ from ackd.core.requests import refusal
 from ackd.frontends.cli.errors import NO, NO_DAEMON, TRY_AGAIN, Ended, Failure, accepted, creating
 from ackd.frontends.cli.output import echo, print_json, printable, say
 from ackd.frontends.cli.status import endpoint_of
+from ackd.frontends.cli.whose import check_reader
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -54,6 +55,7 @@ def ask(
     meant = [agent for agent in agents if agent not in refused]
     results = {agent: Result(agent, kind.value, REFUSED, why) for agent, why in refused.items()}
     if meant:
+        check_reader(site)
         with creating(site.receipts, site.state):
             results |= _carried_out(site, kind, meant, timeout_s if wait else 0.0)
     _report(site, [results[agent] for agent in agents], as_json=as_json, waited=wait)

@@ -13,7 +13,7 @@ from ackd.core.words import Folder
 from ackd.frontends.cli.errors import BAD_DATA, NO, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.output import print_json, read_stdin, say
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
-from ackd.frontends.cli.whose import holder
+from ackd.frontends.cli.whose import check_reader, holder
 
 if TYPE_CHECKING:
     from ackd.site import Site
@@ -32,6 +32,7 @@ def checkpoint(
     if found.folder in (Folder.ARCHIVE, Folder.DEAD):
         state = "completed" if found.folder is Folder.ARCHIVE else "dead"
         raise Failure(NO, f"{found.message_id} is {state} already: there is nothing to go on with")
+    check_reader(site)
     with creating(site.receipts):
         path = maildrop.drop_checkpoint(site.receipts, found.message_id, name, text, number, fsync=site.fsync)
     with accepted("checkpoint: 1 written"):

@@ -118,7 +118,9 @@ def _chosen(site: Site, wanted: tuple[str, ...], everything: bool) -> list[Grave
 def _act(site: Site, kind: ReceiptKind, graves: list[Grave], *, as_json: bool) -> None:
     from ackd import state_version
     from ackd.adapters import maildrop, root_lock
+    from ackd.frontends.cli.whose import check_reader
 
+    check_reader(site)
     with creating(site.queue):
         maildrop.make_private_directory(site.run, fsync=site.fsync)
         try:

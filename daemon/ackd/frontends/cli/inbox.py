@@ -19,7 +19,7 @@ from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NOT_FOUND, Failure, WrongUsage, creating
 from ackd.frontends.cli.options import agent_option, site_options
 from ackd.frontends.cli.output import print_json
-from ackd.frontends.cli.whose import NOBODY, said
+from ackd.frontends.cli.whose import NOBODY, check_reader, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -199,5 +199,6 @@ def _say_seen(site: Site, one: Found, name: str | None) -> None:
         return
     from ackd.adapters import maildrop
 
+    check_reader(site)
     with creating(site.receipts):
         maildrop.drop_receipt(site.receipts, ReceiptKind.SEEN, one.message_id, name, fsync=site.fsync)

@@ -13,7 +13,7 @@ from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NO, Failure, accepted, creating
 from ackd.frontends.cli.output import print_json, say
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
-from ackd.frontends.cli.whose import holder
+from ackd.frontends.cli.whose import check_reader, holder
 
 if TYPE_CHECKING:
     from ackd.adapters.message_lookup import Found
@@ -59,6 +59,7 @@ def _drop(
 
     found = [holder(site, wanted, agent) for wanted in message_ids]
     pending = {one.message_id: name for name, one in found if _is_open(site, kind, one)}
+    check_reader(site)
     with creating(site.receipts):
         receipts = maildrop.drop_receipts(site.receipts, kind, pending, reason, fsync=site.fsync)
     results = [

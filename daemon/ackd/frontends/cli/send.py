@@ -16,7 +16,7 @@ from ackd.core.words import KNOWN_TYPES, accepted_types
 from ackd.frontends.cli.errors import BAD_DATA, NOT_FOUND, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.output import echo, print_json, read_stdin
 from ackd.frontends.cli.shape import AGENT, Command, Operand, Option
-from ackd.frontends.cli.whose import agent_here, holder
+from ackd.frontends.cli.whose import agent_here, check_reader, holder
 from ackd.site import Site
 
 DEFAULT_WAIT_S: Final = 300.0
@@ -290,6 +290,7 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
     boxes = [site.box_path(name) for name in recipients]
     names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
     items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
+    check_reader(site)
     with creating(*boxes):
         for box in boxes:
             maildrop.make_box(box, fsync=site.fsync)

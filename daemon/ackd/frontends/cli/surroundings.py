@@ -44,6 +44,7 @@ class Finding(NamedTuple):
 
 def surroundings(site: Site, config: Config) -> Iterator[Finding]:
     yield _answered("daemon", lambda: daemon(site))
+    yield _answered("trust", lambda: trust(site))
     if not os.path.isdir(site.root):  # noqa: PTH112 - Path.is_dir raises where nobody may look
         yield _answered("root", lambda: absent(site.root))
         return
@@ -109,6 +110,20 @@ def rights(site: Site) -> Finding:
             words = f"{directory} is open to others ({stat.S_IMODE(mode):04o})"
             return Finding(WARN, "rights", words, f"chmod -R go-rwx {site.root}")
     return Finding(OK, "rights", "nobody else can read or write the mail")
+
+
+def trust(site: Site) -> Finding:
+    """Whoever can write the config or the root says which commands are run."""
+    from ackd.site import writable_by_group
+
+    for path in filter(None, (site.config_path, site.root)):
+        if os.path.lexists(path) and (owner := path.stat().st_uid) not in (os.geteuid(), 0):
+            words = f"{path} belongs to uid {owner}, who says which commands you run"
+            return Finding(WARN, "trust", words, "make it your own (chown), unless that is meant")
+        if os.path.lexists(path) and writable_by_group(path):
+            words = f"{path} can be written or replaced by others of its group, who say which commands you run"
+            return Finding(WARN, "trust", words, f"chmod g-w {path} {path.parent}, unless that is meant")
+    return Finding(OK, "trust", "only you and root say what is run")
 
 
 def state(site: Site) -> Finding:

@@ -15,7 +15,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from ackd.frontends.cli.errors import NO, Failure, WrongUsage
+from ackd.frontends.cli.errors import CANNOT_CREATE, NO, Failure, WrongUsage
 
 if TYPE_CHECKING:
     from ackd.adapters.message_lookup import Found
@@ -94,6 +94,23 @@ def _by_what(given: str | None) -> str:
         return ""
     where = "ACKD_AGENT" if os.environ.get("ACKD_AGENT") else "the mark of this pane"
     return f" ({where} says who speaks here; --agent NAME says otherwise)"
+
+
+def check_reader(site: Site) -> None:
+    """Root's files are root's: a daemon of another user could not read them, so what looked accepted never arrived.
+
+    That user is the one who made the lock of the root's daemon, else who owns the root.
+    """
+    if os.geteuid() != 0:
+        return
+    owner = 0
+    for path in (f"{site.root}/run/ackd.lock", site.root):
+        with contextlib.suppress(OSError):
+            owner = os.lstat(path).st_uid
+            break
+    if owner:
+        words = f"{site.root} is the team of uid {owner}, whose daemon cannot read what root writes"
+        raise Failure(CANNOT_CREATE, f"{words}: run it as that user (sudo -u '#{owner}' ackd ...)")
 
 
 def agent_here(site: Site) -> str | None:
