@@ -103,6 +103,7 @@ class Quarters:
         return endpoint
 
     def terminal(self, agent: str, table: Agent) -> TerminalEndpoint:
+        from ackd.dialects.screen import started_with  # noqa: PLC0415
         from ackd.runtime.terminals import StartedPane, TerminalEndpoint  # noqa: PLC0415 - as above
 
         endpoint = TerminalEndpoint(
@@ -129,7 +130,7 @@ class Quarters:
                 agent=agent,
                 tmux=self._tmux,
                 eye=endpoint.eye,
-                command=table.start,
+                command=started_with(table.start, endpoint.profile),
                 cwd=self.config.base_dir / table.cwd,
                 env={**self.environment, **table.env, "ACKD_AGENT": agent},
                 stop_timeout_s=self.config.daemon.stop_timeout_s,

@@ -5,6 +5,7 @@ from ackd.dialects.screen.input_line import InputLine, Key, allowed, whose
 from ackd.dialects.screen.profile import BadProfile, Pattern, Profile, profile_of
 from ackd.dialects.screen.rows import compact, input_text, transcript
 from ackd.dialects.screen.shipped import SHIPPED, load_profile
+from ackd.dialects.screen.starting import started_with
 from ackd.dialects.screen.states import Busy, Limit, Menu, Prompt, Reading, Ready, Shell, State, Unknown
 from ackd.dialects.screen.turns import UNMARKED, Mark, answered, mark
 
@@ -36,6 +37,7 @@ __all__ = [
     "mark",
     "profile_of",
     "read",
+    "started_with",
     "transcript",
     "whose",
 ]

@@ -104,6 +104,15 @@ class Interrupt(_Table):
     when: Literal["needed", "always"] = "needed"
 
 
+class Start(_Table):
+    """What an agent of this kind needs on its command line: ``options``, put after ``program`` by whoever starts it.
+    A command in which ``unless`` stands has settled it by itself."""
+
+    program: Plain
+    options: tuple[Plain, ...]
+    unless: Plain
+
+
 class Input(_Table):
     """``marker``: the row that input begins on, with what was typed as ``text``. It ends at a blank row or a border.
 
@@ -132,6 +141,7 @@ class Profile(_Table):
     kind: Literal["agent", "shell"] = "agent"
     line_prefix: Plain = ""
     line: Literal["read", "path"] = "read"
+    start: Start | None = None
     submit: Submit = Submit()
     interrupt: Interrupt = Interrupt()
     reset: Keys = Keys(type="/clear", keys=("Enter",))

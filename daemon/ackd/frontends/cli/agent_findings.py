@@ -10,6 +10,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Final, assert_never
 
+from ackd.frontends.cli import codex_findings
 from ackd.frontends.cli.surroundings import FAIL, OK, WARN, Finding
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def findings(config: Config) -> Iterator[Finding]:
         yield from _agent(config, name, agent, panes)
     if (worker := config.stage_worker()) is not None:
         yield from _agent(config, "of the pipeline", worker, panes)
+    yield from codex_findings.findings(config, panes)
 
 
 def _agent(config: Config, name: str, agent: Agent, panes: Panes) -> Iterator[Finding]:
