@@ -101,3 +101,22 @@ def test_the_done_flag_follows_the_ack_and_nothing_else(home: Path) -> None:
     assert here.report(TEXT, wait_s=1).acknowledged
     assert flag.exists()
     assert isinstance(here.may_stop(0), Leave)
+
+
+def test_a_status_check_can_be_read_while_it_waits_for_an_answer(home: Path) -> None:
+    here = Stage.here()
+    assert here.status_check() is None
+    asked = "Status check: are you still working on Stage 1 for A-1?"
+    here.files.raise_flag("A-1", 1, 4, "asked", text=asked, at=1.0)
+    assert here.status_check() == asked == Stage(find_site(None, None), "A-1", 1).status_check(wait_s=5)
+    here.files.lower_flag("A-1", 1, 4, "asked")
+    assert here.status_check(wait_s=0.01) is None
+
+
+def test_a_readiness_beyond_the_teams_scale_is_no_report(home: Path) -> None:
+    text = "Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 85."
+    assert Stage.here().report(text, wait_s=0).generation == 4
+    config = home / "team/ackd.toml"
+    config.write_text(f"[pipeline]\nreadiness_scale = 10\n{config.read_text()}")
+    with pytest.raises(BadStageText, match="a score of 0 to 10"):
+        Stage.here().report(text, wait_s=0)

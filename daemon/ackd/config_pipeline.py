@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from ackd.config_values import Seconds, Table, Words
-from ackd.core.stage_words import DEFAULT_ID_PATTERN, is_lead, whose_worker
+from ackd.core.stage_words import DEFAULT_ID_PATTERN, TextRules, is_lead, text_rules, whose_worker
 from ackd.core.story_decisions import Budgets
 
 if TYPE_CHECKING:
@@ -38,17 +38,23 @@ class StageWorker(Table):
 
 
 class Pipeline(Table):
-    """``report_patience_s``: a worker that says for so long that its report was not acknowledged is asked for its
+    """``readiness_scale``: the highest readiness there is, 0 being the lowest; 0: any number is one.
+    ``report_patience_s``: a worker that says for so long that its report was not acknowledged is asked for its
     status. ``leave_s``: how long one may take to leave after its ACK."""
 
     worker: StageWorker
     id_pattern: str = DEFAULT_ID_PATTERN
+    readiness_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     max_parallel: Annotated[int, Field(ge=1, le=1000)] = 4
     respawns: _Count = 1
     no_go_retries: _Count = 1
     fail_returns: _Count = 2
     report_patience_s: Seconds = 30
     leave_s: Seconds = 10
+
+    @property
+    def texts(self) -> TextRules:
+        return text_rules(self.id_pattern, self.readiness_scale)
 
     @property
     def budgets(self) -> Budgets:

@@ -21,9 +21,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackd import state_version
 from ackd.adapters import maildrop
 from ackd.adapters.story_files import StoryFiles, reported_again, stayed
+from ackd.core import stage_words
 from ackd.core.errors import UnknownStory, WrongStage
 from ackd.core.keepalive import Leave, Stay, decide
-from ackd.core.stage_words import DEFAULT_ID_PATTERN, LEAD, Doing, StandsAt, story_id, whose_worker, worker_name
+from ackd.core.stage_words import LEAD, Doing, StandsAt, story_id, whose_worker, worker_name
 from ackd.core.story_ids import execute_id
 from ackd.dialects import ignite, stage_text, yaml_body
 from ackd.site import find_site
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.core.keepalive import KeepaliveDecision
-    from ackd.core.stage_words import Report
+    from ackd.core.stage_words import Report, TextRules
     from ackd.core.story_record import Story, Try
     from ackd.site import Site
 
@@ -49,9 +50,13 @@ class Reported(NamedTuple):
     acknowledged: bool
 
 
+def text_rules(site: Site) -> TextRules:
+    given = site.pipeline or {}
+    return stage_words.text_rules(given.get("id_pattern"), given.get("readiness_scale"))
+
+
 def id_pattern(site: Site) -> str:
-    given = (site.pipeline or {}).get("id_pattern", DEFAULT_ID_PATTERN)
-    return given if isinstance(given, str) else DEFAULT_ID_PATTERN
+    return text_rules(site).id_pattern
 
 
 def files_of(site: Site) -> StoryFiles:
@@ -94,10 +99,22 @@ class Stage:
             raise RuntimeError("no stage worker: ACKD_STORY and ACKD_STAGE are not set")
         return found
 
+    # --- the lead's question ------------------------------------------------------------------------------------------
+    def status_check(self, wait_s: float = 0.0) -> str | None:
+        """The status check that waits for an answer, in the lead's words; None if there is none, for so long."""
+        deadline = time.monotonic() + wait_s
+        while True:
+            story = self.files.read(self.story)
+            generation = self.generation if self.generation is not None else _current(story, self.stage)
+            asked = self.files.said(self.story, self.stage, generation, "asked").get("text")
+            if isinstance(asked, str) or time.monotonic() >= deadline:
+                return asked if isinstance(asked, str) else None
+            time.sleep(_LOOK_S)
+
     # --- words --------------------------------------------------------------------------------------------------------
     def report(self, text: str, wait_s: float = WAIT_S) -> Reported:
         """The end of the stage, in its exact text; waits so long for the ACK, and then raises the done flag."""
-        said = stage_text.read(text, id_pattern(self.site))
+        said = stage_text.read(text, *text_rules(self.site))
         if isinstance(said, StandsAt) or (said.story, said.stage) != (self.story, self.stage):
             raise WrongStage(self.agent, said.story, said.stage)
         return self.send_report(said, wait_s)

@@ -65,17 +65,27 @@ def test_children_are_told_once_and_report_by_the_command_line(tmp_path: Path) -
     assert len(team.facts("child_started")) == 4
 
 
-#: In any language: it reads its assign, prints its report as it is, and says that it is through.
+#: In any language: it reads its assign, prints its report as it is, and says that it is through, or dies, or goes on.
 PRINTS = r"""
 import json, os, sys
-task = json.loads(sys.stdin.readline())
+def hear(kind):
+    while (line := json.loads(sys.stdin.readline()))["type"] != kind: pass
+    return line
+task = hear("assign")
 stage, story = os.environ["ACKD_STAGE"], os.environ["ACKD_STORY"]
-print(f"Stage {stage} ERROR for {story}: not the last word", flush=True)
 print("nothing that means anything", flush=True)
+if stage == "1":
+    print(f"**Stage 1 COMPLETE for {story}.** Verdict: GO", flush=True)  # nearly
+    with open("asked.txt", "w") as file:
+        file.write(hear("status_check")["payload"]["text"])
+    print(f"Status for {story}: Stage 1 EXECUTING. Current step: writing it again.", flush=True)
 print(sys.argv[1:][int(stage)], flush=True)
 if stage == "2":
     sys.exit(3)  # what it said before it died was its report
-print(json.dumps({"type": "complete", "task_id": task["task_id"], "verification_passed": True}), flush=True)
+if stage == "3":
+    print(json.dumps({"type": "complete", "task_id": task["task_id"], "verification_passed": True}), flush=True)
+with open("acks.txt", "a") as file:
+    file.write(hear("ack")["payload"]["of"] + "\n")
 sys.stdin.readline()
 """
 #: With the Python that ackd has for stage workers.
@@ -99,7 +109,10 @@ run(work)
 @pytest.mark.parametrize("program", [PRINTS, IN_PYTHON], ids=["by its stdout", "by ackd.stage"])
 def test_children_report(tmp_path: Path, program: str) -> None:
     command = json.dumps(["python3", "worker.py", *TEXTS])
-    team = Team(tmp_path, f'[pipeline]\nleave_s = 60\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n')
+    leave_s = 60 if program is IN_PYTHON else 1  # heard while it speaks: these do not end by themselves
+    team = Team(
+        tmp_path, f'[pipeline]\nleave_s = {leave_s}\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n'
+    )
     (tmp_path / "worker.py").write_text(program)
     with running(team):
         start(team, "A-1")
@@ -108,6 +121,12 @@ def test_children_report(tmp_path: Path, program: str) -> None:
         team.until(lambda: sum(name.endswith(".done") for name in team.files("state/stories/flags")) == flags, 60)
     assert results(team, "A-1") == ALL_PASSED
     assert len(team.facts("child_started")) == 4
+    if program is PRINTS:
+        (unclear,) = team.facts("stage_unparsed")
+        assert unclear["text"] == "**Stage 1 COMPLETE for A-1.** Verdict: GO"
+        assert (tmp_path / "asked.txt").read_text() == "Status check: are you still working on Stage 1 for A-1?"
+        assert [fact["step"] for fact in team.facts("stage_status")] == ["writing it again"]
+        assert "ACK Stage 0 for A-1\n" in (tmp_path / "acks.txt").read_text()
 
 
 def test_a_child_that_dies_is_a_crash_and_one_that_dies_with_the_daemon_is_not(tmp_path: Path) -> None:
@@ -130,7 +149,7 @@ def test_a_child_that_dies_is_a_crash_and_one_that_dies_with_the_daemon_is_not(t
 def test_panes_get_their_execute_once_and_are_closed_when_their_stage_is_over(panes: Panes, tmp_path: Path) -> None:
     home = json.dumps(str(panes.home()))
     worker = f'endpoint = "tmux"\nprofile = "fake"\nstart = {json.dumps(fake())}\ncwd = {home}\n'
-    team = Team(tmp_path, f"{panes.config()}\n[pipeline]\nleave_s = 2\n[pipeline.worker]\n{worker}")
+    team = Team(tmp_path, f"{panes.config()}\n[pipeline]\nleave_s = 4\n[pipeline.worker]\n{worker}")
     with running(team):
         start(team, "A-1")
         for stage, text in enumerate(TEXTS):
@@ -140,12 +159,19 @@ def test_panes_get_their_execute_once_and_are_closed_when_their_stage_is_over(pa
             if stage == 1:
                 team.kill()
                 team.start()
+            if stage == 0:
+                shown = panes.run("capture-pane", "-p", "-J", "-t", panes.ids()[0])
             said = team.ackd("stage", "report", text, env=me(stage, stage + 1))
             assert said.returncode == 0, said.stderr
+            if stage == 0:  # it has its done flag, and may still have something to say
+                left = panes.run("list-panes", "-a", "-F", "#{@ackd_agent}").split()
         ends(team, "A-1", "done")
         team.until(lambda: all(one["settled"] for one in story(team, "A-1")["tries"]), 60)
         team.until(lambda: not panes.ids(), 60)
     assert results(team, "A-1") == ALL_PASSED
+    assert "Execute Stage 0 for A-1" in shown
+    assert "ackd stage report" in shown
+    assert any(mark.endswith("story-A-1-s0.g1") for mark in left)
     # After the kill it is offered again, if that was not on disk yet, and not typed again.
     told = [fact["message_id"] for fact in team.facts("message_told") if not fact["proof"].startswith("told before")]
     executes = [fact["message_id"] for fact in team.facts("stage_execute")]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tests.acceptance.teams import Team, running
 from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, ends, pipeline, results, start, story
+from tests.faults.grip import passed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,6 +182,53 @@ def test_garbage_twice_pauses_the_story(tmp_path: Path) -> None:
         (ended,) = team.facts("child_ended")
     assert ended["outcome"] == "stopped"
     assert results(team, "A-1") == [(0, "not understood")]
+
+
+def test_a_near_miss_on_a_commands_stdout_is_asked_about_and_it_can_see_the_question(tmp_path: Path) -> None:
+    script = """
+if [ $ACKD_STAGE = 0 ]; then
+  echo "**Stage 0 COMPLETE for A-1.** 3 tasks created"
+  ackd stage check --wait 60 >asked.txt && [ -f "$ACKD_STATUS_CHECK" ] || exit 1
+  echo "Status for A-1: Stage 0 EXECUTING. Current step: saying it again."
+  while [ -f "$ACKD_STATUS_CHECK" ]; do sleep 0.1; done
+elif [ $ACKD_STAGE = 1 ]; then
+  text="Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 85. Agents: codex(2/3),gemini(1/2)."
+elif [ $ACKD_STAGE = 2 ]; then
+  echo "Stage 2 COMPLETE for A-1. All tasks Done"
+  exit
+fi
+echo "$text"
+"""
+    team = pipeline(tmp_path, script)
+    with running(team):
+        start(team, "A-1")
+        paused = ends(team, "A-1", "paused")
+        team.until(lambda: "it said: Stage 2 COMPLETE for A-1. All tasks Done" in user_mail(team))
+        shown = team.ackd("story", "show", "A-1").stdout
+    assert results(team, "A-1") == [(0, "COMPLETE"), (1, "GO"), (2, "not understood")]
+    raw = [fact["text"] for fact in team.facts("stage_unparsed")]
+    assert raw == ["**Stage 0 COMPLETE for A-1.** 3 tasks created", "Stage 2 COMPLETE for A-1. All tasks Done"]
+    assert (tmp_path / "asked.txt").read_text() == "Status check: are you still working on Stage 0 for A-1?\n"
+    assert team.facts("stage_status")[0]["step"] == "saying it again"
+    assert paused["reason"].startswith("it was not understood, and ended: ")
+    assert paused["reason"].endswith("(exit 0); it said: Stage 2 COMPLETE for A-1. All tasks Done")
+    assert "stage 1, try 2: GO, score 85, agents codex(2/3),gemini(1/2)" in shown
+
+
+def test_a_command_that_says_what_is_no_report_and_goes_on_is_not_ended_for_it(tmp_path: Path) -> None:
+    """It may have no ear, and be at work: its own end says what came of it."""
+    script = '\necho "Stage $ACKD_STAGE complete soon"; until [ $ACKD_STAGE != 0 ] || [ -f go ]; do sleep 0.1; done\necho "$text"'
+    team = pipeline(tmp_path, script, worker="probe_timeout_s = 0.2\n")
+    with running(team):
+        start(team, "A-1")
+        team.fact("stage_check")
+        looked = len(team.facts("stage_check"))
+        team.until(lambda: team.ackd("stage", "check", env={"ACKD_AGENT": "story-A-1-s0"}).returncode == 0)
+        passed(team, 1.5)
+        assert (looked, story(team, "A-1")["state"]) == (1, "stage_0")
+        (tmp_path / "go").touch()
+        ends(team, "A-1", "done")
+    assert results(team, "A-1") == ALL_PASSED
 
 
 def test_a_quiet_worker_is_asked_and_then_replaced_and_its_late_report_changes_nothing(tmp_path: Path) -> None:

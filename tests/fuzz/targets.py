@@ -241,6 +241,7 @@ def stage_report(data: bytes) -> None:
     """A stage text is read, and written as what it was read as, or refused with the place where it differs."""
     text = data.decode(errors="replace")
     stage_text.last_report(text)
+    stage_text.word_in(text)
     for reader in (stage_text.read, stage_text.read_command):
         try:
             word = reader(text)

@@ -2,9 +2,10 @@
 
 Owns the files: their names, one writer at a time (flock on a lock file that is never unlinked), that nobody ever sees
 half of one (write new, rename). Beside the records: per generation of a worker an ``active`` flag (its Execute is being
-told), a ``done`` flag (its side has seen the ACK) and its own notes; and a checkpoint for each story. Refuses to know
-what a change means. Fails: ``StoriesHeld`` when the lock is not to be had, ``BadStoryRecord`` for what lies there,
-OSError. Synchronous; the daemon calls what waits for the lock from a thread.
+told), a ``done`` flag (its side has seen the ACK), an ``asked`` flag (a status check waits for its answer) and its own
+notes; and a checkpoint for each story. Refuses to know what a change means. Fails: ``StoriesHeld`` when the lock is not
+to be had, ``BadStoryRecord`` for what lies there, OSError. Synchronous; the daemon calls what waits for the lock from a
+thread.
 """
 
 from __future__ import annotations
@@ -149,6 +150,10 @@ class StoryFiles:
 
     def is_flagged(self, story_id: str, stage: int, generation: int, kind: str) -> bool:
         return self.flag(story_id, stage, generation, kind).is_file()
+
+    def said(self, story_id: str, stage: int, generation: int, kind: str) -> Mapping[str, object]:
+        """What stands in a flag; nothing if it is not raised, or cannot be read."""
+        return _object(self.flag(story_id, stage, generation, kind))
 
     def notes(self, story_id: str, stage: int, generation: int) -> Notes:
         """What lies there damaged is as good as nothing."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ackd.core.errors import TheirFault
 from ackd.core.names import identity, is_agent_name
@@ -23,10 +23,26 @@ STAGES: Final = (0, 1, 2, 3)
 DEFAULT_ID_PATTERN: Final = r"[A-Z][A-Z0-9]*-\d+"
 
 PLAN_SCORES: Final = (Decimal(0), Decimal(4))
-READINESS_SCORES: Final = (Decimal(0), Decimal(10))
 QUALITY_SCORES: Final = (Decimal(0), Decimal(100))
 #: Longer than that is no report.
 MAX_TEXT_CHARS: Final = 65_536
+
+
+class TextRules(NamedTuple):
+    """What a team may say about its texts. ``readiness_scale``: the highest readiness there is; None: any number."""
+
+    id_pattern: str = DEFAULT_ID_PATTERN
+    readiness_scale: Decimal | None = None
+
+
+def text_rules(id_pattern: object, readiness_scale: object) -> TextRules:
+    """From a config's values; what is none of these counts for nothing."""
+    scaled = isinstance(readiness_scale, int | float) and not isinstance(readiness_scale, bool) and readiness_scale > 0
+    return TextRules(
+        id_pattern if isinstance(id_pattern, str) else DEFAULT_ID_PATTERN,
+        Decimal(str(readiness_scale)) if scaled else None,
+    )
+
 
 _WORKER: Final = re.compile(r"story[-_](.+)[-_]s([0-3])", re.ASCII)
 
@@ -69,13 +85,14 @@ class Planned:
 
 @value
 class Judged:
-    """Stage 1 is complete: GO, or NO-GO with its reason."""
+    """Stage 1 is complete: GO, or NO-GO with its reason. ``agents``: which took part in it, if that is said."""
 
     story: str
     go: bool
     score: Decimal
     reason: str = ""
     stage: int = 1
+    agents: str = ""
 
 
 @value
@@ -88,13 +105,14 @@ class Worked:
 
 @value
 class Reviewed:
-    """Stage 3 is complete; FAIL has its issues."""
+    """Stage 3 is complete; FAIL has its issues. ``agents``: which took part in it, if that is said."""
 
     story: str
     verdict: Verdict
     score: Decimal
     issues: str = ""
     stage: int = 3
+    agents: str = ""
 
 
 @value
@@ -186,6 +204,10 @@ def result_of(report: Report) -> str:
 
 def score_of(report: Report) -> Decimal | None:
     return report.score if isinstance(report, Planned | Judged | Reviewed) else None
+
+
+def agents_of(report: Report) -> str:
+    return report.agents if isinstance(report, Judged | Reviewed) else ""
 
 
 def detail_of(report: Report) -> str:

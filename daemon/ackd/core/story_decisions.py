@@ -10,7 +10,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from ackd.core.stage_words import Erred, Judged, Planned, Reviewed, Verdict, Worked, detail_of, result_of, score_of
+from ackd.core.stage_words import (
+    Erred,
+    Judged,
+    Planned,
+    Reviewed,
+    Verdict,
+    Worked,
+    agents_of,
+    detail_of,
+    result_of,
+    score_of,
+)
 from ackd.core.story import TURNS, StoryHappening, StoryState, can, stage_of, step
 from ackd.core.story_record import BROKEN, REPORTED, Doubt, Result, Story, Try, clipped
 from ackd.core.values import value
@@ -21,6 +32,8 @@ if TYPE_CHECKING:
 
 H, S = StoryHappening, StoryState
 _GARBLED_KEPT: Final = 15
+#: Of what nobody understood, so much is quoted.
+_QUOTED_CHARS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,13 +158,14 @@ def reported(story: Story, report: Report, of: Source, now: float, budgets: Budg
     if (report.story, report.stage) != (story.story_id, one.stage):
         return garbled(story, of, f"it speaks of stage {report.stage} of {report.story}", now)
     closed = _closed(story, one, Result(result_of(report)), now, clipped(detail_of(report)))
-    closed = closed.with_try(replace(closed.tries[-1], score=_score(report), report_id=of.message_id))
+    told = replace(closed.tries[-1], score=_score(report), report_id=of.message_id, agents=clipped(agents_of(report)))
+    closed = closed.with_try(told)
     moved, first = _after(closed, report, now, budgets)
     return Decision(moved, (*first, ack, Dismiss(one.generation)), Hearing.PROCESSED)
 
 
-def garbled(story: Story, of: Source, problem: str, now: float) -> Decision:
-    """Nobody understands it: asked once; what follows must be clear, or a person is."""
+def garbled(story: Story, of: Source, problem: str, now: float, text: str = "") -> Decision:
+    """Nobody understands it: asked once; what follows must be clear, or a person is, who is told the ``text``."""
     one = spoken_for(story, of)
     if one is None:
         return Decision(story, heard=Hearing.STRANGER)
@@ -159,9 +173,9 @@ def garbled(story: Story, of: Source, problem: str, now: float) -> Decision:
         return Decision(story, heard=Hearing.LATE)
     if of.message_id in one.garbled:  # heard before, by a daemon that died with it in hand
         return Decision(story, (Ask(one.generation),) if one.doubt is Doubt.GARBLED else (), Hearing.GARBLED)
+    noted = replace(one, garbled=(*one.garbled[-_GARBLED_KEPT:], of.message_id), unclear=_quoted(text))
     if one.doubt is Doubt.GARBLED:
-        return _unclear(story, one, f"{of.sender} was not understood twice: {problem}", now)
-    noted = replace(one, garbled=(*one.garbled[-_GARBLED_KEPT:], of.message_id))
+        return _unclear(story, noted, f"{of.sender} was not understood twice: {problem}", now)
     return Decision(_asked(story, noted, Doubt.GARBLED, now), (Ask(one.generation),), Hearing.GARBLED)
 
 
@@ -342,7 +356,14 @@ def _count(story: Story, kinds: frozenset[Result], stage: int) -> int:
     return sum(one.stage == stage and one.result in kinds for one in counted)
 
 
+def _quoted(text: str) -> str:
+    """On one line, and not all of it if that is long."""
+    words = " ".join(text.split())
+    return words if len(words) <= _QUOTED_CHARS else f"{words[: _QUOTED_CHARS - 1]}…"
+
+
 def _unclear(story: Story, one: Try, reason: str, now: float) -> Decision:
+    reason = f"{reason}; it said: {one.unclear}" if one.unclear else reason
     closed = _closed(story, one, Result.UNCLEAR, now, reason)
     decision = _paused(closed, H.UNCLEAR, reason, now, (Dismiss(one.generation),))
     return replace(decision, heard=Hearing.GARBLED)

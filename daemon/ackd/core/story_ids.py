@@ -26,9 +26,9 @@ def shutdown_id(story: Story, generation: int) -> str:
     return _of(story, "stage-shutdown", generation)
 
 
-def stdout_id(story: Story, generation: int) -> str:
-    """Of the report that a command printed."""
-    return _of(story, "stage-stdout", generation)
+def stdout_id(story: Story, generation: int, nth: int = 0) -> str:
+    """Of the report that a command printed; ``nth``: of the words that it printed for its lead, one while it runs."""
+    return _of(story, "stage-stdout", generation, *([nth] if nth else []))
 
 
 def pause_id(story: Story) -> str:

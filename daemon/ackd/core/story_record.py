@@ -79,7 +79,8 @@ class Doubt(Word):
 class Try:
     """One worker's whole life. Times are wall-clock seconds. ``executed``: its one Execute is in its queue;
     ``settled``: its mail was closed and it was let go, so that a restart need not look after it again; ``garbled``: the
-    ids of what was not understood, for a crash may have it heard again."""
+    ids of what was not understood, for a crash may have it heard again; ``unclear``: the last of it, to be quoted;
+    ``agents``: which took part, as its report says."""
 
     generation: int
     stage: int
@@ -94,6 +95,8 @@ class Try:
     score: str = ""
     detail: str = ""
     report_id: str = ""
+    unclear: str = ""
+    agents: str = ""
     acked_at: float | None = None
     settled: bool = False
 
@@ -221,5 +224,5 @@ def _is_time(time: object) -> bool:
 
 
 def _is_whole(one: Try) -> bool:
-    texts = (one.score, one.detail, one.report_id)
+    texts = (one.score, one.detail, one.report_id, one.unclear, one.agents)
     return all(isinstance(text, str) for text in texts) and (one.ended_at is None) == (one.result is None)

@@ -114,6 +114,7 @@ def _plain_try(story: Story, one: Try) -> dict[str, object]:
         "result": one.result.value if one.result is not None else None,
         "score": one.score or None,
         "detail": one.detail,
+        "agents": one.agents or None,
         "seconds": round(_seconds(one), 3),
         "report": one.report_id or None,
         "acknowledged": one.acked_at is not None,
@@ -135,6 +136,7 @@ def page(story: Story, stories: Sequence[Story], now: float, step: str = "") -> 
         took = duration(max(0.0, (one.ended_at or now) - one.started_at))
         result = one.result.value if one.result is not None else "at work"
         score = f", score {one.score}" if one.score else ""
+        score += f", agents {one.agents}" if one.agents else ""
         acked = "" if one.acked_at is None else ", acknowledged"
         lines.append(f"  stage {one.stage}, try {one.generation}: {result}{score}, {took}{acked}")
         said = step if one is story.current else one.detail

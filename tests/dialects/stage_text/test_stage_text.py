@@ -26,7 +26,7 @@ from ackd.core.stage_words import (
     whose_worker,
     worker_name,
 )
-from ackd.dialects.stage_text import BadStageText, last_report, read, read_command, summary, write
+from ackd.dialects.stage_text import BadStageText, last_report, read, read_command, summary, word_in, write
 from ackd.dialects.stage_text.reading import Misread
 
 if TYPE_CHECKING:
@@ -39,6 +39,12 @@ TEXTS: list[tuple[str, StageWord, str]] = [
     ("Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 8.", Judged("A-1", True, D(8)), "A-1 Stage 1 GO"),
     ("Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 7.5.", Judged("A-1", True, D("7.5")), "A-1 Stage 1 GO"),
     ("Stage 1 COMPLETE for A-1. Verdict: NO-GO. Readiness: 3. Reason: no tests", Judged("A-1", False, D(3), "no tests"), "A-1 Stage 1 NO-GO"),
+    ("Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 85.", Judged("A-1", True, D(85)), "A-1 Stage 1 GO"),
+    ("Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: -0.25.", Judged("A-1", True, D("-0.25")), "A-1 Stage 1 GO"),
+    ("Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 8. Agents: codex(2/3),gemini(1/2).", Judged("A-1", True, D(8), agents="codex(2/3),gemini(1/2)"), "A-1 Stage 1 GO"),
+    ("Stage 1 COMPLETE for A-1. Verdict: NO-GO. Readiness: 3. Reason: no tests. Agents: SKIPPED(no agents available).", Judged("A-1", False, D(3), "no tests", agents="SKIPPED(no agents available)"), "A-1 Stage 1 NO-GO"),
+    ("Stage 3 COMPLETE for A-1. Verdict: PASS. Quality Score: 91/100. Agents: codex(1/2),gemini(FAILED).", Reviewed("A-1", Verdict.PASS, D(91), agents="codex(1/2),gemini(FAILED)"), "A-1 Stage 3 PASS"),
+    ("Stage 3 COMPLETE for A-1. Verdict: FAIL. Quality Score: 31/100. Issues: one.\ntwo. Agents: N/A.", Reviewed("A-1", Verdict.FAIL, D(31), "one.\ntwo", agents="N/A"), "A-1 Stage 3 FAIL"),
     ("Stage 2 COMPLETE for A-1. All tasks Done. Story set to To Review.", Worked("A-1"), "A-1 Stage 2 COMPLETE"),
     ("Stage 3 COMPLETE for A-1. Verdict: PASS. Quality Score: 100/100.", Reviewed("A-1", Verdict.PASS, D(100)), "A-1 Stage 3 PASS"),
     ("Stage 3 COMPLETE for A-1. Verdict: CONCERNS. Quality Score: 82.5/100.", Reviewed("A-1", Verdict.CONCERNS, D("82.5")), "A-1 Stage 3 CONCERNS"),
@@ -131,7 +137,6 @@ def test_what_belongs_where_a_text_differs_is_said_in_words() -> None:
     ("text", "at", "found"),
     [
         ("Stage 0 COMPLETE for A-1. 5 tasks created. Plan score: 4.1/4.", 55, "4.1"),
-        ("Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 11.", 50, "11"),
         ("Stage 3 COMPLETE for A-1. Verdict: PASS. Quality Score: 101/100.", 56, "101"),
     ],
 )
@@ -139,6 +144,44 @@ def test_a_score_out_of_its_range_is_no_report(text: str, at: int, found: str) -
     with pytest.raises(BadStageText) as bad:
         read(text)
     assert (bad.value.code, bad.value.at, bad.value.found) == (Misread.OUT_OF_RANGE, at, found)
+
+
+def test_readiness_is_any_number_unless_the_team_has_a_scale() -> None:
+    """The seed has none: 1 to 10, percent, or a share."""
+    text = "Stage 1 COMPLETE for A-1. Verdict: {}. Readiness: {}.{}"
+    for score in ("0", "7.5", "85", "100", "0.92", "1234567", "-3"):
+        assert read(text.format("GO", score, "")) == Judged("A-1", True, D(score))
+        assert read(text.format("NO-GO", score, " Reason: no")) == Judged("A-1", False, D(score), "no")
+    assert read(text.format("GO", "10", ""), readiness_scale=D(10)) == Judged("A-1", True, D(10))
+    for score in ("10.5", "85", "-1"):
+        with pytest.raises(BadStageText) as bad:
+            read(text.format("GO", score, ""), readiness_scale=D(10))
+        assert (bad.value.code, bad.value.at, bad.value.found) == (Misread.OUT_OF_RANGE, 50, score)
+    with pytest.raises(BadStageText):
+        read(text.format("GO", "high", ""))
+
+
+def test_agents_after_details_are_read_where_they_end_the_text_and_belong_to_the_details_elsewhere() -> None:
+    begin = "Stage 1 COMPLETE for A-1. Verdict: NO-GO. Readiness: 3. Reason: "
+    assert read(f"{begin}no. Agents: a. Agents: b(1/2).") == Judged(
+        "A-1", False, D(3), "no. Agents: a", agents="b(1/2)"
+    )
+    for reason in ("no Agents: a.", "no. Agents: a", "no. Agents: a.\nand more", "no. Agents:"):
+        assert read(begin + reason) == Judged("A-1", False, D(3), reason)
+    assert read(f"{begin}no.\n  Agents:\n codex .\n") == Judged("A-1", False, D(3), "no", agents="codex")
+
+
+@pytest.mark.parametrize(
+    ("text", "at"),
+    [
+        ("Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 8. Agents: codex(2/3)", 61),
+        ("Stage 3 COMPLETE for A-1. Verdict: PASS. Quality Score: 91/100. Agents:codex.", 71),
+    ],
+)
+def test_agents_that_are_nearly_there_are_named_as_where_the_text_differs(text: str, at: int) -> None:
+    with pytest.raises(BadStageText) as bad:
+        read(text)
+    assert (bad.value.code, bad.value.at) == (Misread.NEAR_MISS, at)
 
 
 def test_nothing_and_far_too_much_are_named() -> None:
@@ -179,22 +222,64 @@ def test_of_an_output_the_last_line_that_is_a_report_counts() -> None:
     assert last_report("nothing\nStatus for A-1: Stage 0 WAITING. Current step: x.\n") is None
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Stage 2 COMPLETE for A-1. All tasks Done. Story set to To Review",
+        "**Stage 2 COMPLETE for A-1.** All tasks Done. Story set to To Review.",
+        "  > `stage 0 complete for A-1`",
+        "Stage 2 error: it broke",
+        "Status for A-1: busy",
+        "Stage 9 COMPLETE for A-1.",
+    ],
+)
+def test_a_line_that_was_meant_for_the_lead_is_known_for_one(line: str) -> None:
+    assert isinstance(word_in(line), BadStageText)
+    assert last_report(line) is None
+
+
+def test_lines_of_other_meaning_say_nothing_to_the_lead() -> None:
+    for line in (
+        "",
+        "Stage 2 of 3: building",
+        "all stages complete",
+        "Statuses for A-1",
+        "ERROR for A-1",
+        "exit status for x",
+    ):
+        assert word_in(line) is None
+    assert word_in("Stage 2 ERROR for A-1: no") == Erred("A-1", 2, "no")
+    assert word_in(" Status for A-1: Stage 2 EXECUTING. Current step: x. ") == StandsAt("A-1", 2, Doing.EXECUTING, "x")
+
+
 ids = st.from_regex(r"[A-Z][A-Z0-9]{0,8}-[0-9]{1,6}", fullmatch=True)
 stages = st.integers(0, 3)
-details = st.text(min_size=1, max_size=300).map(str.strip).filter(bool)
+details = st.text(min_size=1, max_size=300).map(str.strip).filter(lambda text: text and "Agents:" not in text)
 
 
 def scores(most: int) -> st.SearchStrategy[Decimal]:
     return st.decimals(0, most, places=2) | st.integers(0, most).map(Decimal)
 
 
+#: Which agents took part: one line, in whatever words; mostly nobody says.
+agents = st.just("") | st.text(max_size=60).map(lambda text: " ".join(text.split())).filter(
+    lambda text: "Agents:" not in text
+)
+readiness = st.decimals(-(10**9), 10**9, places=3)
+
 words: st.SearchStrategy[StageWord] = st.one_of(
     st.builds(Planned, ids, st.integers(0, 999_999), scores(4)),
-    st.builds(Judged, ids, st.just(True), scores(10)),
-    st.builds(Judged, ids, st.just(False), scores(10), details),
+    st.builds(Judged, ids, st.just(True), readiness, agents=agents),
+    st.builds(Judged, ids, st.just(False), readiness, details, agents=agents),
     st.builds(Worked, ids),
-    st.builds(Reviewed, ids, st.sampled_from([Verdict.PASS, Verdict.CONCERNS, Verdict.WAIVED]), scores(100)),
-    st.builds(Reviewed, ids, st.just(Verdict.FAIL), scores(100), details),
+    st.builds(
+        Reviewed,
+        ids,
+        st.sampled_from([Verdict.PASS, Verdict.CONCERNS, Verdict.WAIVED]),
+        scores(100),
+        agents=agents,
+    ),
+    st.builds(Reviewed, ids, st.just(Verdict.FAIL), scores(100), details, agents=agents),
     st.builds(Erred, ids, stages, details),
     st.builds(StandsAt, ids, stages, st.sampled_from(Doing), details),
 )

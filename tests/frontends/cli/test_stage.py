@@ -97,6 +97,17 @@ def test_a_status_is_written_exactly(worker: Team) -> None:
     assert said["content"] == "Status for A-1: Stage 2 EXECUTING. Current step: running the tests."
 
 
+def test_a_status_check_is_printed_while_it_waits_and_else_the_answer_is_no(worker: Team, files: StoryFiles) -> None:
+    none = worker.ackd("stage", "check", env=ME)
+    assert (none.exit_code, none.stdout) == (1, "")
+    asked = "Status check: are you still working on Stage 2 for A-1?"
+    files.raise_flag("A-1", 2, 1, "asked", text=asked, at=1.0)
+    there = worker.ackd("stage", "check", "--wait", "5", env=ME)
+    assert (there.exit_code, there.stdout) == (0, f"{asked}\n")
+    assert worker.json("stage", "check", env=ME) == {"asked": asked}
+    assert worker.ackd("stage", "check").exit_code == 2
+
+
 def test_a_checkpoint_has_all_that_the_next_worker_must_know(worker: Team, files: StoryFiles) -> None:
     said = worker.json("stage", "checkpoint", "--done", "a", "--remaining", "b", "half way", env=ME)
     assert said["file"].endswith("checkpoint-A-1.json")

@@ -164,6 +164,7 @@ GOLDEN = [
     ("stage_check", about(story="A-1", stage=1, why="quiet"), "stage       1763.42.ab12  builder       A-1 stage 1: asked for its status (quiet)"),
     ("stage_status", about(story="A-1", stage=1, doing="WAITING", step="for a lock"), "stage       1763.42.ab12  builder       A-1 stage 1: WAITING: for a lock"),
     ("stage_unparsed", about(story="A-1", stage=1, why="closest is …", text="done!"), "stage       1763.42.ab12  builder       A-1 stage 1: said what is no report (closest is …): done!"),
+    ("stage_said", {"agent": "builder", "story": "A-1", "stage": 1}, "stage       builder       A-1 stage 1: its worker printed something for its lead"),
     ("stage_worker_ended", {"agent": "builder", "story": "A-1", "stage": 1, "why": "exit 1"}, "stage       builder       A-1 stage 1: its worker has ended: exit 1"),
     ("log_gap", {"lost": 12}, "log         12 lines could not be written to this log and are lost"),
 ]  # fmt: skip

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft
     from ackd.core.story_record import Try
     from ackd.ports import TellAnswer
+    from ackd.runtime.pipeline.ear import Printed
     from ackd.runtime.pipeline.workers import StageWorkers
 
 NEW = Story("A-1", StoryState.WAITING, 1_770_000_000.0, 1)
@@ -64,6 +65,14 @@ class Life:
     def printed(self, key: int) -> str:
         return ""
 
+    def words(self) -> list[Printed]:
+        return []
+
+    def took(self, said: Printed) -> None: ...
+
+    def acknowledge(self, text: str) -> None:
+        self.told.append(text)
+
     def forget(self) -> None: ...
 
 
@@ -79,6 +88,9 @@ class Workers:
 
     def get(self, story_id: str, generation: int) -> Room | None:
         return self.lives.get((story_id, generation))
+
+    async def leaving(self, story: Story, one: Try) -> Room | None:
+        return self.get(story.story_id, one.generation)
 
     def rooms(self) -> list[Room]:
         return list(self.lives.values())

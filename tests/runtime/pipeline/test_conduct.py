@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ackd.core import story_decisions as deciding
 from ackd.core.story import StoryState
 from ackd.core.story_decisions import Ack, Decision
-from ackd.core.story_record import Doubt
+from ackd.core.story_record import Doubt, Result
+from ackd.runtime.pipeline.rooms import Over
 from tests.runtime.pipeline.lectern import NEW, lectern
 
 if TYPE_CHECKING:
@@ -70,6 +72,43 @@ async def test_a_status_check_is_asked_of_the_worker_and_written_to_it(tmp_path:
         assert room.asked_at is not None
     assert lead.types()[-1] == "stage_check"
     assert lead.done[-1] == "Status check: are you still working on Stage 0 for A-1? [stage_0]"
+
+
+async def test_a_status_check_can_be_seen_by_who_has_no_ear_until_it_is_answered(tmp_path: Path) -> None:
+    async with lectern(tmp_path) as lead:
+        await lead.conduct.decide("A-1", partial(deciding.turn, now=2.0), carry_out=True)
+        asked = lead.files.flag("A-1", 0, 1, "asked")
+        for answer in ("Status for A-1: Stage 0 EXECUTING. Current step: reading.", PLANNED):
+            assert not asked.exists()
+            await lead.hear("what?", message_id=f"unclear {answer}")
+            check = "Status check: are you still working on Stage 0 for A-1?"
+            assert lead.files.said("A-1", 0, 1, "asked")["text"] == check
+            await lead.hear(answer)
+        assert not asked.exists()
+
+
+async def test_the_ack_is_said_to_the_worker_as_well_as_written(tmp_path: Path) -> None:
+    async with lectern(tmp_path, leave_s=60) as lead:
+        await lead.conduct.decide("A-1", partial(deciding.turn, now=2.0), carry_out=True)
+        room = lead.workers.get("A-1", 1)
+        assert room is not None
+        await lead.hear(PLANNED)
+        assert room.life.told == ["ACK Stage 0 for A-1"]  # type: ignore[attr-defined]
+        room.over = Over(Result.LOST, "through")
+
+
+async def test_a_pane_stays_open_for_as_long_as_its_worker_may_take_to_leave(tmp_path: Path) -> None:
+    """Its done flag says that its report is through: not that its agent has said all, or that anybody has read it."""
+    async with lectern(tmp_path, leave_s=0.5) as lead:
+        await lead.conduct.decide("A-1", partial(deciding.turn, now=2.0), carry_out=True)
+        room = lead.workers.get("A-1", 1)
+        assert room is not None
+        room.life.reads_mail = True
+        lead.files.raise_flag("A-1", 0, 1, "done")
+        began = time.monotonic()
+        await lead.hear(PLANNED)
+    assert lead.done[-1] == "end 1"
+    assert time.monotonic() - began >= 0.5
 
 
 async def test_a_worker_of_an_earlier_life_hears_an_ack_and_nothing_changes(tmp_path: Path) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
-from ackd.core.message import Draft, Priority
+from ackd.core.message import Draft, Message, Priority
 from ackd.core.stage_words import DEFAULT_ID_PATTERN
 from ackd.core.story_decisions import turn
 from ackd.runtime.pipeline import letters
@@ -83,3 +84,41 @@ def test_a_person_is_told_why_and_what_can_be_done() -> None:
     text = str(draft.body)
     assert "story A-1 is paused at stage 0, after 1 tries of it: enough" in text
     assert "ackd story resume A-1" in text
+
+
+def test_words_that_were_printed_on_the_way_have_ids_of_their_own() -> None:
+    status = "Status for A-1: Stage 0 WAITING. Current step: x."
+    last = letters.printed_report(STORY, ONE, "Stage 0 ERROR for A-1: no", DEFAULT_ID_PATTERN)
+    first, second = (letters.printed_report(STORY, ONE, status, DEFAULT_ID_PATTERN, nth=nth) for nth in (1, 2))
+    near = letters.printed_near_miss(STORY, ONE, "Stage 0 complete", 3)
+    assert len({draft.message_id for draft in (last, first, second, near)}) == 4
+    assert said(near) == (WORKER, "pipeline-lead", "message", "Stage 0 complete", "A-1 Stage 0 not understood")
+    assert near.message_id == letters.printed_near_miss(STORY, ONE, "Stage 0 complete", 3).message_id
+
+
+def test_what_is_typed_to_a_worker_in_a_pane_is_the_leads_own_words_and_names_the_report() -> None:
+    def line(draft: Draft) -> str:
+        message = Message(
+            draft.message_id,
+            draft.sender,
+            draft.recipient,
+            draft.type,
+            draft.priority,
+            "",
+            in_reply_to=draft.in_reply_to,
+        )
+        return letters.line_for(STORY, ONE, message, Path("/x/y.mime"))
+
+    execute = letters.execute(STORY, ONE, None)
+    assert line(execute) == (
+        f"ackd: Execute Stage 0 for A-1: run: ackd read {execute.message_id} and when the stage is over report it: "
+        "ackd stage report"
+    )
+    check = letters.status_check(STORY, replace(ONE, asks=3))
+    assert line(check) == (
+        "ackd: Status check: are you still working on Stage 0 for A-1? Answer with: ackd stage status"
+    )
+    assert line(letters.ack(STORY, ONE, WORKER, "m")) == "ackd: ACK Stage 0 for A-1"
+    assert line(letters.shutdown(STORY, ONE)) == "ackd: Stage 0 for A-1 is over, you may stop"
+    other = letters.execute(STORY, replace(ONE, generation=7), None)
+    assert line(other).startswith(f"ackd: message {other.message_id} from pipeline-lead of type message waits")

@@ -68,6 +68,25 @@ async def test_what_is_not_understood_twice_pauses_the_story_and_a_person_is_tol
     assert "escalation [paused]" in lead.done
 
 
+async def test_what_nobody_understood_is_quoted_in_the_pause(tmp_path: Path) -> None:
+    async with lectern(tmp_path, BEGUN) as lead:
+        await lead.hear("I am done!")
+        await lead.hear("All  tasks\nDone, **really**")
+    assert lead.story.reason.endswith("; it said: All tasks Done, **really**")
+    (escalation,) = [draft for draft in lead.drafts if draft.type == "escalation"]
+    assert "it said: All tasks Done, **really**" in str(escalation.body)
+
+
+async def test_agents_that_took_part_are_in_the_log_and_on_record(tmp_path: Path) -> None:
+    judging = deciding.written_down(deciding.turn(replace(NEW, stage=1), 2.0).story)
+    async with lectern(tmp_path, judging) as lead:
+        text = "Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 85. Agents: codex(2/3),gemini(1/2)."
+        await lead.hear(text, sender="story-A-1-s1")
+    (report,) = [data for type_, data in lead.facts if type_ == "stage_report"]
+    assert (report["result"], report["score"], report["agents"]) == ("GO", "85", "codex(2/3),gemini(1/2)")
+    assert lead.story.tries[0].agents == "codex(2/3),gemini(1/2)"
+
+
 async def test_the_log_says_what_was_made_of_each_report(tmp_path: Path) -> None:
     async with lectern(tmp_path, BEGUN) as lead:
         await lead.hear(PLANNED, message_id="m1")

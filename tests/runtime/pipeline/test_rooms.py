@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 
 from ackd.core.events import Outcome
+from ackd.core.stage_words import TextRules
 from ackd.core.story_record import Result
-from ackd.dialects.stage_text import last_report
 from ackd.runtime.pipeline.rooms import ChildLife, how_it_ended
 
 if TYPE_CHECKING:
@@ -22,15 +22,23 @@ class Endpoint:
     aside: Callable[[bytes], bool]
 
 
-def test_the_last_line_of_a_child_that_is_a_report_is_its_report() -> None:
-    endpoint = Endpoint()
+def test_what_a_child_prints_for_its_lead_is_there_at_once_and_everything_else_is_not() -> None:
+    endpoint, spoke = Endpoint(), []
     life = ChildLife(
-        "a", cast("ProcessEndpoint", endpoint), cast("Quarters", None), lambda line: last_report(line) is not None
+        "a",
+        cast("ProcessEndpoint", endpoint),
+        cast("Quarters", None),
+        TextRules(),
+        lambda: spoke.append(len(life.words())),
     )
+    said = [b"Status for A-1: Stage 0 WAITING. Current step: x.\n", b"hello", b" Stage 0 ERROR for A-1: two ", b"\xff"]
+    assert [endpoint.aside(line) for line in [*said, b'{"type": "x"}']] == [True, False, True, False, False]
+    assert spoke == [1, 2]
+    status, report = life.words()
+    assert (report.text, report.clear) == ("Stage 0 ERROR for A-1: two", True)
+    life.took(status)
+    assert life.words() == [report]
     assert life.printed(1) == ""
-    said = [b"Stage 0 ERROR for A-1: one\n", b"hello", b" Stage 0 ERROR for A-1: two ", b"\xff", b'{"type": "x"}']
-    assert [endpoint.aside(line) for line in said] == [True, False, True, False, False]
-    assert life.printed(1) == "Stage 0 ERROR for A-1: two"
 
 
 @pytest.mark.parametrize("outcome", Outcome)

@@ -27,6 +27,10 @@ def test_no_line_has_a_character_that_means_anything(id_: str, name: str, kind: 
         lines.status_check(f"Status check: are you still working on {text}?", hostile),
         lines.checkpoint(hostile, Path(path)),
         lines.goes_on(name, hostile, Path(path), Path(text)),
+        lines.execute_stage(name, 2, hostile, Path(path)),
+        lines.check_stage(text, 2),
+        lines.ack_stage(text, 2),
+        lines.stage_is_over(text, 2),
         lines.task_waits(id_, Path(path), [Path(text), Path("/") / text]),
         lines.task_waits_for_one_who_knows_nothing(name, id_, None, [Path(text)]),
     ):

@@ -150,6 +150,12 @@ class ExecEndpoint:
         path = self._ended.get(key)
         return output.end_of(path) if path is not None else b""
 
+    def printed_since(self, key: int, offset: int, limit_bytes: int = output.KEPT_BYTES) -> tuple[bytes, int]:
+        """The next piece of what a run has printed, whether it is over or not, and where the one after it begins."""
+        run = self._running.get(key)
+        path = run.path if run is not None else self._ended.get(key)
+        return output.piece_of(path, offset, limit_bytes) if path is not None else (b"", offset)
+
     def _orphan(self) -> int:
         """A key that no message has."""
         self._orphans -= 1

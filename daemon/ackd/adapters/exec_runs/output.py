@@ -45,6 +45,20 @@ def end_of(path: Path, limit_bytes: int = KEPT_BYTES) -> bytes:
         return b""
 
 
+def piece_of(path: Path, offset: int, limit_bytes: int) -> tuple[bytes, int]:
+    """What was printed from there on, and where that ends. What was cut meanwhile is passed over."""
+    try:
+        with (path / "output").open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            if size <= offset:
+                return b"", size
+            file.seek(offset)
+            data = file.read(limit_bytes)
+    except OSError:
+        return b"", offset
+    return data, offset + len(data)
+
+
 def cut(path: Path) -> int:
     """Take away all but the end; how many bytes that was. May take long, for a thread.
 

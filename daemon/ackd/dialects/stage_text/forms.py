@@ -1,8 +1,9 @@
 """Every form that a text may have, as a row of pieces, and how far a text follows one.
 
 Owns the forms, once: reading walks them, and where the walk ends is where a near miss differs. A piece is a literal, or
-a pattern with a name and words for people. Refuses to know what the values mean. Cannot fail: a walk that does not come
-to the end says how far it came.
+a pattern with a name and words for people. A form may have a tail, which a text has whole or not at all: newer leads
+want to know which agents took part (``Agents: …``). Refuses to know what the values mean. Cannot fail: a walk that does
+not come to the end says how far it came.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ class Slot:
     words: str
 
 
+_END: Final = "the end"
+
 Piece: TypeAlias = str | Slot
 
 
@@ -29,6 +32,7 @@ Piece: TypeAlias = str | Slot
 class Form:
     name: str
     pieces: tuple[Piece, ...]
+    tail: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +55,20 @@ _STAGE: Final = _slot("stage", "[0-3]", "a stage, 0 to 3")
 _TASKS: Final = _slot("tasks", "(?:0|[1-9][0-9]{0,5})", "a number of tasks")
 #: Decimals are read: a reviewer who says 7.5 means it.
 _SCORE: Final = _slot("score", r"(?:0|[1-9][0-9]{0,3})(?:\.[0-9]{1,6})?", "a score")
+#: The seed has no scale for it.
+_READINESS: Final = _slot("score", r"-?[0-9]{1,12}(?:\.[0-9]{1,6})?", "a number")
 _PASSED: Final = _slot("verdict", "(?:PASS|CONCERNS|WAIVED)", "PASS, CONCERNS or WAIVED")
 _DOING: Final = _slot("doing", "(?:EXECUTING|WAITING|ERROR)", "EXECUTING, WAITING or ERROR")
 _TEXT: Final = _slot("text", r"\S.*\Z", "a text")
+_LIST: Final = r"\S[^\n]{0,500}?(?=\s*\.\Z)"
+_LISTED: Final = _slot("agents", _LIST, "which agents took part, and a full stop")
+#: Details, but for the agents after them.
+_DETAILS: Final = _slot("text", rf"\S.*(?=\.\s+Agents:\s+{_LIST})|\S.*\Z", "a text")
 _STEP: Final = _slot("text", r"\S.*?(?=\.\Z)", "what it is doing, and a full stop")
 #: The seed's ``\s*`` before the details; they may begin on a line of their own.
 _GAP: Final = _slot("gap", r"\s+", "a space")
+_SPACE: Final = _slot("space", r"\s*", "a full stop")
+_AGENTS: Final[tuple[Piece, ...]] = (_GAP, "Agents:", _GAP, _LISTED, _SPACE, ".")
 
 
 @lru_cache(maxsize=8)
@@ -70,7 +82,8 @@ def reports(id_pattern: str) -> tuple[Form, ...]:
         ),
         Form(
             "Stage 1 GO",
-            ("Stage 1 COMPLETE for ", story, ".", _GAP, "Verdict: GO. Readiness: ", _SCORE, "."),
+            ("Stage 1 COMPLETE for ", story, ".", _GAP, "Verdict: GO. Readiness: ", _READINESS, "."),
+            _AGENTS,
         ),
         Form(
             "Stage 1 NO-GO",
@@ -80,13 +93,14 @@ def reports(id_pattern: str) -> tuple[Form, ...]:
                 ".",
                 _GAP,
                 "Verdict: NO-GO. Readiness: ",
-                _SCORE,
+                _READINESS,
                 ".",
                 _GAP,
                 "Reason:",
                 _GAP,
-                _TEXT,
+                _DETAILS,
             ),
+            (".", *_AGENTS),
         ),
         Form(
             "Stage 2 COMPLETE",
@@ -95,6 +109,7 @@ def reports(id_pattern: str) -> tuple[Form, ...]:
         Form(
             "Stage 3 passed",
             ("Stage 3 COMPLETE for ", story, ".", _GAP, "Verdict: ", _PASSED, ". Quality Score: ", _SCORE, "/100."),
+            _AGENTS,
         ),
         Form(
             "Stage 3 FAIL",
@@ -109,8 +124,9 @@ def reports(id_pattern: str) -> tuple[Form, ...]:
                 _GAP,
                 "Issues:",
                 _GAP,
-                _TEXT,
+                _DETAILS,
             ),
+            (".", *_AGENTS),
         ),
         Form("ERROR", ("Stage ", _STAGE, " ERROR for ", story, ":", _GAP, _TEXT)),
         Form("Status", ("Status for ", story, ": Stage ", _STAGE, " ", _DOING, ". Current step: ", _STEP, ".")),
@@ -129,9 +145,17 @@ def commands(id_pattern: str) -> tuple[Form, ...]:
 
 
 def walk(form: Form, text: str) -> Walk:
+    main = _walk(form, form.pieces, text, 0)
+    if main.whole or not form.tail or main.at == len(text) or main.wanted != _END:
+        return main
+    tail = _walk(form, form.tail, text, main.at)
+    begun = tail.whole or text[main.at :].lstrip(" .").startswith("Agents:")
+    return Walk(form, tail.at, tail.wanted, main.values | tail.values, tail.whole) if begun else main
+
+
+def _walk(form: Form, pieces: tuple[Piece, ...], text: str, at: int) -> Walk:
     values: dict[str, tuple[str, int]] = {}
-    at = 0
-    for piece in form.pieces:
+    for piece in pieces:
         if isinstance(piece, str):
             if not text.startswith(piece, at):
                 alike = _alike(piece, text, at)
@@ -143,7 +167,7 @@ def walk(form: Form, text: str) -> Walk:
             return Walk(form, at, piece.words, values, whole=False)
         values[piece.name] = (found[0], at)
         at = found.end()
-    return Walk(form, at, "the end", values, whole=at == len(text))
+    return Walk(form, at, _END, values, whole=at == len(text))
 
 
 def _alike(piece: str, text: str, at: int) -> int:

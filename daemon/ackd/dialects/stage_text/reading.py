@@ -1,13 +1,15 @@
 """From a text to the word that it is, or to the form that it nearly has.
 
 Owns what the values of a form mean and the ranges of numbers. Reads exactly: another case, a missing full stop, words
-too many are no report, because a lead that guesses is wrong about a story. White space around a text is nothing. Fails
-with ``BadStageText``, which names the closest form and the character where the text leaves it.
+too many are no report, because a lead that guesses is wrong about a story. White space around a text is nothing. How
+high a readiness can be is for the team to say (``readiness_scale``); unless it does, any number is one. Fails with
+``BadStageText``, which names the closest form and the character where the text leaves it.
 """
 
 from __future__ import annotations
 
 import enum
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -17,7 +19,6 @@ from ackd.core.stage_words import (
     MAX_TEXT_CHARS,
     PLAN_SCORES,
     QUALITY_SCORES,
-    READINESS_SCORES,
     Acknowledge,
     BadStory,
     Doing,
@@ -36,12 +37,14 @@ from ackd.core.stage_words import (
 from ackd.dialects.stage_text.forms import Walk, commands, reports, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from ackd.core.stage_words import Command
     from ackd.dialects.stage_text.forms import Form
 
 _SHOWN_CHARS: Final = 24
+#: How a line begins that was meant for the lead, in whichever case and decoration: models like to set it in bold.
+_MEANT: Final = re.compile(r"[\s*_#>`\"'-]{0,16}(?:stage\s+\d+\s+(?:complete|error)|status\s+for)\b", re.IGNORECASE)
 
 
 class Misread(enum.StrEnum):
@@ -70,10 +73,10 @@ class BadStageText(TheirFault):
         return f"closest is {self.closest!r}: at character {self.at + 1} it has {there} instead of {self.wanted}"
 
 
-def read(text: str, id_pattern: str = DEFAULT_ID_PATTERN) -> Report | StandsAt:
+def read(text: str, id_pattern: str = DEFAULT_ID_PATTERN, readiness_scale: Decimal | None = None) -> Report | StandsAt:
     """What a worker said."""
     walked = _whole(text, reports(id_pattern))
-    return _report(walked, id_pattern)
+    return _report(walked, id_pattern, readiness_scale)
 
 
 def read_command(text: str, id_pattern: str = DEFAULT_ID_PATTERN) -> Command:
@@ -89,20 +92,27 @@ def read_command(text: str, id_pattern: str = DEFAULT_ID_PATTERN) -> Command:
             return Acknowledge(story, stage)
 
 
-def last_report(output: str, id_pattern: str = DEFAULT_ID_PATTERN) -> str | None:
+def last_report(
+    output: str, id_pattern: str = DEFAULT_ID_PATTERN, readiness_scale: Decimal | None = None
+) -> str | None:
     """The last line that is a report, of all that a worker printed. One line: what follows it is not its details."""
-    for line in _lines_from_the_end(output):
-        try:
-            word = read(line, id_pattern)
-        except BadStageText:
-            continue
-        if not isinstance(word, StandsAt):
+    for line in reversed(output.splitlines()):
+        word = word_in(line, id_pattern, readiness_scale)
+        if word is not None and not isinstance(word, StandsAt | BadStageText):
             return line.strip()
     return None
 
 
-def _lines_from_the_end(output: str) -> Iterator[str]:
-    return (line for line in reversed(output.splitlines()) if line.lstrip().startswith("Stage "))
+def word_in(
+    line: str, id_pattern: str = DEFAULT_ID_PATTERN, readiness_scale: Decimal | None = None
+) -> Report | StandsAt | BadStageText | None:
+    """Of the lines that a worker prints: a word, or why one that was meant to be one is none. None for all others."""
+    if _MEANT.match(line) is None:
+        return None
+    try:
+        return read(line, id_pattern, readiness_scale)
+    except BadStageText as bad:
+        return bad
 
 
 def _whole(text: str, forms: Iterable[Form]) -> Walk:
@@ -124,21 +134,24 @@ def _whole(text: str, forms: Iterable[Form]) -> Walk:
     raise BadStageText(Misread.NEAR_MISS, best.form.name, lead + best.at, best.wanted, found)
 
 
-def _report(walked: Walk, id_pattern: str) -> Report | StandsAt:
+def _report(walked: Walk, id_pattern: str, readiness_scale: Decimal | None) -> Report | StandsAt:
     story = _story(walked, id_pattern)
     match walked.form.name:
         case "Stage 0 COMPLETE":
             return Planned(story, int(walked.values["tasks"][0]), _score(walked, PLAN_SCORES))
         case "Stage 1 GO":
-            return Judged(story, True, _score(walked, READINESS_SCORES))
+            return Judged(story, True, _readiness(walked, readiness_scale), agents=_agents(walked))
         case "Stage 1 NO-GO":
-            return Judged(story, False, _score(walked, READINESS_SCORES), _text(walked))
+            readiness = _readiness(walked, readiness_scale)
+            return Judged(story, False, readiness, _text(walked), agents=_agents(walked))
         case "Stage 2 COMPLETE":
             return Worked(story)
         case "Stage 3 passed":
-            return Reviewed(story, Verdict(walked.values["verdict"][0]), _score(walked, QUALITY_SCORES))
+            verdict = Verdict(walked.values["verdict"][0])
+            return Reviewed(story, verdict, _score(walked, QUALITY_SCORES), agents=_agents(walked))
         case "Stage 3 FAIL":
-            return Reviewed(story, Verdict.FAIL, _score(walked, QUALITY_SCORES), _text(walked))
+            quality = _score(walked, QUALITY_SCORES)
+            return Reviewed(story, Verdict.FAIL, quality, _text(walked), agents=_agents(walked))
         case "ERROR":
             return Erred(story, _stage(walked), _text(walked))
         case _:
@@ -161,6 +174,14 @@ def _text(walked: Walk) -> str:
 
 def _stage(walked: Walk) -> int:
     return int(walked.values["stage"][0])
+
+
+def _agents(walked: Walk) -> str:
+    return walked.values.get("agents", ("", 0))[0].rstrip()
+
+
+def _readiness(walked: Walk, scale: Decimal | None) -> Decimal:
+    return Decimal(walked.values["score"][0]) if scale is None else _score(walked, (Decimal(0), scale))
 
 
 def _score(walked: Walk, span: tuple[Decimal, Decimal]) -> Decimal:

@@ -30,14 +30,14 @@ def write(word: StageWord) -> str:
     match word:
         case Planned(story, tasks, score):
             return f"Stage 0 COMPLETE for {story}. {tasks} tasks created. Plan score: {score:f}/4."
-        case Judged(story, go, score, reason):
+        case Judged(story, go, score, reason, agents=agents):
             verdict = "GO" if go else "NO-GO"
-            because = "" if go else f" Reason: {reason.strip()}"
+            because = _ended("" if go else f" Reason: {reason.strip()}", agents)
             return f"Stage 1 COMPLETE for {story}. Verdict: {verdict}. Readiness: {score:f}.{because}"
         case Worked(story):
             return f"Stage 2 COMPLETE for {story}. All tasks Done. Story set to To Review."
-        case Reviewed(story, verdict, score, issues):
-            found = f" Issues: {issues.strip()}" if verdict is Verdict.FAIL else ""
+        case Reviewed(story, verdict, score, issues, agents=agents):
+            found = _ended(f" Issues: {issues.strip()}" if verdict is Verdict.FAIL else "", agents)
             return f"Stage 3 COMPLETE for {story}. Verdict: {verdict.value}. Quality Score: {score:f}/100.{found}"
         case Erred(story, stage, details):
             return f"Stage {stage} ERROR for {story}: {details.strip()}"
@@ -51,6 +51,12 @@ def write(word: StageWord) -> str:
             return f"ACK Stage {stage} for {story}"
         case _:
             assert_never(word)
+
+
+def _ended(details: str, agents: str) -> str:
+    if not agents.strip():
+        return details
+    return f"{details}{'.' if details else ''} Agents: {agents.strip()}."
 
 
 def summary(word: StageWord) -> str:

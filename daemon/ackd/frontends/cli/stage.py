@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ackd.frontends.cli.errors import BAD_DATA, TRY_AGAIN, USAGE, Ended, Failure, WrongUsage, accepted, creating
+from ackd.frontends.cli.errors import BAD_DATA, NO, TRY_AGAIN, USAGE, Ended, Failure, WrongUsage, accepted, creating
 from ackd.frontends.cli.options import Commands, site_options
 from ackd.frontends.cli.output import echo, print_json, printable, read_stdin, say
 
@@ -41,6 +41,8 @@ def report(site: Site, as_json: bool, text: tuple[str, ...], wait_s: float) -> N
     Stage 3 COMPLETE for ID. Verdict: PASS|CONCERNS|WAIVED. Quality Score: N/100.
     Stage 3 COMPLETE for ID. Verdict: FAIL. Quality Score: N/100. Issues: TEXT
     Stage N ERROR for ID: TEXT
+
+    Those of stages 1 and 3 may go on, after a full stop, with which agents took part: "Agents: LIST."
     """
     from ackd.stage import Stage
 
@@ -64,11 +66,11 @@ def report(site: Site, as_json: bool, text: tuple[str, ...], wait_s: float) -> N
 def _read(site: Site, words: tuple[str, ...]) -> Report:
     from ackd.core.stage_words import MAX_TEXT_CHARS, StandsAt
     from ackd.dialects import stage_text
-    from ackd.stage import id_pattern
+    from ackd.stage import text_rules
 
     text = read_stdin(4 * MAX_TEXT_CHARS).decode(errors="replace") if words == ("-",) else " ".join(words)
     try:
-        said = stage_text.read(text, id_pattern(site))
+        said = stage_text.read(text, *text_rules(site))
     except stage_text.BadStageText as bad:
         raise Failure(BAD_DATA, f"that is no report: {bad}") from None
     if isinstance(said, StandsAt):
@@ -92,6 +94,24 @@ def status(site: Site, as_json: bool, step: tuple[str, ...], doing: str) -> None
         print_json({"message_id": message_id})
     else:
         say(f"status sent as {message_id}")
+
+
+@stage.command()
+@click.option("--wait", "wait_s", type=click.FloatRange(min=0), default=0.0, metavar="S", show_default=True,
+              help="Wait so long for one.")  # fmt: skip
+@site_options
+def check(site: Site, as_json: bool, wait_s: float) -> None:
+    """Print the status check that waits for an answer (`ackd stage status`); exit 1 if there is none.
+
+    The same stands in the file that ACKD_STATUS_CHECK names, for as long as it waits.
+    """
+    asked = _worker(site).status_check(wait_s)
+    if as_json:
+        print_json({"asked": asked})
+    elif asked is not None:
+        say(asked)
+    if asked is None:
+        raise Ended(NO)
 
 
 @stage.command()

@@ -225,6 +225,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "stage_check": Look("stage", "?", YELLOW),
     "stage_status": Look("stage", "·", DIM),
     "stage_unparsed": Look("stage", "!", YELLOW),
+    "stage_said": Look("stage", "·", DIM),
     "stage_worker_ended": Look("stage", "·", DIM),
     "log_gap": Look("log", "▲", RED),
 }

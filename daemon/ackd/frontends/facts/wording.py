@@ -377,6 +377,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "stage_check": lambda of: _stage(of, f"asked for its status{of('why', ' ({})')}"),
     "stage_status": lambda of: _stage(of, f"{of['doing']}: {of['step']}"),
     "stage_unparsed": lambda of: _stage(of, f"said what is no report ({of['why']}): {of['text']}"),
+    "stage_said": lambda of: _stage(of, "its worker printed something for its lead"),
     "stage_worker_ended": lambda of: _stage(of, f"its worker has ended: {of['why']}"),
     "log_gap": lambda of: f"{of['lost']} lines could not be written to this log and are lost",
 }

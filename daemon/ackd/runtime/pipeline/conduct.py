@@ -7,6 +7,7 @@ Fails with OSError and ``StoriesHeld``: what was not done then, the lead's next 
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
 
@@ -81,11 +82,20 @@ class Conduct:
         unwritten = by_hand(before) if before.logged != before.moves else ()
         for type_, data in (*unwritten, *changes(before, after)):
             self.around.record(type_, data)
+        await self._settle_check(before, after)
         if after.state is StoryState.DONE and before.state is not StoryState.DONE:
             self.around.record("story_done", summary(after))
         if carry_out:
             await self.carry_out(made[0])
         return made[0]
+
+    async def _settle_check(self, before: Story, after: Story) -> None:
+        """A status check that waits for no answer any more is not there to be seen any more."""
+        one = before.current
+        now = after.of(one.generation) if one is not None else None
+        if one is not None and one.doubt is not None and (now is None or now.doubt is None):
+            with contextlib.suppress(OSError):  # it is asked again with other words, or is over: nothing hangs on it
+                await in_thread(self.files.lower_flag, after.story_id, one.stage, one.generation, "asked")
 
     async def carry_out(self, decision: Decision) -> None:
         for order in decision.orders:
@@ -155,6 +165,7 @@ class Conduct:
     async def ask(self, story: Story, one: Try) -> None:
         draft = letters.status_check(story, one)
         room = self.workers.get(story.story_id, one.generation)
+        await self._show_check(story, one, str(draft.body["content"]))
         if room is not None:
             room.asked_at = anyio.current_time()
             await room.life.ask(str(draft.body["content"]))
@@ -162,6 +173,14 @@ class Conduct:
         doubt = one.doubt.value if one.doubt is not None else ""
         about = {"story": story.story_id, "stage": one.stage, "agent": draft.recipient, "generation": one.generation}
         self.around.record("stage_check", {**about, "message_id": draft.message_id, "why": doubt})
+
+    async def _show_check(self, story: Story, one: Try, text: str) -> None:
+        """Where a command can look: it has no other ear while it runs."""
+        flag = (story.story_id, one.stage, one.generation, "asked")
+        try:
+            await in_thread(lambda: self.files.raise_flag(*flag, text=text, at=self.wall()))
+        except OSError as error:
+            self.around.record("io_error", {"what": f"status check of {story.story_id}", "error": str(error)})
 
     async def ack(self, story: Story, order: Ack) -> None:
         whose = whose_worker(order.to, self.pipeline.id_pattern)
@@ -174,6 +193,9 @@ class Conduct:
             await self.around.mail(draft)
         except UnknownAgent:
             self.around.record("message_warning", {**about, "warning": "its ACK has no address"})
+        room = self.workers.get(story.story_id, one.generation)
+        if room is not None:
+            room.life.acknowledge(str(draft.body["content"]))
         now = self.wall()
         await self.decide(story.story_id, lambda it: Decision(deciding.acked(it, order.generation, now)))
         self.around.record("stage_ack", {**about, "message_id": order.message_id})

@@ -26,6 +26,7 @@ from ackd.threads import in_thread
 if TYPE_CHECKING:
     from ackd.core.story_record import Story, Try
     from ackd.runtime.pipeline.conduct import Conduct
+    from ackd.runtime.pipeline.rooms import Room
 
 _LOOK_S: Final = 0.1
 
@@ -56,7 +57,7 @@ class Farewells:
             if story is None or one is None or one.settled:
                 return
             await self._tell(story, one)
-            await self._wait(story, one)
+            await self._wait(await self.conduct.workers.leaving(story, one))
             if self.conduct.workers.stopping:
                 return
             await self._end(story_id, generation, "its stage is over")
@@ -73,14 +74,13 @@ class Farewells:
         except UnknownAgent:
             return  # it never was: nobody has to be asked to go
 
-    async def _wait(self, story: Story, one: Try) -> None:
-        """Until it has ended, or its side has written its done flag; not longer than it may take."""
-        room = self.conduct.workers.get(story.story_id, one.generation)
-        done = (story.story_id, one.stage, one.generation, "done")
+    async def _wait(self, room: Room | None) -> None:
+        """Until it has ended; not longer than it may take. A pane stays open all that time: its done flag says that the
+        report is through, not that its agent has said what it has to say, or that anybody has read it."""
         with anyio.move_on_after(self.conduct.pipeline.leave_s):
-            while room is not None and room.over is None and not self.conduct.workers.stopping:
-                if room.life.reads_mail and self.conduct.files.is_flagged(*done):
-                    return  # a pane stays open when its agent has stopped
+            while room is not None and not self.conduct.workers.stopping:
+                if room.over is not None:
+                    return
                 await anyio.sleep(_LOOK_S)
 
     async def _end(self, story_id: str, generation: int, why: str) -> None:

@@ -43,7 +43,7 @@ class Lead:
     config: Config
     conduct: Conduct
     name: str = field(default="pipeline", init=False)
-    listens: frozenset[str] = field(default=frozenset({"stage_worker_ended"}), init=False)
+    listens: frozenset[str] = field(default=frozenset({"stage_worker_ended", "stage_said"}), init=False)
     _known: dict[str, tuple[object, Story]] = field(default_factory=dict, init=False)
     _bad: dict[str, str] = field(default_factory=dict, init=False)
     _tended: set[str] = field(default_factory=set, init=False)
@@ -217,6 +217,8 @@ class Lead:
     async def _watch(self, story: Story, one: Try) -> None:
         room = self.workers.get(story.story_id, one.generation)
         over = self.workers.lost.get((story.story_id, one.generation)) if room is None else room.over
+        if room is not None and (over is None or over.report is None) and await self._pass_on(story, one, room):
+            return
         if over is not None:
             await self._ended(story, one, over)
         elif room is None:
@@ -224,11 +226,24 @@ class Lead:
         elif room.told:
             await self._keep_watch(story, one, room)
 
+    async def _pass_on(self, story: Story, one: Try, room: Room) -> bool:
+        """What its worker has printed for us is mail, as what it writes to us. Heard before anything else is judged."""
+        words = room.life.words()
+        for said in words:
+            if said.clear:
+                draft = letters.printed_report(story, one, said.text, *self.pipeline.texts, said.nth)
+            else:
+                draft = letters.printed_near_miss(story, one, said.text, said.nth)
+                room.babbled = True
+            await self.conduct.around.mail(draft)
+            room.life.took(said)
+        return bool(words)
+
     async def _ended(self, story: Story, one: Try, over: Over) -> None:
         """Its last word, if it had one, is heard before its end is judged."""
         agent = worker_name(story.story_id, one.stage)
         if over.report is not None:
-            await self.conduct.around.mail(letters.printed_report(story, one, over.report, self.pipeline.id_pattern))
+            await self.conduct.around.mail(letters.printed_report(story, one, over.report, *self.pipeline.texts))
             room = self.workers.get(story.story_id, one.generation)
             if room is not None:
                 room.over = Over(over.how, over.why)
@@ -248,7 +263,7 @@ class Lead:
         if one.doubt is not None and one.doubt is not Doubt.GARBLED and lives:
             await self.conduct.decide(story.story_id, lambda it: deciding.lived(it, one.generation))
         elif one.doubt is not None:
-            if room.asked_at is None or now < room.asked_at + self._probe_s():
+            if room.asked_at is None or now < room.asked_at + self._probe_s() or self._may_be_deaf(one, room):
                 return
             why = (one.generation, self.conduct.wall(), self.pipeline.budgets)
             await self.conduct.decide(story.story_id, lambda it: deciding.unanswered(it, *why), carry_out=True)
@@ -264,6 +279,10 @@ class Lead:
             return Doubt.HELD if self.conduct.wall() >= held + self.pipeline.report_patience_s else None
         quiet_s = self._quiet_s()
         return Doubt.QUIET if quiet_s is not None and now >= room.seen_at + quiet_s else None
+
+    def _may_be_deaf(self, one: Try, room: Room) -> bool:
+        """A command that printed what nobody understands, and goes on, may have no ear: its end is waited for."""
+        return one.doubt is Doubt.GARBLED and room.babbled and self._quiet_s() is None
 
     def _quiet_s(self) -> float | None:
         """A command that says nothing may only be at work: it is asked if the config says so."""

@@ -5,7 +5,7 @@ Owns the bodies. ``generation`` stands in each, because workers of one stage sha
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core import escalations, story_ids
 from ackd.core.message import USER, Draft, Priority
@@ -14,9 +14,15 @@ from ackd.dialects import stage_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from decimal import Decimal
+    from pathlib import Path
 
+    from ackd.core.message import Message
     from ackd.core.stage_words import Command
     from ackd.core.story_record import Story, Try
+
+#: A worker that is asked more often is told by the common line.
+_MOST_ASKS: Final = 100
 
 
 def execute(story: Story, one: Try, checkpoint: Mapping[str, object] | None) -> Draft:
@@ -45,13 +51,39 @@ def shutdown(story: Story, one: Try) -> Draft:
     return Draft(ident, LEAD, worker, "shutdown_request", Priority.NORMAL, body)
 
 
-def printed_report(story: Story, one: Try, text: str, id_pattern: str) -> Draft:
-    """What a command printed, as the mail that it would have sent."""
-    said = stage_text.read(text, id_pattern)
-    summary = stage_text.summary(said)
+def printed_report(
+    story: Story, one: Try, text: str, id_pattern: str, readiness_scale: Decimal | None = None, nth: int = 0
+) -> Draft:
+    """What a worker printed, as the mail that it would have sent; ``nth`` of its words, if it was heard at once."""
+    said = stage_text.read(text, id_pattern, readiness_scale)
+    return _printed(story, one, text, stage_text.summary(said), nth)
+
+
+def printed_near_miss(story: Story, one: Try, text: str, nth: int) -> Draft:
+    """What a worker printed that was meant for its lead, and is no word: as it stands, for the lead to ask about."""
+    return _printed(story, one, text, f"{story.story_id} Stage {one.stage} not understood", nth)
+
+
+def _printed(story: Story, one: Try, text: str, summary: str, nth: int) -> Draft:
     body: dict[str, object] = {"content": text, "summary": summary, "generation": one.generation}
-    ident = story_ids.stdout_id(story, one.generation)
+    ident = story_ids.stdout_id(story, one.generation, nth)
     return Draft(ident, worker_name(story.story_id, one.stage), LEAD, "message", Priority.NORMAL, body)
+
+
+def line_for(story: Story, one: Try, message: Message, path: Path) -> str:
+    """What is typed to a worker in a pane when this message waits for it: for the lead's own mail, the lead's words."""
+    from ackd.runtime.terminals import lines  # noqa: PLC0415 - a team without panes need not wait
+
+    about, generation, ident = (story.story_id, one.stage), one.generation, message.message_id
+    if ident == story_ids.execute_id(story, generation):
+        return lines.execute_stage(*about, message, path)
+    if ident == story_ids.shutdown_id(story, generation):
+        return lines.stage_is_over(*about)
+    if message.in_reply_to and ident == story_ids.ack_id(story, generation, message.in_reply_to):
+        return lines.ack_stage(*about)
+    if any(ident == story_ids.ask_id(story, generation, number) for number in range(1, _MOST_ASKS)):
+        return lines.check_stage(*about)
+    return lines.waits(message, path)
 
 
 def escalation(story: Story, wall: float) -> Draft:

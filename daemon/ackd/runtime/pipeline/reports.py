@@ -15,7 +15,7 @@ import anyio
 from ackd.adapters.story_files import StoriesHeld
 from ackd.core import story_decisions as deciding
 from ackd.core.errors import BadBody
-from ackd.core.stage_words import StandsAt, detail_of, result_of, score_of, whose_worker
+from ackd.core.stage_words import StandsAt, agents_of, detail_of, result_of, score_of, whose_worker
 from ackd.core.story_decisions import Hearing, Source
 from ackd.core.story_ids import execute_id
 from ackd.core.story_record import BadStoryRecord
@@ -63,7 +63,7 @@ class Reports:
         of = Source(mail.sender, stage, mail.message_id, generation)
         self._note_life(story, of)
         try:
-            said = stage_text.read(content, self.conduct.pipeline.id_pattern)
+            said = stage_text.read(content, *self.conduct.pipeline.texts)
         except stage_text.BadStageText as bad:
             await self._garbled(story, of, content, str(bad))
             return
@@ -106,7 +106,7 @@ class Reports:
     async def _garbled(self, story: Story, of: Source, content: str, problem: str) -> None:
         self._unparsed(story, of, content, problem)
         now = self.conduct.wall()
-        decision = await self.conduct.decide(story.story_id, lambda it: deciding.garbled(it, of, problem, now))
+        decision = await self.conduct.decide(story.story_id, lambda it: deciding.garbled(it, of, problem, now, content))
         if decision is not None:
             await self._finish(story, of, decision)
 
@@ -120,6 +120,7 @@ class Reports:
         score = score_of(said)
         data = {**_about(story, of), "result": result_of(said), "heard": decision.heard.value}
         more = {"score": f"{score:f}" if score is not None else "", "detail": detail_of(said)[:_RAW_CHARS]}
+        more["agents"] = agents_of(said)
         self.conduct.around.record("stage_report", data | {key: value for key, value in more.items() if value})
 
     def _unparsed(self, story: Story, of: Source, content: str, problem: str) -> None:

@@ -16,23 +16,31 @@ from ackd.core.errors import CannotStart
 from ackd.core.events import Outcome
 from ackd.core.story_record import Result
 from ackd.processes import NoProgramError, find_program
+from ackd.runtime.pipeline.ear import Ear
 from ackd.runtime.workers.pulse import SIGN_CPU_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ackd.adapters.exec_runs import ExecEndpoint, FoundRun
     from ackd.adapters.process_tree import ProcessTable
     from ackd.core.effects import TellAgent
+    from ackd.core.message import Message
+    from ackd.core.stage_words import TextRules
     from ackd.ports import TellAnswer
+    from ackd.runtime.pipeline.ear import Printed
     from ackd.runtime.quarters import Quarters
     from ackd.runtime.terminals import TerminalEndpoint
     from ackd.runtime.workers import ProcessEndpoint
 
-#: The one run of a room has this key: its endpoint has no other.
+#: The key of a run that a restart has found: whoever told it is gone, and its endpoint has no other.
 RUN: Final = 1
 #: Runs are found by their session; and processes without a mark have the empty one.
 _NO_MARK: Final = "none"
+#: Of a run's output, so many pieces are read at a look; and of one that is over, all that is ever kept.
+_PIECES: Final = 16
+_PIECES_OVER: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +55,8 @@ class Over:
 @dataclass(eq=False)
 class Room:
     """What the lead knows of a worker that lives. ``told``: its Execute was handed over; ``flagged``: the flag that
-    stands for that is this daemon's own; times are monotonic."""
+    stands for that is this daemon's own; ``babbled``: it printed what was meant for its lead, and is no word; times are
+    monotonic."""
 
     story_id: str
     stage: int
@@ -56,6 +65,7 @@ class Room:
     life: Life
     told: bool = False
     flagged: bool = False
+    babbled: bool = False
     over: Over | None = None
     seen_at: float = field(default_factory=anyio.current_time)
     asked_at: float | None = None
@@ -90,7 +100,15 @@ class Life(Protocol):
         """The daemon ends: what outlives it is left alone."""
 
     def printed(self, key: int) -> str:
-        """Of all that it printed, what may hold its report."""
+        """Of all that it printed, what may hold its report; nothing of who is heard while it speaks."""
+
+    def words(self) -> list[Printed]:
+        """What it has printed for its lead, and nobody has taken yet: mostly a report or a status."""
+
+    def took(self, said: Printed) -> None: ...
+
+    def acknowledge(self, text: str) -> None:
+        """The ACK, where it can be put otherwise than by mail."""
 
     def forget(self) -> None:
         """What it left behind was heard, and is kept elsewhere."""
@@ -101,9 +119,11 @@ class RunLife:
 
     reads_mail = False
 
-    def __init__(self, endpoint: ExecEndpoint, table: ProcessTable) -> None:
+    def __init__(self, endpoint: ExecEndpoint, table: ProcessTable, rules: TextRules) -> None:
         self.endpoint, self.table = endpoint, table
+        self.ear = Ear(rules, reports=False)
         self._measured: tuple[int, float] = (0, 0.0)
+        self._read_bytes, self._key = 0, RUN
 
     async def start(self) -> None:
         try:
@@ -112,10 +132,27 @@ class RunLife:
             raise CannotStart(str(missing)) from None
 
     async def tell(self, order: TellAgent) -> TellAnswer:
+        self._key = order.key
         return await self.endpoint.tell(order)
 
     async def ask(self, text: str) -> None:
-        """A command has no ear but its mail."""
+        """A command is asked by its flag (ACKD_STATUS_CHECK), as all are."""
+
+    def acknowledge(self, text: str) -> None:
+        """Its command line waits for that."""
+
+    def words(self) -> list[Printed]:
+        """A report is for its end: the last one counts."""
+        over = self._key in self.endpoint.ended_keys()
+        for _ in range(_PIECES_OVER if over else _PIECES):  # one that floods is read with the next look
+            data, self._read_bytes = self.endpoint.printed_since(self._key, self._read_bytes)
+            self.ear.hear_some(data, last=over and not data)
+            if not data:
+                break
+        return list(self.ear.waiting)
+
+    def took(self, said: Printed) -> None:
+        self.ear.took(said)
 
     def adopt(self, found: FoundRun) -> None:
         self.endpoint.adopt(RUN, found)
@@ -145,28 +182,33 @@ class RunLife:
 
 
 class ChildLife:
-    """A child that is told by lines. It ends with the daemon. A line of its own that ``is_report`` is kept, and is its
-    report when it is through, as the last of what a command prints is."""
+    """A child that is told by lines. It ends with the daemon. A line that is meant for its lead is none of the worker
+    protocol, and ``spoke`` says at once that it is there."""
 
     reads_mail = False
 
     def __init__(
-        self, agent: str, endpoint: ProcessEndpoint, quarters: Quarters, is_report: Callable[[str], bool]
+        self, agent: str, endpoint: ProcessEndpoint, quarters: Quarters, rules: TextRules, spoke: Callable[[], None]
     ) -> None:
         self.agent, self.endpoint, self.quarters = agent, endpoint, quarters
-        self._is_report = is_report
-        self._report = ""
+        self.ear = Ear(rules, reports=True)
+        self._spoke = spoke
         endpoint.aside = self._hear
 
     def _hear(self, line: bytes) -> bool:
-        text = line.decode(errors="replace").strip()
-        if not self._is_report(text):
+        if not self.ear.hear(line):
             return False
-        self._report = text
+        self._spoke()
         return True
 
-    def printed(self, key: int) -> str:  # noqa: ARG002 - it has one task in its life
-        return self._report
+    def printed(self, key: int) -> str:  # noqa: ARG002 - it was heard when it spoke
+        return ""
+
+    def words(self) -> list[Printed]:
+        return list(self.ear.waiting)
+
+    def took(self, said: Printed) -> None:
+        self.ear.took(said)
 
     async def start(self) -> None:
         await self.quarters.supervisor.ready(self.agent)
@@ -176,6 +218,9 @@ class ChildLife:
 
     async def ask(self, text: str) -> None:
         self.endpoint.ask(text)
+
+    def acknowledge(self, text: str) -> None:
+        self.endpoint.acknowledge(text)
 
     def pulse(self) -> str | None:
         return self.endpoint.pulse()
@@ -196,8 +241,11 @@ class PaneLife:
 
     reads_mail = True
 
-    def __init__(self, agent: str, endpoint: TerminalEndpoint, quarters: Quarters) -> None:
+    def __init__(
+        self, agent: str, endpoint: TerminalEndpoint, quarters: Quarters, line: Callable[[Message, Path], str]
+    ) -> None:
         self.agent, self.endpoint, self.quarters = agent, endpoint, quarters
+        endpoint.opening = line
 
     async def start(self) -> None:
         await self.quarters.supervisor.ready(self.agent)
@@ -207,6 +255,15 @@ class PaneLife:
 
     async def ask(self, text: str) -> None:
         """It is typed, with its mail."""
+
+    def acknowledge(self, text: str) -> None:
+        """The same."""
+
+    def words(self) -> list[Printed]:
+        """A screen says nothing to the lead."""
+        return []
+
+    def took(self, said: Printed) -> None: ...
 
     def printed(self, key: int) -> str:  # noqa: ARG002 - a screen is no report
         return ""

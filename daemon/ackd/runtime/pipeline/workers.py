@@ -20,6 +20,7 @@ from ackd.core.stage_words import worker_name
 from ackd.core.story_ids import execute_id
 from ackd.core.story_record import Result
 from ackd.dialects import stage_text
+from ackd.runtime.pipeline import letters
 from ackd.runtime.pipeline.rooms import RUN, ChildLife, Over, PaneLife, Room, RunLife, how_it_ended
 from ackd.runtime.quarters import Quarters
 
@@ -101,6 +102,15 @@ class StageWorkers:
             return await self._pane(story, one)
         return Over(Result.LOST, "it ended with the daemon before this one")
 
+    async def leaving(self, story: Story, one: Try) -> Room | None:
+        """The worker of a try that is over: perhaps a pane that the daemon before us was about to close."""
+        known = self.get(story.story_id, one.generation)
+        assert self.config.pipeline is not None
+        if known is not None or self.config.pipeline.worker.endpoint != "tmux":
+            return known
+        found = await self._pane(story, one)
+        return found if isinstance(found, Room) else None
+
     async def _pane(self, story: Story, one: Try) -> Room | Over:
         """The pane that carries its mark; a fresh one in its place would have been told nothing."""
         room = self._make(story, one, start=False)
@@ -161,7 +171,7 @@ class StageWorkers:
     def _make(self, story: Story, one: Try, *, start: bool = True) -> Room:
         agent = worker_name(story.story_id, one.stage)
         heard = partial(self._heard, (story.story_id, one.generation))
-        life = self._life(agent, one.generation, self._variables(story, one), heard, start=start)
+        life = self._life(story, one, heard, start=start)
         room = Room(story.story_id, one.stage, one.generation, agent, life)
         self._rooms[room.key] = room
         return room
@@ -172,15 +182,18 @@ class StageWorkers:
             "ACKD_STAGE": str(one.stage),
             "ACKD_TRY": str(one.generation),
             "ACKD_AGENT": worker_name(story.story_id, one.stage),
+            "ACKD_STATUS_CHECK": str(self.files.flag(story.story_id, one.stage, one.generation, "asked").absolute()),
         }
         if self.files.checkpoint(story.story_id, one.stage) is not None:
             found["ACKD_CHECKPOINT"] = str(self.files.checkpoint_path(story.story_id).absolute())
         return found
 
-    def _life(self, agent: str, generation: int, variables: dict[str, str], heard: Post, *, start: bool) -> Life:
-        table = self.config.agent(agent)
+    def _life(self, story: Story, one: Try, heard: Post, *, start: bool) -> Life:
+        assert self.config.pipeline is not None
+        agent, rules = worker_name(story.story_id, one.stage), self.config.pipeline.texts
+        variables, table = self._variables(story, one), self.config.agent(agent)
         if table.endpoint.value == "exec":
-            return RunLife(self._exec(agent, table, variables, heard), self._table)
+            return RunLife(self._exec(agent, table, variables, heard), self._table, rules)
         quarters = Quarters(
             config=self.config,
             site=self.site,
@@ -194,11 +207,13 @@ class StageWorkers:
             read=self.read,
             environment={**self.environment, **variables},
             is_stopped=lambda _: not start,
-            mark=f".g{generation}",
+            mark=f".g{one.generation}",
         )
         if table.endpoint.value == "process":
-            return ChildLife(agent, quarters.process(agent, table), quarters, self._is_report)
-        return PaneLife(agent, quarters.terminal(agent, table), quarters)
+            spoke = partial(self._spoke, (story.story_id, one.generation))
+            return ChildLife(agent, quarters.process(agent, table), quarters, rules, spoke)
+        line = partial(letters.line_for, story, one)
+        return PaneLife(agent, quarters.terminal(agent, table), quarters, line)
 
     def _exec(self, agent: str, table: Agent, variables: dict[str, str], heard: Post) -> ExecEndpoint:
         return ExecEndpoint(
@@ -237,11 +252,14 @@ class StageWorkers:
 
     def _report(self, room: Room, run: int) -> str | None:
         assert self.config.pipeline is not None
-        return stage_text.last_report(room.life.printed(run), self.config.pipeline.id_pattern)
+        return stage_text.last_report(room.life.printed(run), *self.config.pipeline.texts)
 
-    def _is_report(self, line: str) -> bool:
-        assert self.config.pipeline is not None
-        return stage_text.last_report(line, self.config.pipeline.id_pattern) is not None
+    def _spoke(self, key: tuple[str, int]) -> None:
+        """A line of the log is the lead's hint that words wait; what they say stands in the line that follows."""
+        room = self._rooms.get(key)
+        if room is not None and not self.stopping:
+            room.seen_at = anyio.current_time()
+            self.record("stage_said", room.about())
 
     def _end(self, room: Room, over: Over) -> None:
         if room.over is None and not self.stopping:

@@ -72,6 +72,8 @@ class TerminalEndpoint:
     title: str | None = None
     restarter: Callable[[str], Coroutine[None, None, None]] | None = None
     starter: Callable[[], Coroutine[None, None, None]] | None = None
+    #: The line that tells of a message; ``lines.waits`` unless whoever made this has words of its own.
+    opening: Callable[[Message, Path], str] = lines.waits
     #: Where work stands, as agents said it.
     kept: Checkpoints | None = None
     table: ProcessTable = field(default_factory=ProcessTable)
@@ -205,7 +207,7 @@ class TerminalEndpoint:
         checkpoint = self.kept.path(self.agent, message.message_id) if self.kept is not None else None
         if checkpoint is not None and checkpoint.exists():
             return lines.goes_on(self.agent, message, path, checkpoint.absolute())
-        return lines.waits(message, path)
+        return self.opening(message, path)
 
     def forget(self, key: int) -> None:
         self._watch.hand.pop(key, None)

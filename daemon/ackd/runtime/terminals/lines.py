@@ -79,6 +79,30 @@ def _reference(message: Message, path: Path) -> str | None:
     return str(path) if _PATH.fullmatch(str(path)) else None
 
 
+# --- stages of a story
+def execute_stage(story: str, stage: int, message: Message, path: Path) -> str:
+    """Its end is said by a report, not by ``ackd done``."""
+    known = _reference(message, path)
+    read = f"run: ackd read {known}" if known is not None else "run: ackd inbox"
+    return f"ackd: Execute {_stage(story, stage)}: {read} and when the stage is over report it: ackd stage report"
+
+
+def check_stage(story: str, stage: int) -> str:
+    return f"ackd: Status check: are you still working on {_stage(story, stage)}? Answer with: ackd stage status"
+
+
+def ack_stage(story: str, stage: int) -> str:
+    return f"ackd: ACK {_stage(story, stage)}"
+
+
+def stage_is_over(story: str, stage: int) -> str:
+    return f"ackd: {_stage(story, stage)} is over, you may stop"
+
+
+def _stage(story: str, stage: int) -> str:
+    return f"Stage {stage} for {story}" if _ID.fullmatch(story) else f"Stage {stage} of your story"
+
+
 # --- tasks that are acknowledged by a file
 def task_waits(task_id: str, task_file: Path | None, ack_files: Iterable[Path]) -> str:
     """``ack_files``: names of the one file; the first that is plain is shown."""

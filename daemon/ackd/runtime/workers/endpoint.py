@@ -211,6 +211,10 @@ class ProcessEndpoint:
         with contextlib.suppress(CannotWrite):
             self._voice.ask(text, None)
 
+    def acknowledge(self, of: str) -> None:
+        """Something it said that is about no task is kept. Who does not read, does not hear it."""
+        self._voice.ack(of, None)
+
     def _say(self, key: int, attempt: int, write: Callable[[], None]) -> Told | NotTold:
         try:
             write()

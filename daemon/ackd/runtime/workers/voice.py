@@ -42,9 +42,9 @@ class Voice:
         why = "its context is nearly full"
         self.worker.write(worker_json.checkpoint_request(self.agent, self._wall(), why, _task_id(work)))
 
-    def ack(self, of: str, work: Work) -> None:
+    def ack(self, of: str, work: Work | None) -> None:
         with contextlib.suppress(CannotWrite):
-            self.worker.write(worker_json.ack(self.agent, self._wall(), of, work.task_id))
+            self.worker.write(worker_json.ack(self.agent, self._wall(), of, _task_id(work)))
 
     def complain(self, bad: BadLine, line: bytes) -> None:
         with contextlib.suppress(CannotWrite):
