@@ -128,6 +128,13 @@ class Site(NamedTuple):
         """The agent's queue directory: the one that exists under any spelling of the name, else the one to make."""
         return Path(self.box_path(agent))
 
+    def box_dirs(self, agent: str) -> list[Path]:
+        """All of the agent's queue directories: ``ignitian-1/`` and ``ignitian_1/`` may lie beside each other, and both
+        are served."""
+        first = self.box_dir(agent)
+        others = [self.queue / box for box in self.boxes() if identity(box) == identity(agent) and box != first.name]
+        return [first, *others]
+
     def box_path(self, agent: str) -> str:
         """The same as text: making a Path costs more than the look at the disk."""
         agent_name(agent, self.reserved)

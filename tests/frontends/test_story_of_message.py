@@ -236,7 +236,9 @@ def test_every_state_has_its_next_step_or_none() -> None:
     assert step("acked") == "waiting for builder to complete it"
     assert step("dead") == "nothing, unless someone digs it up: ackd dead requeue 1763.42.ab12"
     assert step("completed") == step("withdrawn") == ""
-    assert set(STATES) == {"queued", "processing", "delivered", "acked", "retrying", "dead", "completed", "withdrawn"}
+    assert step("stray").startswith("Rename it")
+    over = {"dead", "completed", "withdrawn"}
+    assert set(STATES) == {"stray", "queued", "processing", "delivered", "acked", "retrying", *over}
 
 
 def test_a_retry_says_when() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.adapters.spool import Spool
-from ackd.core.message import Folder, Place, identity
+from ackd.core.message import identity
 from ackd.runtime.backlog import A_FEW, Backlog
 from tests.acceptance.teams import mime
 
@@ -106,7 +106,7 @@ def test_a_queue_that_is_not_there_is_for_the_caller_to_see(desk: Desk) -> None:
     assert list(desk.backlog.next_few()) == []
 
 
-def test_what_is_no_message_by_its_name_is_left_to_whoever_reads(desk: Desk) -> None:
+def test_what_is_no_message_by_its_name_does_not_wait(desk: Desk) -> None:
     desk.put("leader", "notes.txt", data=b"no message\n\n")
     desk.look("leader")
-    assert list(desk.backlog.next_few()) == [[Place("leader", Folder.QUEUE, "notes.txt")]]
+    assert list(desk.backlog.next_few()) == []

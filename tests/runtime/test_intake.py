@@ -17,7 +17,6 @@ from ackd.core.message import Folder, Place
 from ackd.dialects import ignite
 from ackd.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost
 from ackd.runtime import departures
-from ackd.runtime import intake as intake_module
 from tests.acceptance.teams import mime
 from tests.nobody import nobodys_directory
 from tests.runtime.desks import SETTLE_S, desk_in
@@ -546,4 +545,3 @@ async def test_a_name_that_cannot_be_an_agents_makes_no_box(tmp_path: Path, monk
             desk.spool.ensure_box("dead_letter")
         assert not desk.intake.meet_box("dead_letter")
         assert "dead_letter" not in desk.intake.boxes
-        assert intake_module.SUFFIX == ".mime"

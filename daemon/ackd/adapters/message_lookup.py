@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 
 from ackd.core import message_ids
 from ackd.core.errors import UnknownMessage
+from ackd.core.message_files import is_message_file, is_stray
 from ackd.core.names import RESERVED_NAMES, identity
 from ackd.core.words import Folder
 
@@ -64,6 +65,37 @@ def in_folders(root: Path, folders: tuple[Folder, ...], agent: str | None) -> It
             for one in _messages(directory, folder, box):
                 if wanted is None or identity(one.box) == wanted:
                     yield one
+
+
+class Stray(NamedTuple):
+    """A file in a queue that nobody will ever read, by its name. ``message_id``: of one that looks like a message."""
+
+    box: str
+    path: Path
+    age_s: float
+    message_id: str | None
+
+
+def strays(root: Path, now: float, agent: str | None = None) -> Iterator[Stray]:
+    """All that lie in the queues and their processed/, however young. Fails with OSError."""
+    for folder in LIVE:
+        for directory, box in _directories(root, folder):
+            if box is None or (agent is not None and identity(box) != identity(agent)):
+                continue
+            try:
+                with os.scandir(directory) as entries:
+                    names = sorted(entry.name for entry in entries if is_stray(entry.name))
+            except FileNotFoundError:
+                continue
+            for name in names:
+                path = directory / name
+                try:
+                    age_s = now - path.lstat().st_mtime
+                    head = read_head(path)
+                except OSError:
+                    continue  # it has just gone
+                found = _found(path, folder, box, head) if head is not None else None
+                yield Stray(box, path, age_s, found.message_id if found is not None else None)
 
 
 def read_head(path: Path, size_bytes: int = HEAD_BYTES) -> bytes | None:
@@ -122,6 +154,8 @@ def _messages(directory: Path, folder: Folder, box: str | None) -> Iterator[Foun
             names = sorted(entry.name for entry in entries if not entry.name.startswith("."))
     except FileNotFoundError:
         return
+    if folder in LIVE:
+        names = [name for name in names if is_message_file(name)]
     for name in names:
         path = directory / name
         head = read_head(path)

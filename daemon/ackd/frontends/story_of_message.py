@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.core.message import Folder, identity
+from ackd.core.message_files import STRAY_CURE, STRAY_WORDS
 from ackd.frontends.facts import clock_time, duration, evidence, short_id, visible
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 RECEIPTS: Final = ("queued", "claimed", "told", "seen", "acked", "completed")
 #: From the least finished to the most; a message with several recipients is where the least finished of them is.
-STATES: Final = ("queued", "retrying", "processing", "delivered", "acked", "dead", "withdrawn", "completed")
+STATES: Final = ("stray", "queued", "retrying", "processing", "delivered", "acked", "dead", "withdrawn", "completed")
 OVER: Final = frozenset({"dead", "withdrawn", "completed"})
 
 #: type → the state it leads to, and the states in which it comes too late to lead anywhere.
@@ -205,6 +206,11 @@ def from_disk_alone(agent: str, folder: Folder) -> Course:
     return Course(agent, state=_STATE_IN.get(folder, "queued"), note=f"the logs know nothing of it{met}")
 
 
+def stray(agent: str) -> Course:
+    """A message that lies in a queue under a name that nobody reads: it was never queued."""
+    return Course(agent, state="stray", note=STRAY_WORDS)
+
+
 def corrected(course: Course, folder: Folder | None) -> Course:
     """The directory is the state: a dead letter that lies in a queue was dug up while nobody wrote a log."""
     if folder is Folder.QUEUE and course.state in ("dead", "withdrawn"):
@@ -219,6 +225,8 @@ def next_step(course: Course, message_id: str, *, now: float, agent_state: Line 
         return f"nothing, unless someone digs it up: ackd dead requeue {short_id(message_id)}"
     if course.state in OVER:
         return ""
+    if course.state == "stray":
+        return STRAY_CURE
     who = visible(course.agent)
     step = {
         "queued": _waiting(course, message_id, who),

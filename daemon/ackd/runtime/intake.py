@@ -18,7 +18,8 @@ from ackd import ports
 from ackd.core import events, headers
 from ackd.core.delivery import State
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.message import Folder, Place
+from ackd.core.message import MONITOR, Folder, Place
+from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file
 from ackd.dialects import ignite
 from ackd.runtime.departures import Departures
 from ackd.runtime.fresh_mail import FreshMail
@@ -35,9 +36,7 @@ if TYPE_CHECKING:
     from ackd.runtime.letterbox import Letterbox
     from ackd.syscalls import Birth
 
-SUFFIX: Final = ".mime"
 #: A file that is no message by its name is somebody's mistake once it has lain there this long.
-STRAY_AFTER_S: Final = 60.0
 #: Overflows that follow each other within this time are one storm, and one line.
 STORM_S: Final = 10.0
 #: Files looked at between two breaths of the loop.
@@ -178,7 +177,7 @@ class Intake:
     # --- files ------------------------------------------------------------------------------------------------------
     def came(self, place: Place, *, closed: bool, told: bool = False) -> None:
         """``told``: by a hint, so that also what lies under a known name is looked at: it may be another message."""
-        if not place.name.endswith(SUFFIX) or place in self._settling:
+        if not is_message_file(place.name) or place in self._settling:
             return
         if self._held is not None:
             self._held[place] = closed or self._held.get(place, False)
@@ -341,11 +340,13 @@ class Intake:
         except OSError as error:
             self.record("io_error", {"what": f"list queue/{box}", "error": str(error)})
             return
+        strays = {str(place): place for place in found if not is_message_file(place.name)}
         for place in found:
-            if place.name.endswith(SUFFIX):
+            if is_message_file(place.name):
                 self.came(place, closed=False)
-            else:
-                self._stray(place)
+        self._strays -= {file for file in self._strays if file.startswith(f"queue/{box}/") and file not in strays}
+        for place in strays.values():
+            self._stray(place)
 
     def _scan_strangers(self) -> None:
         """In queue/ itself: no agent can have that name, so nobody will look there."""
@@ -373,7 +374,23 @@ class Intake:
         except OSError:
             return
         if age_s > STRAY_AFTER_S:
-            self._say_stray(str(place), place.box, f"the name does not end in {SUFFIX}: nobody will read it")
+            self._say_stray(str(place), place.box, f"{STRAY_WORDS}. {STRAY_CURE}")
+            self._tell_of_stray(place)
+
+    def _tell_of_stray(self, place: Place) -> None:
+        """Of what looks like a message. Who keeps notes in a queue has the line in the log."""
+        try:
+            head = self.spool.head(place)
+        except (OSError, BadMessage):
+            return
+        sender = ignite.claimed_sender(head)
+        if ignite.glanced_id(head) is None or sender == MONITOR:
+            return
+        agent = self._owners.get(place.box, place.box)
+        text = (
+            f"1 file for {agent}, {place}, lies there since more than {STRAY_AFTER_S:.0f} s: {STRAY_WORDS} (0 of 1, 0%)"
+        )
+        self.post(events.TroubleSeen("stray", str(place), text, STRAY_CURE, agent, sender))
 
     def _say_stray(self, file: str, agent: str | None, why: str) -> None:
         if file not in self._strays:

@@ -20,6 +20,7 @@ from ackd.adapters import maildrop
 from ackd.core import events
 from ackd.core.errors import BadMessage, BadReceipt
 from ackd.core.message import Folder, Place, ReceiptKind, Rejection
+from ackd.core.message_files import is_message_file
 from ackd.core.words import AGENT_REQUESTS
 from ackd.dialects import ignite
 from ackd.runtime.dead_letters import DeadLetters
@@ -209,7 +210,8 @@ class Letterbox:
         now = self.clock.now().mono
         listed_at, places = self._listed.get(box, (-math.inf, []))
         if now - listed_at > LIST_AGAIN_S:
-            places = [place for place, _ in self.spool.scan(box) if self.book.at(place) is None]
+            found = (place for place, _ in self.spool.scan(box) if is_message_file(place.name))
+            places = [place for place in found if self.book.at(place) is None]
             self._listed[box] = (now, places)
         return places
 

@@ -30,6 +30,7 @@ import anyio.lowlevel
 from ackd.adapters.journal import End, LetGo
 from ackd.core import events
 from ackd.core.message import Folder, Place, Status, identity
+from ackd.core.message_files import is_message_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -265,7 +266,7 @@ class Recovery:
         await anyio.lowlevel.checkpoint()
 
     def _meet(self, place: Place) -> events.Arrived | events.Unreadable | None:
-        if not place.name.endswith(".mime"):
+        if not is_message_file(place.name):
             return None
         try:
             if place.folder is Folder.QUEUE and not self._settled(place):

@@ -267,7 +267,7 @@ SHARED = """ackd ackd.adapters ackd.adapters.maildrop ackd.adapters.root_lock ac
     ackd.frontends.cli.whose ackd.plain_toml ackd.site ackd.syscalls""".split()
 WRITING = """ackd.dialects ackd.dialects.ignite ackd.dialects.ignite.fields ackd.dialects.ignite.form
     ackd.dialects.ignite.writing ackd.frontends.cli.send""".split()
-LOOKING = ["ackd.adapters.message_lookup", "ackd.core.message_ids"]
+LOOKING = ["ackd.adapters.message_lookup", "ackd.core.message_files", "ackd.core.message_ids"]
 RECEIPTS = [*LOOKING, "ackd.core.receipt_form", "ackd.frontends.cli.receipts"]
 
 

@@ -20,7 +20,7 @@ from ackd.core.values import value
 from ackd.syscalls import identity_in, mount_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ackd.syscalls import Identity
 
@@ -143,8 +143,8 @@ def read_header_block(path: str, limit: int) -> FileBytes:
     return FileBytes(data[:end], status.st_mtime, status.st_size, status.st_ino)
 
 
-def peek_all(directory: str, but: str) -> Iterator[Peeked]:
-    """What lies in a directory, ``but`` for one name, each with its first few kilobytes: a first look at many files.
+def peek_all(directory: str, wanted: Callable[[str], bool]) -> Iterator[Peeked]:
+    """What lies in a directory under names that are wanted, each with its first few kilobytes: a first look at many.
 
     A hundred thousand wait at some starts, so: names relative to the directory's descriptor, for the kernel finds them
     sooner; no lstat, for the listing says what each is; and a tuple.
@@ -154,7 +154,7 @@ def peek_all(directory: str, but: str) -> Iterator[Peeked]:
         with os.scandir(directory) as entries:
             for entry in entries:
                 name = entry.name
-                if name[0] != "." and name != but:
+                if wanted(name):
                     yield _peek(name, here) if entry.is_file(follow_symlinks=False) else (name, None, 0.0)
     finally:
         os.close(here)

@@ -42,6 +42,7 @@ from ackd.adapters.spool.reading import (
 from ackd.adapters.spool.sweeping import latest_days, old_days, remove_day, settle_asides, sweep_temporary
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import RESERVED_NAMES, Folder, Place, agent_name
+from ackd.core.message_files import is_message_file
 from ackd.syscalls import Birth, Identity, birth, changed, identity_of, mount_of, put_in_place_of
 
 if TYPE_CHECKING:
@@ -158,18 +159,20 @@ class Spool:
         """How many lie in a box and in its processed/. One that cannot be listed has none."""
         try:
             names = os.listdir(f"{self._queue}/{plain(box)}")  # noqa: PTH208 - as the rest of this module
-            return sum(name[0] != "." and name != "processed" for name in names), len(self.in_hand(box))
+            return sum(map(is_message_file, names)), len(self.in_hand(box))
         except OSError:
             return 0, 0
 
     def waiting(self, box: str) -> Iterator[Peeked]:
-        """What lies in a box, of whatever kind, with its beginning if it has one. A box that is not there raises."""
-        return peek_all(f"{self._queue}/{plain(box)}", but="processed")
+        """The messages in a box, by their names, each with its beginning if it has one. A box that is not there
+        raises."""
+        return peek_all(f"{self._queue}/{plain(box)}", is_message_file)
 
     def in_hand(self, box: str) -> list[Place]:
-        """What lies in its processed/. A box that others made may have none yet."""
+        """The messages in its processed/. A box that others made may have none yet."""
         try:
-            return [Place(box, Folder.PROCESSED, e.name) for e in _visible(f"{self._queue}/{plain(box)}/processed")]
+            names = [entry.name for entry in _visible(f"{self._queue}/{plain(box)}/processed")]
+            return [Place(box, Folder.PROCESSED, name) for name in names if is_message_file(name)]
         except FileNotFoundError:
             return []
 

@@ -36,13 +36,14 @@ from ackd.frontends.story_of_message import (
     from_disk_alone,
     next_step,
     story,
+    stray,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from ackd.adapters.message_lookup import Found
+    from ackd.adapters.message_lookup import Found, Stray
     from ackd.adapters.session_log import Line
     from ackd.frontends.cli.site import Site
 
@@ -107,9 +108,21 @@ def find_id(site: Site, wanted: str) -> str:
         on_disk = set()
     except AmbiguousMessage as error:
         on_disk = set(error.candidates)
+    if not ids and not on_disk:
+        on_disk = {one.message_id for one in _strays(site, bare) if one.message_id}
     if len(on_disk) == 1 and not message_ids.fits(bare, next(iter(on_disk))):
         return on_disk.pop()  # it was the path of a file
     return session_log.choose_id(bare, ids | on_disk)
+
+
+def _strays(site: Site, wanted: str, agent: str | None = None) -> list[Stray]:
+    """Those that bear the id that is meant, or lie under that path."""
+    found = message_lookup.strays(site.root, time.time(), agent)
+    return [one for one in found if one.message_id and (message_ids.fits(wanted, one.message_id) or _is(one, wanted))]
+
+
+def _is(one: Stray, wanted: str) -> bool:
+    return "/" in wanted and os.path.abspath(wanted) == os.path.abspath(one.path)  # noqa: PTH100
 
 
 def gather(site: Site, message_id: str, now: float) -> tuple[Story, tuple[Told, ...]]:
@@ -135,15 +148,24 @@ def gather(site: Site, message_id: str, now: float) -> tuple[Story, tuple[Told, 
             daemon_runs=daemon_runs,
         )
         done = care.counts((*known.events, *known.around), course.agent)
-        told.append(Told(course_now, found.path if found else None, step, done))
+        path = found.path if found else _path_of_stray(site, message_id, course)
+        told.append(Told(course_now, path, step, done))
     return replace(known, courses=tuple(one.course for one in told)), tuple(told)
+
+
+def _path_of_stray(site: Site, message_id: str, course: Course) -> Path | None:
+    if course.state != "stray":
+        return None
+    return next((one.path for one in _strays(site, message_id, course.agent)), None)
 
 
 def _from_disk(site: Site, known: Story) -> Story:
     try:
         files = message_lookup.find(site.root, known.message_id)
     except UnknownMessage:
-        return known
+        lying = _strays(site, known.message_id)
+        head = (message_lookup.read_head(lying[0].path) or b"") if lying else b""
+        return replace(known, courses=tuple(stray(one.box) for one in lying), header=_headers(head))
     head = message_lookup.read_head(files[0].path) or b""
     courses = tuple(from_disk_alone(one.box, one.folder) for one in files)
     return replace(known, courses=courses, header=_headers(head))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.core.errors import BadMessage
+from ackd.core.message_files import STRAY_WORDS, is_message_file, is_stray
 from ackd.core.names import identity
 from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NOT_FOUND, Failure, WrongUsage, creating
@@ -30,7 +31,14 @@ if TYPE_CHECKING:
 
 #: Enough for any header block that is taken, and the beginning of the body.
 _LOOK_BYTES: Final = 70_000
-_STYLES: Final = {"critical": "bold red", "high": "yellow", "low": "dim", "unreadable": "red", "dead": "red"}
+_STYLES: Final = {
+    "critical": "bold red",
+    "high": "yellow",
+    "low": "dim",
+    "unreadable": "red",
+    "stray": "red",
+    "dead": "red",
+}
 
 
 @click.command()
@@ -70,9 +78,11 @@ def inbox(site: Site, as_json: bool, name: str | None, agent: str | None, everyt
 
 
 def _mail(site: Site, name: str, everything: bool) -> Iterator[dict[str, Any]]:
-    box = site.box_dir(name)
-    yield from _rows(box, Folder.QUEUE)
-    yield from _rows(box / "processed", Folder.PROCESSED)
+    boxes = site.box_dirs(name)
+    for box in boxes:
+        yield from _rows(box, Folder.QUEUE)
+    for box in boxes:
+        yield from _rows(box / "processed", Folder.PROCESSED)
     if everything:
         from ackd.adapters import message_lookup
 
@@ -103,8 +113,12 @@ def _row(path: Path, folder: Folder) -> dict[str, Any] | None:
     try:
         raw = ignite.split_head(head if head is not None else b"")
     except BadMessage as error:
+        if is_stray(path.name) and folder in (Folder.QUEUE, Folder.PROCESSED):
+            return None  # no message in its content, either: somebody's notes
         return {**row, "state": "unreadable", "subject": str(error), "file": str(path), "arrived_at": arrived_at}
     fields = raw.fields
+    if folder in (Folder.QUEUE, Folder.PROCESSED) and not is_message_file(path.name):
+        return {**row, "state": "stray", "subject": STRAY_WORDS, "file": str(path), "arrived_at": arrived_at}
     return {
         "message_id": ignite.bare_id(fields.get("message-id", "")) or None,
         "from": fields.get("from"),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ackd.core.message import USER, identity
+from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file
 from ackd.frontends.cli import graveyard
 from ackd.frontends.cli.options import site_options
 from ackd.frontends.cli.output import print_json
@@ -70,6 +71,7 @@ def take(site: Site) -> dict[str, Any]:
     pid = root_lock.holder(site.run)
     told = _told_by_daemon(site, pid) if pid is not None else {}
     daemon = told.pop("daemon", {})
+    untold = not told
     agents = {name: _agent_on_disk(site, name) for name in site.known_agents()}
     if not told:
         _add_pauses(site, agents)
@@ -84,7 +86,9 @@ def take(site: Site) -> dict[str, Any]:
         **told.pop("totals", {}),
         **_totals_on_disk(site, agents),
     }
-    if not told and (held := held_messages(site)):
+    if lying := strays(site):
+        told["strays"] = lying
+    if untold and (held := held_messages(site)):
         told["held"] = held
     faults = [*_list(told.pop("faults", [])), *_faults_of_disk(site)]
     named_daemon = {**daemon, "running": pid is not None, **named}
@@ -173,8 +177,8 @@ def _page(site: Site, pid: int) -> dict[str, Any]:
 
 
 def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
-    box = site.box_dir(name)
-    counts = {"queued": _count(box), "in_flight": _count(box / "processed")}
+    boxes = site.box_dirs(name)
+    counts = {"queued": sum(map(_mail, boxes)), "in_flight": sum(_mail(box / "processed") for box in boxes)}
     return {"endpoint": endpoint_of(site, name), "state": "unknown", **counts}
 
 
@@ -218,6 +222,27 @@ def _archived(site: Site) -> int:
     return sum(_count(box) for day in _subdirectories(site.archive) for box in _subdirectories(day))
 
 
+def _mail(directory: Path) -> int:
+    """Messages, by their names: what has another is never delivered, and so it does not wait."""
+    try:
+        with os.scandir(directory) as entries:
+            return sum(is_message_file(entry.name) for entry in entries)
+    except FileNotFoundError:
+        return 0
+
+
+def strays(site: Site) -> list[dict[str, Any]]:
+    """Files in the queues that nobody will ever read, and what to do."""
+    from ackd.adapters import message_lookup
+
+    try:
+        found = list(message_lookup.strays(site.root, time.time()))
+    except OSError:
+        return []  # what cannot be listed is said elsewhere
+    old = [one for one in found if one.age_s > STRAY_AFTER_S]
+    return [{"file": str(one.path), "agent": one.box, "reason": STRAY_WORDS, "mend": STRAY_CURE} for one in old]
+
+
 def _count(directory: Path) -> int:
     try:
         with os.scandir(directory) as entries:
@@ -249,6 +274,8 @@ def _print(site: Site, picture: dict[str, Any]) -> None:
     click.echo()
     totals = picture["totals"]
     say("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
+    for stray in _list(picture.get("strays")):
+        say(f"stray: {stray['file']}: {stray['reason']}. {stray['mend']}")
     for held in _list(picture.get("held")):
         say(
             f"held: {held.get('message_id')} for {held.get('agent')}, {held.get('reason')}: "

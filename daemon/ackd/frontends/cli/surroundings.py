@@ -13,6 +13,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ackd.adapters import message_lookup
+from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -57,6 +60,18 @@ def surroundings(site: Site, config: Config) -> Iterator[Finding]:
     if config.watch.mode != "polling":
         yield _answered("inotify", lambda: watches(len(site.known_agents())))
     yield _answered("clock", lambda: clock(site.root))
+    yield from stray_files(site)
+
+
+def stray_files(site: Site) -> Iterator[Finding]:
+    """What lies in the queues and is never delivered."""
+    try:
+        found = list(message_lookup.strays(site.root, time.time()))
+    except OSError:  # another row says why
+        return
+    for one in found:
+        if one.age_s > STRAY_AFTER_S:
+            yield Finding(WARN, "stray", f"{one.path}: {STRAY_WORDS}", STRAY_CURE)
 
 
 def _answered(subject: str, question: Callable[[], Finding]) -> Finding:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackd.core.errors import BadBody, BadMessage
+from ackd.core.message_files import is_message_file
 from ackd.core.names import identity
 from ackd.core.stage_words import LEAD
 from ackd.dialects import ignite, yaml_body
@@ -41,7 +42,7 @@ class Boxes:
 
     def _files(self, agent: str) -> Iterator[bytes]:
         try:
-            places = [place for place, _ in self.spool.scan(self.box(agent)) if place.name.endswith(".mime")]
+            places = [place for place, _ in self.spool.scan(self.box(agent)) if is_message_file(place.name)]
         except FileNotFoundError:
             return
         for place in places:
