@@ -81,7 +81,9 @@ def test_a_message_goes_to_a_pane_is_acked_and_done_and_its_content_never_shows(
     assert len(told) == 1
 
 
-def test_a_prompt_parks_the_agent_tells_one_person_once_and_its_mail_waits(server: Tmux, tmp_path: Path) -> None:
+def test_a_prompt_parks_the_agent_tells_one_person_once_until_it_goes_on_and_its_mail_waits(
+    server: Tmux, tmp_path: Path
+) -> None:
     desk = Desk(server, tmp_path / "team")
     desk.open("--state", "prompt")
     with running(desk.team) as team:
@@ -95,6 +97,11 @@ def test_a_prompt_parks_the_agent_tells_one_person_once_and_its_mail_waits(serve
         team.ackd("done", second, "--agent", "worker")
         team.fact("message_completed", message=second)
         assert len(desk.escalations()) == 1
+        closed = team.fact("escalation_closed")
+        assert (closed["cause"], closed["how"]) == ("stuck", "over")
+        desk.pane.control("prompt")  # the next one is news, though nobody has answered the first escalation
+        desk.sends()
+        team.until(lambda: len({fact["escalation_id"] for fact in desk.escalations()}) == 2)
     assert desk.pane.answered() == []
 
 

@@ -288,6 +288,17 @@ def test_a_limit_that_counts_down_is_one_escalation() -> None:
     assert (len(world.mail("escalation")), world.agent("worker").reason[-5:]) == (1, "3 min")
 
 
+def test_what_it_waits_for_in_other_words_is_the_same_escalation() -> None:
+    world = panes()
+    asks(world, "a limit without a time, 5 min left")
+    for left in (4, 3):
+        world.tell(ev.AgentStuck("worker", f"a limit without a time, {left} min left", new=False))
+    world.on_tell["worker"] = lambda order: [ev.EndpointAway(order.key, "still a limit", why=ev.Absence.STUCK)]
+    world.send(letter("m1"))
+    world.wait(1000)  # tried again now and then
+    assert (len(world.mail("escalation")), world.agent("worker").reason) == (1, "still a limit")
+
+
 def test_a_prompt_of_an_agent_that_was_away_is_told_of_too() -> None:
     """Someone opens its pane again, and it asks whether the folder is trusted: another thing than its absence."""
     world = panes()

@@ -297,7 +297,9 @@ class Promises(RuleBasedStateMachine):
 
     @rule(
         agent=st.sampled_from(INHABITED),
-        what=st.sampled_from(["starts", "dies", "dies for good", "is stuck", "is at a limit", "is ready", "is nudged"]),
+        what=st.sampled_from(
+            ["starts", "dies", "dies for good", "is stuck", "asks", "is at a limit", "is ready", "is nudged"]
+        ),
     )
     def lives(self, agent: str, what: str) -> None:
         event: dict[str, Event] = {
@@ -305,6 +307,7 @@ class Promises(RuleBasedStateMachine):
             "dies": ev.AgentDied(agent, "exit 1", again_in_s=2),
             "dies for good": ev.AgentDied(agent, "died 5 times in 60 s"),
             "is stuck": ev.AgentStuck(agent, "permission prompt"),
+            "asks": ev.AgentStuck(agent, "Bash: rm x", new=bool(self.sent % 2)),
             "is at a limit": ev.AgentStuck(agent, "usage limit", self.world.wall + 500),
             "is ready": ev.AgentReady(agent, "its prompt is there"),
             "is nudged": ev.NudgeAsked(agent),

@@ -94,19 +94,20 @@ def go_away(desk: Desk, agent: Agent, reason: str, absence: Absence, until: floa
             agent.waits = absence
             park_for(desk, agent, agent.policy.busy_timeout_s, reason)
         case Absence.STUCK:
-            stuck(desk, agent, reason, until)
+            stuck(desk, agent, reason, until, new=desk.escalations.of(agent.name, "stuck") is None)
         case _:
             assert_never(absence)
 
 
-def stuck(desk: Desk, agent: Agent, reason: str, until: float | None) -> None:
-    """Nothing is told to it until it is through, and someone hears of it: once, however often it is said, and of each
-    question that it is asked. A limit is one question, whatever it says of the time that is left."""
+def stuck(desk: Desk, agent: Agent, reason: str, until: float | None, *, new: bool = True) -> None:
+    """Nothing is told to it until it is through, and someone hears of it: once, however often and in whichever words it
+    is said, and of each thing that it waits for (``new``). A limit is one, whatever it says of the time left."""
     agent.waits, agent.waits_until, agent.absence_told = Absence.STUCK, until, True
     park_for(desk, agent, PARK_CAP_S if until is None else max(0.0, until - desk.now.wall), reason)
     asked = reason if until is None else "a limit"
     known = desk.escalations.of(agent.name, "stuck")
-    if known is not None and asked in known.about:
+    if known is not None and (not new or asked in known.about):
+        _note_about(known, asked)
         return
     if known is not None and known.about:
         desk.escalations.close(known.escalation_id)

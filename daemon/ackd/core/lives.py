@@ -46,8 +46,8 @@ def happened(desk: Desk, event: AboutLife) -> None:
             _started(desk, desk.book.agents[name], detail)
         case events.AgentDied(name):
             _died(desk, desk.book.agents[name], event)
-        case events.AgentStuck(name, reason, until):
-            calling.stuck(desk, desk.book.agents[name], reason, until)
+        case events.AgentStuck(name, reason, until, new):
+            calling.stuck(desk, desk.book.agents[name], reason, until, new=new)
         case events.AgentReady(name):
             calling.ready(desk, desk.book.agents[name])
         case events.WorkerSaid():
