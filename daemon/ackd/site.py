@@ -58,6 +58,8 @@ class Site(NamedTuple):
     tracks: tuple[str, ...] = ()
     #: How long a lease lasts whose holder did not say.
     lease_s: float = 1800.0
+    #: After how long without a word a worker of a bus is stale.
+    bus_heartbeat_timeout_s: float = 600.0
     #: The raw table [pipeline]; None: no stories here.
     pipeline: Mapping[str, object] | None = None
 
@@ -316,6 +318,7 @@ def read_site(path: Path, root: Path | None = None) -> Site:
         fsync=take(data, "delivery", dict, {}).get("durability", "power") != "process",
         tracks=tuple(map(str, take(take(data, "bus", dict, {}), "tracks", list, []))),
         lease_s=_seconds(take(data, "bus", dict, {}).get("lease_s"), 1800.0),
+        bus_heartbeat_timeout_s=_seconds(take(data, "bus", dict, {}).get("heartbeat_timeout_s"), 600.0),
         pipeline=take(data, "pipeline", dict, {}) if "pipeline" in data else None,
         reserved=RESERVED_NAMES | _ensemble_names(data.get("ensemble"), path.parent, root),
     )

@@ -20,10 +20,11 @@ GRID = """
 progress          R R R R R
 complete          C C C C C
 failed            F F F F F
-lock              R R R R R
-unlock            R R B C F
+lock              . R R R R
+unlock            . R B C F
 blocked           B B B B B
 board             . . . . .
+notice            . . . . .
 freed             . . R . .
 status_running    R R R R R
 status_complete   C C C C C

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ackd.core.bus_words import WorkerStatus
 
 MAX_NAMES: Final = 10_000
+#: A file's time is the kernel's last tick, which may lie before what was said before it was written.
+_TICK_S: Final = 0.01
 _Entry = TypeVar("_Entry")
 
 
@@ -37,6 +39,7 @@ class Word(enum.Enum):
     UNLOCK = "unlock"
     BLOCKED = "blocked"
     BOARD = "board"  # a director speaks: it is heard, and works on no task
+    NOTICE = "notice"  # who leads speaks of the bus, or of others
     FREED = "what it waited for ended"
     STATUS_RUNNING = "status running"
     STATUS_COMPLETE = "status complete"
@@ -47,15 +50,17 @@ class Word(enum.Enum):
 _R, _C, _F, _B = Doing.RUNNING, Doing.COMPLETE, Doing.FAILED, Doing.BLOCKED
 
 #: By what was heard and what it did before (None: it was never heard of): what it does now. Unlocking is what one does
-#: last, also while blocked, and says nothing new.
+#: last, also while blocked, and says nothing new. Who has only taken or freed a file works on no task that is known of
+#: here: a person, perhaps, or an agent that speaks by other doors, and nobody waits for its heartbeat.
 DOING: Final[Mapping[Word, Mapping[Doing | None, Doing | None]]] = {
     Word.PROGRESS: {None: _R, _R: _R, _B: _R, _C: _R, _F: _R},
     Word.COMPLETE: {None: _C, _R: _C, _B: _C, _C: _C, _F: _C},
     Word.FAILED: {None: _F, _R: _F, _B: _F, _C: _F, _F: _F},
-    Word.LOCK: {None: _R, _R: _R, _B: _R, _C: _R, _F: _R},
-    Word.UNLOCK: {None: _R, _R: _R, _B: _B, _C: _C, _F: _F},
+    Word.LOCK: {None: None, _R: _R, _B: _R, _C: _R, _F: _R},
+    Word.UNLOCK: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
     Word.BLOCKED: {None: _B, _R: _B, _B: _B, _C: _B, _F: _B},
     Word.BOARD: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
+    Word.NOTICE: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
     Word.FREED: {None: None, _R: _R, _B: _R, _C: _C, _F: _F},
     Word.STATUS_RUNNING: {None: _R, _R: _R, _B: _R, _C: _R, _F: _R},
     Word.STATUS_COMPLETE: {None: _C, _R: _C, _B: _C, _C: _C, _F: _C},
@@ -87,6 +92,8 @@ def word_of(type_: BusType) -> Word:
             return Word.BLOCKED
         case BusType.BOARD_ASSESS | BusType.BOARD_DISCUSS | BusType.BOARD_VOTE | BusType.BOARD_RESOLVE:
             return Word.BOARD
+        case BusType.BUS_INIT | BusType.WORKER_DISPATCHED | BusType.TASK_BLOCKED | BusType.DEADLOCK_RESOLVED:
+            return Word.NOTICE
         case _:
             assert_never(type_)
 
@@ -266,9 +273,29 @@ class TrackView:
         self.workers[worker.name] = replace(worker, waits=left, doing=doing)
 
     # --- worker-status.json -------------------------------------------------------------------------------------------
+    def status_said_at(
+        self, status: WorkerStatus, before: WorkerStatus | None, written_at: float, wall: float
+    ) -> float:
+        """When an entry's words were said: at its heartbeat, or, if it has none, when the file was written.
+
+        Who changes its status and leaves its heartbeat as it was has said something all the same, when the file was
+        written. ``before``: its entry as it was read last; without one only an end counts so, of the task that it is
+        at, in a file that is newer than its last word. An older heartbeat is what another's hand has put back.
+        """
+        written = min(written_at, wall)
+        at = written if status.heartbeat is None else min(status.heartbeat, wall)
+        known = self.workers.get(status.worker)
+        if known is None or at > known.heard or written < known.heard - _TICK_S:
+            return at
+        if before is not None:
+            same_beat = (status.heartbeat or 0.0) >= (before.heartbeat or 0.0)
+            counts = status.doing is not before.doing and same_beat
+        else:
+            counts = known.at_work and status.doing in (Doing.COMPLETE, Doing.FAILED) and status.task == known.task
+        return max(written, known.heard + _TICK_S) if counts else at
+
     def hear_status(self, status: WorkerStatus, heartbeat: float) -> bool:
-        """Whether it is news: a heartbeat that is later than all that was heard of the worker. ``heartbeat``: its own,
-        or when its entry changed."""
+        """Whether it is news: later than all that was heard of the worker. ``heartbeat``: as ``status_said_at``."""
         before = self.workers.get(status.worker)
         if before is not None and heartbeat <= before.heard:
             return False

@@ -1,4 +1,4 @@
-"""What is said on a message bus: the ten types, and one line as it was read.
+"""What is said on a message bus: the seed's ten types, four of its orchestrators', and one line as it was read.
 
 Refuses to know how a line looks on disk (dialects/bus). A payload is hostile text until somebody has parsed it.
 """
@@ -23,6 +23,14 @@ class BusType(enum.Enum):
     BOARD_DISCUSS = "BOARD_DISCUSS"
     BOARD_VOTE = "BOARD_VOTE"
     BOARD_RESOLVE = "BOARD_RESOLVE"
+    # Said by who leads, about the bus or about others: written down, and nothing follows from them.
+    BUS_INIT = "BUS_INIT"
+    WORKER_DISPATCHED = "WORKER_DISPATCHED"
+    TASK_BLOCKED = "TASK_BLOCKED"
+    DEADLOCK_RESOLVED = "DEADLOCK_RESOLVED"
+
+
+NOTICES = frozenset({BusType.BUS_INIT, BusType.WORKER_DISPATCHED, BusType.TASK_BLOCKED, BusType.DEADLOCK_RESOLVED})
 
 
 @value
@@ -53,6 +61,10 @@ class Doing(enum.Enum):
     COMPLETE = "COMPLETE"
     FAILED = "FAILED"
     BLOCKED = "BLOCKED"
+
+
+#: As workers spell it.
+SPELLINGS = {**Doing.__members__, "COMPLETED": Doing.COMPLETE}
 
 
 @value

@@ -222,7 +222,21 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "BOARD_DISCUSS": {"from": "CA", "to": "ALL", "type": "AGREE", "message": "x", "changes_my_verdict": True},
     "BOARD_VOTE": {"director": "CA", "final_verdict": "APPROVE", "confidence": 0.5, "conditions": []},
     "BOARD_RESOLVE": {"verdict": "APPROVED", "vote_summary": {}, "conditions": [], "dissent": []},
+    "BUS_INIT": {"track": "api"},
+    "WORKER_DISPATCHED": {"worker_id": "worker-1.1", "task_id": "1.1"},
+    "TASK_BLOCKED": {"task_id": "1.1", "reason": "x"},
+    "DEADLOCK_RESOLVED": {"workers": ["a", "b"]},
 }
+
+
+@pytest.mark.parametrize("type_", ["BUS_INIT", "WORKER_DISPATCHED", "TASK_BLOCKED", "DEADLOCK_RESOLVED"])
+@pytest.mark.parametrize("source", ["orchestrator", None])
+def test_what_orchestrators_say_beside_the_seeds_ten_types_is_a_line_and_no_bad_one(
+    type_: str, source: str | None
+) -> None:
+    said = one({"type": type_, "payload": {"task_id": 1.1, "anything": [1]}, **({"source": source} if source else {})})
+    assert isinstance(said, BusLine)
+    assert (said.type.value, said.source) == (type_, source or "unnamed")
 
 
 @pytest.mark.parametrize("type_", TYPES)

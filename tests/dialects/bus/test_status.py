@@ -37,6 +37,12 @@ def test_whatever_a_hand_leaves_out_or_misspells_costs_its_own_entry_at_most() -
     assert "THINKING" in wrong[0]
 
 
+@pytest.mark.parametrize("spelled", ["COMPLETED", "completed", "COMPLETE"])
+def test_completed_is_complete(spelled: str) -> None:
+    found, wrong = decode_status(json.dumps({"w": {"status": spelled}}).encode(), NOW)
+    assert (found["w"].doing, wrong) == (Doing.COMPLETE, [])
+
+
 @pytest.mark.parametrize("data", [b"", b"{", b'{"w": {"status": "RUN', b"[]", b"null", b"\xff"])
 def test_half_a_file_is_no_file(data: bytes) -> None:
     with pytest.raises(BadBusLine):

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,19 @@ def test_reading_commands_need_a_bus(team: Team) -> None:
 
 
 # --- status ---------------------------------------------------------------------------------------------------------------
+def test_status_calls_stale_what_the_config_does(team: Team, track: Path) -> None:
+    heard = datetime.now(UTC) - timedelta(seconds=900)
+    entry = {"task_id": "1.1", "status": "RUNNING", "last_heartbeat": heard.isoformat()}
+    (track / "worker-status.json").write_text(json.dumps({"w": entry}))
+    assert team.json("bus", "status")["workers"]["w"]["stale"] is True
+    config = team.home / "ackd.toml"
+    text = config.read_text()
+    assert "[bus]" in text
+    config.write_text(text.replace("[bus]", "[bus]\nheartbeat_timeout_s = 3600"))
+    assert team.json("bus", "status")["workers"]["w"]["stale"] is False
+    assert team.json("bus", "status", "--stale-after", "60")["workers"]["w"]["stale"] is True
+
+
 def test_status_shows_workers_tasks_and_who_waits(team: Team, track: Path) -> None:
     team.ackd("bus", "post", "PROGRESS", "--source", "b", "--task", "1.2", "progress_pct=40")
     team.ackd("bus", "post", "BLOCKED", "--source", "a", "--task", "1.1", "waiting_for=1.2")

@@ -1,4 +1,4 @@
-"""The message bus's lines: ten types of JSON objects, one a line.
+"""The message bus's lines: fourteen types of JSON objects, one a line.
 
 Reading (``reading``, ``status``) is imported by who reads: posting does not wait for pydantic.
 """

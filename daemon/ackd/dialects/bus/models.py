@@ -1,4 +1,4 @@
-"""The payloads as pydantic sees them: what each of the ten types says, to the leaves.
+"""The payloads as pydantic sees them: what each of the types says, to the leaves.
 
 Tolerant where the seed's own snippets leave something out, and where a shell writes a number for a name (``1.1``) or
 one value for a list of one; keys beyond these stay. Required is only what a reader cannot do without. Who speaks is
@@ -141,6 +141,10 @@ class BoardResolve(Payload):
     dissent: Items | None = None
 
 
+class Notice(Payload):
+    """Whatever who leads has to say of the bus or of others: it is read by people."""
+
+
 MODELS: Final[dict[str, type[Payload]]] = {
     "PROGRESS": Progress,
     "TASK_COMPLETE": TaskComplete,
@@ -152,4 +156,8 @@ MODELS: Final[dict[str, type[Payload]]] = {
     "BOARD_DISCUSS": BoardDiscuss,
     "BOARD_VOTE": BoardVote,
     "BOARD_RESOLVE": BoardResolve,
+    "BUS_INIT": Notice,
+    "WORKER_DISPATCHED": Notice,
+    "TASK_BLOCKED": Notice,
+    "DEADLOCK_RESOLVED": Notice,
 }

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import ValidationError
 
-from ackd.core.bus_words import BusLine, BusType
+from ackd.core.bus_words import NOTICES, BusLine, BusType
 from ackd.core.errors import BadBusLine, BadLine
 from ackd.dialects.bus.models import MODELS
 from ackd.dialects.bus.moments import moment
@@ -29,6 +29,8 @@ MAX_NAME_CHARS: Final = 200
 #: How many beginnings of an object in a broken line are tried, and how long such a line may be: it all takes time.
 _MAX_TRIES: Final = 32
 _MAX_GLUED_BYTES: Final = 65_536
+#: Who says what nobody has put a name to.
+NOBODY: Final = "unnamed"
 _ENVELOPE: Final = frozenset({"id", "type", "source", "timestamp", "payload"})
 
 
@@ -58,7 +60,8 @@ def decode(raw: bytes, offset: int, end: int, wall: float, written_at: float) ->
     """What the line says, with or without its line end. Raises BadBusLine."""
     try:
         document = _object(raw)
-        type_, source = _type(document), _source(document)
+        type_ = _type(document)
+        source = _source(document, type_)
         payload = _payload(type_, document, source)
     except BadLine as bad:
         raise BadBusLine(bad.code, bad.detail, offset, end) from None
@@ -120,14 +123,16 @@ def _type(document: dict[str, Any]) -> str:
     return type_
 
 
-def _source(document: dict[str, Any]) -> str:
-    """Who speaks, wherever it is said."""
+def _source(document: dict[str, Any], type_: str) -> str:
+    """Who speaks, wherever it is said. Of the bus's own beginnings it is often nobody."""
     payload = document.get("payload")
     inner = payload if isinstance(payload, dict) else document
     candidates = (document.get("source"), document.get("worker_id"), document.get("from"))
     for name in (*candidates, inner.get("director"), inner.get("worker_id"), inner.get("from")):
         if isinstance(name, str) and name.strip():
             return name.strip()[:MAX_NAME_CHARS]
+    if BusType(type_) in NOTICES:
+        return NOBODY
     raise BadLine(Flaw.MISSING_FIELD, "source: is required, and missing")
 
 

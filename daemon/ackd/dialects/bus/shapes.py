@@ -1,4 +1,4 @@
-"""The payloads of the ten types, as plain data: for `ackd bus post`, which cannot wait for pydantic.
+"""The payloads of the types, as plain data: for `ackd bus post`, which cannot wait for pydantic.
 
 Owns a quick yes, and how a value typed as text is meant (``unblocks=1.2,1.3`` is a list). Refuses to explain a no: the
 caller then imports ``models``. A test holds the two together. Quick to import. Never fails.
@@ -51,6 +51,10 @@ SHAPES: Final[Mapping[str, Mapping[str, str | tuple[str, ...]]]] = {
         "conditions?": ITEMS,
     },
     "BOARD_RESOLVE": {"verdict": ID, "vote_summary?": TABLE, "conditions?": ITEMS, "dissent?": ITEMS},
+    "BUS_INIT": {},
+    "WORKER_DISPATCHED": {},
+    "TASK_BLOCKED": {},
+    "DEADLOCK_RESOLVED": {},
 }
 TYPES: Final = tuple(SHAPES)
 

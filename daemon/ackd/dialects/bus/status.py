@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import orjson
 
-from ackd.core.bus_words import Doing, WorkerStatus
+from ackd.core.bus_words import SPELLINGS, Doing, WorkerStatus
 from ackd.core.errors import BadBusLine
 from ackd.dialects.bus.moments import moment
 from ackd.dialects.bus.reading import MAX_NAME_CHARS
@@ -48,13 +48,13 @@ def _status(worker: str, entry: Any, wall: float) -> WorkerStatus | str:
     if not isinstance(entry, dict):
         return "must be an object"
     said = str(entry.get("status", "RUNNING")).strip().upper()
-    if said not in Doing.__members__:
+    if said not in SPELLINGS:
         return f"status {said!r:.40}: known are {', '.join(Doing.__members__)}"
     heartbeat = moment(entry.get("last_heartbeat"))
     percent = entry.get("progress_pct")
     return WorkerStatus(
         worker=worker,
-        doing=Doing[said],
+        doing=SPELLINGS[said],
         task=_text(entry.get("task_id")),
         heartbeat=None if heartbeat is None else min(heartbeat, wall),
         progress=float(percent) if isinstance(percent, int | float) and 0 <= percent <= 100 else None,

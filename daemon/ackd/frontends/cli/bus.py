@@ -146,12 +146,12 @@ def wait(site: Site, as_json: bool, pattern: str, timeout: float, new: bool, tra
 # --- status -----------------------------------------------------------------------------------------------------------
 @bus.command()
 @click.option(
-    "--stale-after", type=click.FloatRange(min=0), default=600.0, metavar="S", show_default=True,
-    help="A worker that was not heard for so long is stale.",
+    "--stale-after", type=click.FloatRange(min=0), metavar="S",
+    help="A worker that was not heard for so long is stale (default: heartbeat_timeout_s of [bus], 600).",
 )  # fmt: skip
 @described(TRACK)
 @site_options
-def status(site: Site, as_json: bool, stale_after: float, track: str | None) -> None:
+def status(site: Site, as_json: bool, stale_after: float | None, track: str | None) -> None:
     """Show a bus's workers and tasks: who does what, who waits for whom, who has fallen silent.
 
     Exit codes: 0 shown, 66 no bus.
@@ -159,7 +159,8 @@ def status(site: Site, as_json: bool, stale_after: float, track: str | None) -> 
     from ackd.bus import Bus
     from ackd.frontends.cli.bus_picture import picture, print_picture
 
-    found = picture(Bus(choose_track(site, track, make=False)), time.time(), stale_after)
+    limit_s = site.bus_heartbeat_timeout_s if stale_after is None else stale_after
+    found = picture(Bus(choose_track(site, track, make=False)), time.time(), limit_s)
     if as_json:
         print_json(found)
     else:

@@ -77,7 +77,7 @@ def _hear_status(bus: Bus, view: TrackView, wall: float) -> list[str]:
             time.sleep(_AGAIN_S)
             continue
         for status in entries.values():
-            view.hear_status(status, status.heartbeat if status.heartbeat is not None else found.written_at)
+            view.hear_status(status, view.status_said_at(status, None, found.written_at, wall))
         return [f"worker-status.json: {one}" for one in wrong]
     return []
 

@@ -420,3 +420,57 @@ async def test_a_long_queue_never_holds_the_loop_for_long(house: House) -> None:
         tasks.cancel_scope.cancel()
     assert turns - before > 3
     assert before > 3
+
+
+# --- what workers say of themselves -----------------------------------------------------------------------------------
+def entry(house: House, status: str, *, ago_s: float = 0.0, **more: str) -> dict[str, str]:
+    return {"task_id": "1.1", "status": status, "last_heartbeat": stamp(house.clock.wall - ago_s), **more}
+
+
+async def written_now(house: House, **entries: dict[str, str]) -> None:
+    """worker-status.json, with the time of the test's clock."""
+    house.status(**entries)
+    os.utime(house.bus.track.status, (house.clock.wall, house.clock.wall))
+    await house.gateway.look(None)
+
+
+@pytest.mark.parametrize("end", ["COMPLETE", "COMPLETED", "FAILED"])
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_worker_that_ends_without_a_new_heartbeat_is_not_called_silent(
+    house: House, end: str, restarted: bool
+) -> None:
+    begun = entry(house, "RUNNING")
+    await written_now(house, w=begun)
+    house.clock.wall += 60
+    house.say_at("PROGRESS", "w", task_id="1.1")  # later than its heartbeat
+    await house.gateway.look(None)
+    house.clock.wall += 60
+    if restarted:
+        house.gateway = house.started()
+    await written_now(house, w={**begun, "status": end})
+    house.clock.wall += 3600
+    await house.gateway.look(None)
+    assert house.said("worker_stale") == []
+    assert house.gateway.page()["login"]["workers"]["FAILED" if end == "FAILED" else "COMPLETE"] == 1  # type: ignore[index]
+
+
+async def test_an_older_entry_that_anothers_hand_put_back_is_no_word_of_its_worker(house: House) -> None:
+    await written_now(house, w=entry(house, "COMPLETE", ago_s=60))
+    old = entry(house, "COMPLETE", ago_s=60)
+    await written_now(house, w=entry(house, "RUNNING"))
+    house.clock.wall += 10
+    await written_now(house, w=old, other=entry(house, "RUNNING"))
+    assert house.gateway.page()["login"]["workers"]["RUNNING"] == 2  # type: ignore[index]
+
+
+async def test_a_worker_known_only_by_a_lock_is_not_running_and_never_stale(house: House) -> None:
+    house.say_at("FILE_LOCK", "person", filepath="a.py")
+    house.say_at("FILE_UNLOCK", "person", filepath="a.py")
+    house.say_at("WORKER_DISPATCHED", "lead", worker_id="w", task_id="1.1")
+    await house.gateway.look(None)
+    assert sum(house.gateway.page()["login"]["workers"].values()) == 0  # type: ignore[index]
+    house.clock.wall += 3600
+    await house.gateway.look(None)
+    assert house.said("worker_stale") == []
+    assert [line["bus_type"] for line in house.said("bus_message")][2] == "WORKER_DISPATCHED"
+    assert house.said("bus_bad_line") == []

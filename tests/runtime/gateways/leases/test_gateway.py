@@ -484,6 +484,50 @@ async def test_a_hand_that_takes_a_lease_is_named_when_its_holder_has_had_time_t
     assert house.said("lease_broken") == [("lease_broken", P, "w1")]
 
 
+def said_by_hand(house: House, type_: str, source: str, path: str = P) -> None:
+    """As the seed's ``post_message``: no token, no reason."""
+    line = {"id": f"msg-{source}", "type": type_, "source": source, "timestamp": utc_times.write(time.time())}
+    with (house.place / ".ackd/bus/queue.jsonl").open("a") as queue:
+        queue.write(json.dumps({**line, "payload": {"filepath": path}}) + "\n")
+
+
+@pytest.mark.parametrize("spelled", [P, "./src//a.py"])
+async def test_who_frees_a_file_by_hand_and_says_so_is_neither_robbed_nor_spoken_for_when_another_has_it(
+    house: House, spelled: str
+) -> None:
+    """The seed's ``release_lock`` and ``acquire_lock``, one after the other, between two looks."""
+    edit(house, **{P: entry("w1")})
+    await house.gateway.look(None)
+    said_by_hand(house, "FILE_UNLOCK", "w1", spelled)
+    edit(house, **{P: entry("w2")})
+    said_by_hand(house, "FILE_LOCK", "w2")
+    await house.gateway.look(None)
+    assert house.said("lease_broken") == []
+    assert ("lease_released", P, "w1") in house.said()
+    assert house.on_the_bus()[-1] == ("FILE_LOCK", "w2"), "nobody says that it is free"
+    assert not house.event("FILE_UNLOCK")
+
+
+async def test_no_file_is_said_to_be_free_while_another_has_it(house: House) -> None:
+    edit(house, **{P: entry("w1")})
+    await house.gateway.look(None)
+    edit(house, **{P: entry("w2")})  # without a word of w1's
+    await house.gateway.look(None)
+    assert house.said("lease_broken") == [("lease_broken", P, "w1")]
+    assert ("FILE_UNLOCK", "w1") not in house.on_the_bus()
+    assert not house.event("FILE_UNLOCK")
+
+
+async def test_an_unlock_of_an_earlier_lease_excuses_no_theft(house: House) -> None:
+    said_by_hand(house, "FILE_UNLOCK", "w1")
+    acquired = utc_times.write(time.time() + 2)
+    edit(house, **{P: {**entry("w1"), "acquired_at": acquired}})
+    await house.gateway.look(None)
+    edit(house, **{P: {**entry("w2"), "acquired_at": acquired}})
+    await house.gateway.look(None)
+    assert house.said("lease_broken") == [("lease_broken", P, "w1")]
+
+
 async def test_releasing_by_hand_wakes_who_waits(house: House) -> None:
     house.doors.acquire(P, "w1")
     house.doors.ask(P, Ask("builder", until=time.time() + 60))
@@ -492,7 +536,8 @@ async def test_releasing_by_hand_wakes_who_waits(house: House) -> None:
     await house.gateway.look(None)
     assert house.holders() == ["builder"]
     assert house.said("lease_released", "lease_broken") == [("lease_released", P, "w1")]
-    assert house.event("FILE_UNLOCK")
+    assert house.event("FILE_LOCK"), "for who waited"
+    assert not house.event("FILE_UNLOCK"), "it is not free"
 
 
 async def test_a_file_that_cannot_be_read_is_set_aside_and_said(house: House) -> None:

@@ -97,7 +97,7 @@ class WorkerWatch:
             self._identity, self._torn_since = identity, None
             return
         try:
-            entries, wrong = decode_status(found.data, self.around.clock.now().wall)
+            entries, wrong = decode_status(found.data, float("inf"))
         except BadBusLine as bad:
             self._maybe_torn(found.identity, bad)
             return
@@ -123,12 +123,13 @@ class WorkerWatch:
             if identity[2]:  # an empty one says nothing, and nothing wrong
                 self._say_bad(bad.detail)
 
-    def _hear(self, view: TrackView, status: WorkerStatus, changed_at: float) -> None:
-        heartbeat = status.heartbeat if status.heartbeat is not None else changed_at
-        if not view.hear_status(status, heartbeat):
+    def _hear(self, view: TrackView, status: WorkerStatus, written_at: float) -> None:
+        wall = self.around.clock.now().wall
+        said_at = view.status_said_at(status, self._entries.get(status.worker), written_at, wall)
+        if not view.hear_status(status, said_at):
             return
         agent = self.agent_of(status.worker)
-        if agent is not None and heartbeat >= self.around.clock.now().wall - self.config.heartbeat_timeout_s:
+        if agent is not None and said_at >= wall - self.config.heartbeat_timeout_s:
             self.around.post(SignOfLife(agent, f"worker-status.json: {status.doing.value}"))
 
     def _say_bad(self, error: str) -> None:

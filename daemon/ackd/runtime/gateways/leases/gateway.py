@@ -196,7 +196,7 @@ class LeaseGateway:
         self._report_aside(desk)
         await self._recorder.met(desk.track, _with_tokens(found), desk.known)
         desk.table = await in_thread(self._tended, desk, found, ended, first)
-        wish = await self._recorder.record(desk.track, desk.table, desk.known)
+        wish = await self._recorder.record(desk.track, desk.table, desk.known, desk.doors.files.key)
         end, now = leases.next_end(desk.table), self._around.clock.now()
         desk.due = None if end is None else now.mono + end - now.wall
         return wish

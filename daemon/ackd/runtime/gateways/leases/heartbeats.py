@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import orjson
 
 from ackd.core import utc_times
+from ackd.core.bus_words import SPELLINGS, Doing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _MOST_BYTES: Final = 16 * 1024 * 1024
-_THROUGH: Final = frozenset({"COMPLETE", "FAILED"})
+_THROUGH: Final = frozenset({Doing.COMPLETE, Doing.FAILED})
 
 
 class Beat(NamedTuple):
@@ -37,4 +38,4 @@ def _beats(found: dict[str, object]) -> Iterator[Beat]:
     for worker, said in found.items():
         at = utc_times.read(said.get("last_heartbeat")) if isinstance(said, dict) else None
         if at is not None and isinstance(said, dict):
-            yield Beat(worker, at, str(said.get("status", "")).upper() in _THROUGH)
+            yield Beat(worker, at, SPELLINGS.get(str(said.get("status", "")).strip().upper()) in _THROUGH)

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from ackd.core import utc_times
 from ackd.core.bus_layout import event_name
-from ackd.core.errors import UnknownAgent
+from ackd.core.errors import BadPath, UnknownAgent
 from ackd.core.escalations import stamp
 from ackd.core.lease_words import BY_HAND, BY_LINE, Broken, Granted, Queued, Released, Why
-from ackd.core.leases import differences
+from ackd.core.leases import differences, hindering_holders
 from ackd.leases import announce, raise_events
 from ackd.runtime.gateways.leases import tidings
 from ackd.runtime.gateways.leases.known import places_in_line
@@ -43,11 +44,12 @@ class Recorder:
         self._gone_since: dict[tuple[str, str, int], float] = {}
         self._conflicts: set[tuple[str, tuple[tuple[str, int], ...]]] = set()
 
-    async def record(self, track: Track, table: Table, known: Known) -> float | None:
-        """In how many seconds to look again for what is not clear yet."""
+    async def record(self, track: Track, table: Table, known: Known, key_of: Callable[[str], str]) -> float | None:
+        """In how many seconds to look again for what is not clear yet. ``key_of``: a path's key, however spelled."""
         await self._say_unsaid(track, known)
         changed = list(differences(known.held, table.held, self._now()))
-        wishes = [await self._gone(track, known, one) for one in changed if isinstance(one, Released | Broken)]
+        gone = [one for one in changed if isinstance(one, Released | Broken)]
+        wishes = [await self._gone(track, table, known, one, key_of) for one in gone]
         await self.met(track, table, known)
         return min((left_s for left_s in wishes if left_s is not None), default=None)
 
@@ -115,10 +117,12 @@ class Recorder:
             await self._mail(lease.agent, lambda agent: tidings.granted(track, path, lease, agent))
         self._around.record("lease_granted", data)
 
-    async def _gone(self, track: Track, known: Known, one: Released | Broken) -> float | None:
+    async def _gone(
+        self, track: Track, table: Table, known: Known, one: Released | Broken, key_of: Callable[[str], str]
+    ) -> float | None:
         """None: it is written down. Else: in how many seconds it is clear what became of it."""
         key = (track.bus, one.path, one.lease.token)
-        reason = await in_thread(_said_why, track, one.lease.token)
+        reason = await in_thread(_said_why, track, one.path, one.lease, key_of)
         if reason is None:
             mono = self._around.clock.now().mono
             since = self._gone_since.setdefault(key, mono)
@@ -126,7 +130,9 @@ class Recorder:
                 return left_s
             why = one.why if isinstance(one, Released) else Why.RELEASED
             released = Released(one.path, one.lease, why)
-            await in_thread(functools.partial(announce, track, [released], for_others=True))
+            # Who reads that it is free believes so: not while another has it.
+            if not hindering_holders(table, one.path, one.lease.agent, shared=one.lease.shared):
+                await in_thread(functools.partial(announce, track, [released], for_others=True))
         self._gone_since.pop(key, None)
         self._write_end(self._about(track, one.path, one.lease), one, reason)
         known.forget(one.path, one.lease.token)
@@ -180,16 +186,36 @@ class Recorder:
         return self._around.clock.now().wall
 
 
-def _said_why(track: Track, token: int) -> str | None:
-    """Why this lease ended, as far as that was said on the bus by one of ackd's doors."""
-    needle = b'"token": %d,' % token
-    for line in reversed(_last_lines(track.queue)):
-        if b'"FILE_UNLOCK"' in line and needle in line:
-            try:
-                return str(orjson.loads(line)["payload"]["reason"])
-            except (ValueError, KeyError, TypeError):
-                continue
+def _said_why(track: Track, path: str, lease: Lease, key_of: Callable[[str], str]) -> str | None:
+    """Why this lease ended, as far as that was said on the bus: by one of ackd's doors, which name its token, or by its
+    holder, who freed it by hand and said so as the seed does, with the path alone."""
+    for raw in reversed(_last_lines(track.queue)):
+        if b'"FILE_UNLOCK"' not in raw:
+            continue
+        try:
+            line = orjson.loads(raw)
+            payload, source, at = line["payload"], line.get("source"), utc_times.read(line.get("timestamp"))
+            token, named = payload.get("token"), str(payload.get("filepath"))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        if token == lease.token:
+            return str(payload.get("reason", Why.RELEASED.value))
+        its_own = token is None and source == lease.agent and _key(key_of, named) == path
+        if its_own and at is not None and _latest(at) >= lease.acquired_at:
+            return Why.RELEASED.value
     return None
+
+
+def _key(key_of: Callable[[str], str], named: str) -> str | None:
+    try:
+        return key_of(named)
+    except BadPath:
+        return None
+
+
+def _latest(at: float) -> float:
+    """A time in whole seconds has lost up to one."""
+    return at + 1 if at.is_integer() else at
 
 
 def _last_lines(path: str) -> list[bytes]:
