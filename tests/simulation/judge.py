@@ -11,9 +11,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ackd.core import effects as fx
+from ackd.core.acts import IN_HAND
 from ackd.core.availability import QUIET, AgentState
+from ackd.core.completion import completes_on
 from ackd.core.delivery import MOVING, State
 from ackd.core.message import Folder, Place
+from ackd.core.policy import CompletesOn
 from tests.simulation.people import place_of
 from tests.simulation.verdict import Broken, Verdict
 
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from ackd.core.book import Delivery
     from ackd.core.effects import Effect
+    from ackd.core.policy import AgentPolicy
     from ackd.runtime.daemon import Daemon
     from tests.simulation.simulation import Simulation
 
@@ -106,6 +110,8 @@ class Judge:
     def _is_waited_for(self, daemon: Daemon, delivery: Delivery) -> bool:
         desk = daemon._engine.desk
         agent, key, alarms = desk.book.agents[delivery.agent], delivery.key, desk.alarms
+        if delivery.state in IN_HAND and delivery.seen and _only_informs(delivery, agent.policy):
+            return False  # nobody will ever say that a notice is done: seen, it must be on its way out
         match delivery.state:
             case S.QUEUED | S.RETRYING:
                 return ("retry", key) in alarms or (key in agent.line and _reason_to_wait(daemon, delivery))
@@ -203,6 +209,10 @@ def _reason_to_wait(daemon: Daemon, delivery: Delivery) -> bool:
         or not agent.has_room
         or ("offer", agent.name) in desk.alarms
     )
+
+
+def _only_informs(delivery: Delivery, policy: AgentPolicy) -> bool:
+    return completes_on(delivery.message, policy) is CompletesOn.SEEN
 
 
 def _who(effect: fx.TellAgent | fx.ArchiveMessage | fx.ReviveMessage) -> tuple[str, str, str]:

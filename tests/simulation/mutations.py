@@ -96,6 +96,14 @@ def trusting(run: Simulation) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def unread(run: Simulation) -> Iterator[None]:
+    """Holds a notice that was seen until somebody says that it is done, which nobody does."""
+    run.swarm.odd_agents = 1.0
+    with mock.patch("ackd.core.acts.is_enough", lambda *_: False):
+        yield
+
+
+@contextlib.contextmanager
 def _deaf_to_the_clock(unheard: str) -> Iterator[None]:
     def ring(desk: Any, kind: str, of: int | str) -> None:
         if kind != unheard:
@@ -157,5 +165,6 @@ def restless(run: Simulation) -> Iterator[None]:
 
 
 ALL: Final[dict[str, Callable[[Simulation], Any]]] = {
-    one.__name__: one for one in (deaf, boastful, careless, patient, trusting, forgetful, hoarding, silent, restless)
+    one.__name__: one
+    for one in (deaf, boastful, careless, patient, trusting, unread, forgetful, hoarding, silent, restless)
 }
