@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.acceptance.teams import Team, running
+from tests.acceptance.teams import QUICK, Team, running
 from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, ends, pipeline, results, start, story
 from tests.faults.grip import passed
 
@@ -215,10 +215,19 @@ echo "$text"
     assert "stage 1, try 2: GO, score 85, agents codex(2/3),gemini(1/2)" in shown
 
 
+def test_a_command_that_says_what_is_no_report_and_goes_on_is_ended_for_it_if_its_table_says_so(tmp_path: Path) -> None:
+    script = '\necho "Stage $ACKD_STAGE complete soon"; sleep 600'
+    team = pipeline(tmp_path, script, worker="probe_timeout_s = 0.2\n")
+    with running(team):
+        start(team, "A-1")
+        paused = ends(team, "A-1", "paused")
+    assert paused["reason"].endswith("did not answer the status check; it said: Stage 0 complete soon")
+
+
 def test_a_command_that_says_what_is_no_report_and_goes_on_is_not_ended_for_it(tmp_path: Path) -> None:
     """It may have no ear, and be at work: its own end says what came of it."""
     script = '\necho "Stage $ACKD_STAGE complete soon"; until [ $ACKD_STAGE != 0 ] || [ -f go ]; do sleep 0.1; done\necho "$text"'
-    team = pipeline(tmp_path, script, worker="probe_timeout_s = 0.2\n")
+    team = pipeline(tmp_path, script, quick=f"{QUICK}[liveness]\nprobe_timeout_s = 0.2\n")
     with running(team):
         start(team, "A-1")
         team.fact("stage_check")

@@ -244,6 +244,7 @@ def test_lines_of_other_meaning_say_nothing_to_the_lead() -> None:
         "Stage 2 of 3: building",
         "all stages complete",
         "Statuses for A-1",
+        "Status for build: ok",
         "ERROR for A-1",
         "exit status for x",
     ):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import enum
 import re
 from decimal import Decimal
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import TheirFault
@@ -43,8 +44,6 @@ if TYPE_CHECKING:
     from ackd.dialects.stage_text.forms import Form
 
 _SHOWN_CHARS: Final = 24
-#: How a line begins that was meant for the lead, in whichever case and decoration: models like to set it in bold.
-_MEANT: Final = re.compile(r"[\s*_#>`\"'-]{0,16}(?:stage\s+\d+\s+(?:complete|error)|status\s+for)\b", re.IGNORECASE)
 
 
 class Misread(enum.StrEnum):
@@ -103,11 +102,18 @@ def last_report(
     return None
 
 
+@lru_cache(maxsize=8)
+def _meant(id_pattern: str) -> re.Pattern[str]:
+    """How a line begins that was meant for the lead, in whichever case and decoration (models like bold)."""
+    said = rf"stage\s+\d+\s+(?:complete|error)\b|status\s+for\s+(?a:{id_pattern})"
+    return re.compile(rf"[\s*_#>`\"'-]{{0,16}}(?:{said})", re.IGNORECASE)
+
+
 def word_in(
     line: str, id_pattern: str = DEFAULT_ID_PATTERN, readiness_scale: Decimal | None = None
 ) -> Report | StandsAt | BadStageText | None:
     """Of the lines that a worker prints: a word, or why one that was meant to be one is none. None for all others."""
-    if _MEANT.match(line) is None:
+    if _meant(id_pattern).match(line) is None:
         return None
     try:
         return read(line, id_pattern, readiness_scale)

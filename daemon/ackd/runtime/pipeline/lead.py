@@ -281,8 +281,10 @@ class Lead:
         return Doubt.QUIET if quiet_s is not None and now >= room.seen_at + quiet_s else None
 
     def _may_be_deaf(self, one: Try, room: Room) -> bool:
-        """A command that printed what nobody understands, and goes on, may have no ear: its end is waited for."""
-        return one.doubt is Doubt.GARBLED and room.babbled and self._quiet_s() is None
+        """A command that printed what nobody understands, and goes on, may have no ear: its end is waited for, unless
+        its table says how long it may take to answer."""
+        patient = self._quiet_s() is None and self.pipeline.worker.probe_timeout_s is None
+        return one.doubt is Doubt.GARBLED and room.babbled and patient
 
     def _quiet_s(self) -> float | None:
         """A command that says nothing may only be at work: it is asked if the config says so."""
