@@ -319,9 +319,15 @@ def test_a_queue_that_is_ackds_own_has_three_directories_that_are_nobodys(tmp_pa
         )
         team.shell("echo hello >.ackd/queue/tasks/notes.mime")
         team.completes(2)
+        team.shell(
+            "printf 'worker_count: 1\\n' >.ackd/queue/conductor/.draft; touch -d '2 min ago' .ackd/queue/conductor/.draft"
+        )
+        team.shell("mv .ackd/queue/conductor/.draft .ackd/queue/conductor/dispatch-instruction.yaml")
+        instruction = ".ackd/queue/conductor/dispatch-instruction.yaml"  # beside the conductor's own mail
+        team.until(lambda: f"dispatch message {instruction}" in team.told())
         team.until(lambda: len(team.facts("stray_file")) == 1)  # by the gateway, once
         team.shell("printf 'title: another\\n' >.ackd/queue/tasks/worker-1-T-2.yaml")
-        team.completes(3)
+        team.completes(4)
         agents = json.loads(team.ackd("status", "--json").stdout)["agents"]
         assert not {"tasks", "reports", "ack"} & agents.keys()
         assert team.files("queue/corrupt") == []

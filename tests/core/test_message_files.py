@@ -28,3 +28,8 @@ def test_hidden_names_are_writers_own_and_processed_is_ours(name: str) -> None:
 
 def test_what_is_said_of_a_stray_is_plain() -> None:
     assert not plain_words.vague_words(f"{STRAY_WORDS} {STRAY_CURE}")
+
+
+def test_what_a_gateway_reads_there_is_no_stray() -> None:
+    assert not is_stray("dispatch-instruction.yaml")
+    assert not is_message_file("dispatch-instruction.yaml")

@@ -12,6 +12,9 @@ SUFFIX: Final = ".mime"
 #: A writer may yet rename what it has just written; what is older is named.
 STRAY_AFTER_S: Final = 60.0
 
+#: What else may lie beside messages. The second is an Ensemble conductor's, and read by its gateway.
+_KNOWN: Final = frozenset({"processed", "dispatch-instruction.yaml", "dispatch-instruction.yml"})
+
 STRAY_WORDS: Final = f"its name does not end in {SUFFIX}, so it is never delivered"
 STRAY_CURE: Final = f"Rename it so that it ends in {SUFFIX}, and it is delivered; or move it out of the queue"
 
@@ -21,4 +24,4 @@ def is_message_file(name: str) -> bool:
 
 
 def is_stray(name: str) -> bool:
-    return not name.startswith(".") and name != "processed" and not is_message_file(name)
+    return not name.startswith(".") and name not in _KNOWN and not is_message_file(name)

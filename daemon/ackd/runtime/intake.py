@@ -19,7 +19,7 @@ from ackd.core import events, headers
 from ackd.core.delivery import State
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.message import MONITOR, Folder, Place
-from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file
+from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file, is_stray
 from ackd.dialects import ignite
 from ackd.runtime.departures import Departures
 from ackd.runtime.fresh_mail import FreshMail
@@ -340,7 +340,7 @@ class Intake:
         except OSError as error:
             self.record("io_error", {"what": f"list queue/{box}", "error": str(error)})
             return
-        strays = {str(place): place for place in found if not is_message_file(place.name)}
+        strays = {str(place): place for place in found if is_stray(place.name)}
         for place in found:
             if is_message_file(place.name):
                 self.came(place, closed=False)
