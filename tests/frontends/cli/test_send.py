@@ -88,9 +88,29 @@ def test_plain_words_come_back_as_content(team: Team, text: str) -> None:
     assert loaded["content"].removesuffix("\n") == text.removesuffix("\n")
 
 
-def test_a_yaml_body_of_type_message_stays_as_it_is(team: Team) -> None:
-    team.send("leader", "--body", "content: hello\nsummary: hi\n")
-    assert body_of(team.files()[0]) == {"content": "hello", "summary": "hi"}
+@pytest.mark.parametrize(
+    ("text", "loaded"),
+    [
+        ("content: hello\nsummary: hi\n", {"content": "hello", "summary": "hi"}),
+        ("name: Ada", {"name": "Ada"}),
+        ("# a comment\n\n---\nname: Ada\n", {"name": "Ada"}),
+        ("{name: Ada, age: 36}", {"name": "Ada", "age": 36}),
+        ('"name": Ada\nnotes:\n- one: 1\n', {"name": "Ada", "notes": [{"one": 1}]}),
+    ],
+)
+def test_a_yaml_body_of_type_message_with_keys_stays_yaml(team: Team, text: str, loaded: dict[str, Any]) -> None:
+    team.send("leader", "--body", text)
+    assert body_of(team.files()[0]) == loaded
+
+
+@pytest.mark.parametrize("body", ["goal: [", "- no goal", "task: 1"])
+def test_force_sends_a_body_that_validation_refuses_with_a_warning(team: Team, body: str) -> None:
+    refused = team.ackd("send", "leader", "--type", "user_goal", "--body", body)
+    assert (refused.exit_code, team.files()) == (65, [])
+    forced = team.ackd("send", "leader", "--type", "user_goal", "--body", body, "--force")
+    assert forced.exit_code == 0
+    assert "sent all the same" in forced.stderr
+    assert team.files()[0].read_text().endswith(f"\n\n{body}\n")
 
 
 @pytest.mark.parametrize("args", [["-"], ["--body", "-"], ["--body-file", "-"]])

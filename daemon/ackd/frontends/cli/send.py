@@ -7,6 +7,7 @@ session log for more. Needs no daemon.
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import os
+import re
 import time
 from typing import Final, NamedTuple
 
@@ -51,7 +52,7 @@ class Queued(NamedTuple):
 
 def send(
     site: Site, as_json: bool, to: tuple[str, ...], kind: str, cc: tuple[str, ...], body: str | None,
-    body_file: str | None, sender: str | None, wait: str | None, timeout: float, **headers: str | None,
+    body_file: str | None, sender: str | None, wait: str | None, timeout: float, force: bool, **headers: str | None,
 ) -> None:  # fmt: skip
     names = tuple(name for name in to if name != "-")
     if not names:
@@ -68,7 +69,7 @@ def send(
         to=to,
         cc=cc,
         type=kind,
-        body=checked_body(kind, read_body(site, body, body_file)),
+        body=checked_body(kind, read_body(site, body, body_file), force=force),
         priority=headers.pop("priority") or "normal",
         **headers,
     )
@@ -77,7 +78,7 @@ def send(
 
 def reply(
     site: Site, as_json: bool, message_id: str, kind: str, body: str | None, body_file: str | None,
-    priority: str, sender: str | None, agent: str | None, wait: str | None, timeout: float,
+    priority: str, sender: str | None, agent: str | None, wait: str | None, timeout: float, force: bool,
 ) -> None:  # fmt: skip
     from ackd.adapters import message_lookup
     from ackd.dialects import ignite
@@ -96,7 +97,7 @@ def reply(
         cc=(),
         type=kind,
         priority=priority,
-        body=checked_body(kind, read_body(site, body, body_file)),
+        body=checked_body(kind, read_body(site, body, body_file), force=force),
         thread_id=fields.get("x-ignite-thread-id") or original.message_id,
         in_reply_to=original.message_id,
         repository=fields.get("x-ignite-repository") or None,
@@ -111,6 +112,7 @@ _BODY_OPTIONS: Final = (
         "--timeout", "timeout", default=DEFAULT_WAIT_S, least=0, metavar="S", show_default=True,
         help="How many seconds to --wait; then exit 75.",
     ),
+    Option("--force", "force", switch=True, help="Send a body that is not what its type should have, with a warning."),
     Option("--wait", "wait", choices=("acked", "completed"), help="Wait until every recipient has."),
     Option("--from", "sender", metavar="AGENT", help="The sender (default: ACKD_AGENT, this pane's agent, or user)."),
     Option("--priority", "priority", choices=("critical", "high", "normal", "low"), default="normal"),
@@ -202,26 +204,46 @@ def read_body(site: Site, body: str | None, body_file: str | None) -> str:
         raise Failure(BAD_DATA, f"the body is not UTF-8 (byte {error.start})") from None
 
 
-def checked_body(kind: str, text: str) -> str:
-    """The body as it will be written, proven right for its type."""
+def checked_body(kind: str, text: str, *, force: bool = False) -> str:
+    """The body as it will be written, proven right for its type; or, by ``force``, only that it can be written."""
     try:
         text.encode()
     except UnicodeEncodeError:  # bytes of an argument that are no UTF-8; yaml would write a question mark for them
         raise Failure(BAD_DATA, "the body is not UTF-8") from None
-    if kind == "message" and not _has_content(text):
+    if kind == "message" and not _has_keys(text):
         return _as_content(text)
     from ackd.dialects import body_shapes, yaml_body
 
-    if not body_shapes.quick_check(kind, yaml_body.load(text)):
-        from ackd.dialects import bodies  # pydantic: only a wrong body pays for it
+    try:
+        if body_shapes.quick_check(kind, yaml_body.load(text)):
+            return text
+    except BadBody as error:
+        if not force:
+            raise
+        _warn_of_body(kind, error)
+        return text
+    from ackd.dialects import bodies  # pydantic: only a wrong body pays for it
 
-        raise BadBody(tuple(bodies.check(kind, text)))
+    wrong = BadBody(tuple(bodies.check(kind, text)))
+    if not force:
+        raise wrong
+    _warn_of_body(kind, wrong)
     return text
 
 
-def _has_content(text: str) -> bool:
-    """A body of type message as YAML says so by its key; everything else, colons or not, is someone's words."""
-    if not (text.startswith("content:") or "\ncontent:" in text):
+def _warn_of_body(kind: str, wrong: BadBody) -> None:
+    from ackd.frontends.cli.output import printable
+
+    echo(f"ackd send: the body is not what a {kind} should be, sent all the same: {printable(str(wrong))}", err=True)
+
+
+def _has_keys(text: str) -> bool:
+    """A body of type message as YAML says so by its keys, which are small letters; everything else, colons or not, is
+    someone's words: "Note: call me"."""
+    if ":" not in text:
+        return False  # nearly always, and without a pattern
+    begins = r"(?:[ \t]*(?:#.*)?\n|---[ \t]*\n)*+(?:\{|[\"']?[a-z_][a-z0-9_-]*[\"']?[ \t]*:(?:\s|$))"
+    if re.match(begins, text) is None:
         return False
     from ackd.dialects import yaml_body
 
@@ -229,7 +251,11 @@ def _has_content(text: str) -> bool:
         loaded = yaml_body.load(text)
     except BadBody:
         return False
-    return isinstance(loaded, dict) and "content" in loaded
+    return isinstance(loaded, dict) and bool(loaded) and all(map(_is_key, loaded))
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, str) and re.fullmatch(r"[a-z_][a-z0-9_-]*", key) is not None
 
 
 def _as_content(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.dialects import ignite
-from tests.frontends.cli.message.bench import parsed, run
+from tests.frontends.cli.message.bench import MINIMAL, parsed, run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,3 +27,22 @@ def test_several_recipients_can_be_given_in_every_way(to: tuple[str, ...], cc: t
 def test_options_may_stand_before_the_arguments(file: Path) -> None:
     assert run("update-status", "--extra", "X-A=1", "X-B=2", file, "delivered").exit_code == 0
     assert dict(ignite.headers(file.read_bytes()))["X-B"] == "2"
+
+
+@pytest.mark.parametrize(
+    ("words", "priority"),
+    [
+        (("--prio", "high"), "high"),
+        (("--prio=high",), "high"),
+        (("--pri", "low", "--thr", "--priority"), "low"),
+    ],
+)
+def test_options_may_be_abbreviated_as_argparse_has_it(words: tuple[str, ...], priority: str) -> None:
+    built = run("build", "--fr", "user", "--to", "leader", "--ty", "user_goal", "--body", "goal: x", *words)
+    assert built.exit_code == 0, built.stderr
+    assert f"X-IGNITE-Priority: {priority}\n" in built.stdout
+
+
+def test_a_beginning_that_fits_several_options_is_wrong_usage() -> None:
+    assert run("build", *MINIMAL, "--bod", "x").exit_code == 2
+    assert run("build", *MINIMAL, "--body", "--prio", "--priority", "high").exit_code == 0, "a value is a value"

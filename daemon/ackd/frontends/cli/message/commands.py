@@ -18,7 +18,7 @@ from ackd.core.errors import BadMessage, Problem
 from ackd.core.message import KNOWN_TYPES, Rejection
 from ackd.dialects import ignite
 from ackd.frontends.cli.errors import NO
-from ackd.frontends.cli.message.files import MAX_BYTES, named, read, read_body, rewrite, write_output
+from ackd.frontends.cli.message.files import MAX_BYTES, named, read, read_body, rewrite, utf8, write_output
 from ackd.frontends.cli.message.judging import faults, known_type, problems
 from ackd.frontends.cli.message.several_values import SeveralValues
 from ackd.frontends.cli.options import Commands, place_options
@@ -83,7 +83,7 @@ def build(
             date=ignite.rfc2822_date(wall),
             type=known_type(kind, root, config),
             priority=priority or "normal",
-            body=read_body(body_file) if body_file else body or "",
+            body=read_body(body_file) if body_file else utf8(os.fsencode(body or "")),
             extra_types=frozenset({kind}),
             **optional,
         )

@@ -18,7 +18,7 @@ from ackd.core.errors import BadMessage
 from ackd.dialects import ignite
 from ackd.frontends.cli.errors import BAD_DATA, CANNOT_CREATE, NOT_FOUND, Failure
 from ackd.frontends.cli.message.judging import refuse_new_faults
-from ackd.frontends.cli.output import printable, read_stdin
+from ackd.frontends.cli.output import echo, printable, read_stdin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,12 +59,25 @@ def read_body(body_file: str) -> str:
 
 
 def _text(body_file: str, data: bytes) -> str:
+    if len(data) > MAX_BYTES:  # cut within a character, and too large anyway
+        return data.decode(errors="replace")
+    return utf8(data, body_file)
+
+
+def utf8(data: bytes, whose: str = "") -> str:
+    """As the seed's tool has it: what is no UTF-8 is replaced, so that the message is readable; and that is said."""
     try:
-        return data[:MAX_BYTES].decode() if len(data) <= MAX_BYTES else data.decode(errors="replace")
+        return data.decode()
     except UnicodeDecodeError as error:
-        raise Failure(
-            BAD_DATA, f"cannot read the body: {printable(body_file)}: byte {error.start} is not UTF-8"
-        ) from None
+        text = data.decode(errors="replace")
+        places = text.count("\ufffd") - data.count("\ufffd".encode())
+        where = f" of {printable(whose)}" if whose else ""
+        say_aside(f"the body{where} is not UTF-8 from byte {error.start} on: U+FFFD stands in {places} places instead")
+        return text
+
+
+def say_aside(words: str) -> None:
+    echo(f"ackd: {words}", err=True)
 
 
 def write_output(path: Path, data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""Options that take several values after one name (`--to a b`), as the seed's tool and its scripts have it.
+"""Options that take several values after one name (`--to a b`), and abbreviated ones, as the seed's tool has them.
 
 Owns rewriting the words before click sees them. Refuses to know which options there are: it asks the command. Never
 fails; wrong usage is click's to say.
@@ -21,7 +21,27 @@ class SeveralValues(click.Command):
         options = [param for param in self.params if isinstance(param, click.Option) and not param.is_flag]
         several = {name for option in options if option.multiple for name in option.opts}
         single = {name for option in options if not option.multiple for name in option.opts}
-        return super().parse_args(ctx, _spelled_out(args, several, single))
+        flags = {name for param in self.params for name in param.opts if name.startswith("--")}
+        return super().parse_args(ctx, _spelled_out(_in_full(args, flags, single | several), several, single))
+
+
+def _in_full(args: Sequence[str], flags: set[str], with_value: set[str]) -> list[str]:
+    """``--prio high`` as ``--priority high``: argparse takes every beginning that fits one option only. One that fits
+    several is left to click, which names them."""
+    result: list[str] = []
+    rest = list(args)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            return [*result, word, *rest]
+        name, equals, value = word.partition("=")
+        if name.startswith("--") and name not in flags:
+            fitting = [flag for flag in flags if flag.startswith(name)]
+            name = fitting[0] if len(fitting) == 1 else name
+        result.append(f"{name}{equals}{value}")
+        if name in with_value and not equals and rest:
+            result.append(rest.pop(0))
+    return result
 
 
 def _spelled_out(args: Sequence[str], several: set[str], single: set[str]) -> list[str]:
