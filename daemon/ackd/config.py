@@ -91,6 +91,7 @@ class Delivery(Table):
     processing_timeout_s: Seconds = 300
     task_timeout_s: Seconds = 1800
     busy_timeout_s: Seconds = 900
+    hung_after_s: SecondsOrZero = 1800
     remind_after_s: Seconds = 900
     retry_limit: Annotated[int, Field(ge=0, le=100)] = 3
     backoff_base_s: SecondsOrZero = 5
@@ -152,6 +153,7 @@ class Agent(Table):
     processing_timeout_s: Seconds | None = None
     task_timeout_s: Seconds | None = None
     busy_timeout_s: Seconds | None = None
+    hung_after_s: SecondsOrZero | None = None
     remind_after_s: Seconds | None = None
     retry_limit: Annotated[int, Field(ge=0, le=100)] | None = None
     backoff_base_s: SecondsOrZero | None = None
@@ -284,7 +286,13 @@ class Config(Table):
 
         ladder = tuple(RUNGS[name] for name in table.ladder)
         numbers = {key: number(key) for key in Liveness.model_fields}
-        return {**numbers, "rungs": len(ladder), "ladder": ladder, "restarts": table.endpoint is EndpointKind.PROCESS}
+        return {
+            **numbers,
+            "rungs": len(ladder),
+            "ladder": ladder,
+            "restarts": table.endpoint is EndpointKind.PROCESS,
+            "shows": table.endpoint is EndpointKind.TMUX,
+        }
 
     def engine_policy(self) -> EnginePolicy:
         same = (name for name in self.agents if identity(name) == identity(self.escalate_to))

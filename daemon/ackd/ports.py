@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import field
 from typing import Protocol, TypeAlias, runtime_checkable
 
-from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RenewAgent, TellAgent
+from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
 from ackd.core.events import EndpointAway, Event, Hindered, NotTold, Now, Told
 from ackd.core.message import Place
 from ackd.core.values import value
@@ -116,6 +116,9 @@ class Inhabited(Endpoint, Protocol):
 
     async def probe(self, order: ProbeAgent) -> Told | NotTold:
         """Ask whether it still works. Costs a busy agent nothing: who shows signs of life is never asked."""
+
+    async def remind(self, order: RemindAgent) -> Told | NotTold:
+        """Say what it has not finished, and how that is ended; only to one that is seen to be idle."""
 
     async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold: ...
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.engine import Engine
+from ackd.core.headers import idle_of
+from ackd.core.idleness import Doing
 from ackd.core.message import (
     MONITOR,
     USER,
@@ -44,7 +46,7 @@ START_WALL = 1_800_000_000.0
 INBOX = AgentPolicy(reminds=True, max_in_flight=UNLIMITED)
 PANE = AgentPolicy(rungs=3, notices_complete_on=CompletesOn.SEEN)
 #: With signs of life to be read, as panes and children are configured.
-WATCHED_PANE = AgentPolicy(rungs=3, heartbeat_timeout_s=120, notices_complete_on=CompletesOn.SEEN)
+WATCHED_PANE = AgentPolicy(rungs=3, heartbeat_timeout_s=120, shows=True, notices_complete_on=CompletesOn.SEEN)
 PROCESS = AgentPolicy(rungs=3, heartbeat_timeout_s=120, volatile=True, restarts=True)
 EXEC = AgentPolicy(volatile=True)
 HANDLER = AgentPolicy(volatile=True, unwatched=True, max_in_flight=UNLIMITED)
@@ -103,6 +105,7 @@ class File:
             moment("Next-Retry-After"),
             moment("Processed-At"),
             seen=self.headers.get("X-IGNITE-Seen") == "yes",
+            idled=idle_of(self.headers.get("X-IGNITE-Idle", "")),
         )
 
 
@@ -125,6 +128,10 @@ class World:
         self.files_made = 0
         #: What an agent's endpoint answers to a telling; None: the default of its kind.
         self.on_tell: dict[str, Callable[[fx.TellAgent], Iterable[Event]]] = {}
+        #: What comes of a reminder.
+        self.on_remind: Callable[[fx.RemindAgent], Event] = lambda order: ev.Reminded(
+            order.key, made=True, detail="typed", attempt=order.attempt
+        )
         #: Effects that the disk refuses just now.
         self.refused: set[type[Effect]] = set()
         self._engine()
@@ -206,6 +213,8 @@ class World:
                 return [self._revive(effect)]
             case fx.TellAgent():
                 return self._tell(effect)
+            case fx.RemindAgent():
+                return [self.on_remind(effect), ev.AgentShowed(effect.lane, Doing.IDLE)]  # as the next look finds it
             case fx.NudgeAgent(key=key, attempt=attempt) | fx.ProbeAgent(key=key, attempt=attempt):
                 return [ev.Told(key, "nudged", attempt=attempt)]
             case fx.AskCheckpoint(key=key, attempt=attempt):

@@ -38,6 +38,7 @@ failed       =         =           R:retry     R:retry     R:retry     =        
 exhausted    =         =           B:bury      B:bury      B:bury      B:bury    =        =           =           =         -  -
 stopped      =         =           R:postpone  R:postpone  R:postpone  =         =        =           =           =         -  -
 silent       -         -           -           B:bury      B:bury      -         -        -           -           -         -  -
+unfinished   -         -           -           B:bury      B:bury      -         -        -           -           -         -  -
 overdue      -         -           -           =:warn      =:warn      -         -        -           -           -         -  -
 vanished     W:end     =           Z:end       Z:end       Z:end       Z:end     =        =           =           =         -  -
 moved        -         -           -           -           -           -         Z:end    X:end       Q:note      -         -  -

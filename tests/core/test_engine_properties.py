@@ -30,8 +30,10 @@ from ackd.core import events as ev
 from ackd.core.availability import QUIET, AgentState
 from ackd.core.completion import completes_on
 from ackd.core.delivery import IN_WINDOW, MOVING, State
+from ackd.core.idleness import Doing
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
 from ackd.core.policy import CompletesOn
+from ackd.core.waits import Wait, Waiting
 from ackd.core.worker import WorkerState
 from tests.core.driving import EXEC, HANDLER, INBOX, PANE, PROCESS, START_MONO, WATCHED_PANE, World, letter
 
@@ -84,6 +86,8 @@ class Watched(World):
         self._check_commit_order(before, asked)
         if not isinstance(event, ev.NudgeAsked):  # a person's word goes before every clock
             self._check_nudges(asked)
+        self._check_reminders(asked)
+        self._check_passing(before)
         return asked
 
     def _check_lines(self, before: dict[int, State], facts: list[fx.RecordFact], event: Event) -> None:
@@ -112,7 +116,7 @@ class Watched(World):
                 self.uncounted |= by_itself
                 if isinstance(event, ev.Arrived) and event.recovered:
                     self.uncounted |= entered
-            offered = agent.window - self.uncounted
+            offered = agent.window - self.uncounted - agent.beside
             assert len(offered) <= agent.policy.max_in_flight, (agent.name, event)
             if agent.ladder is not None:
                 holder = self.engine.desk.book.get(agent.ladder.key)
@@ -143,7 +147,30 @@ class Watched(World):
                     assert agent.is_watched
                     assert effect.rung >= 2
                 assert agent.state in QUIET
+                hung = agent.ladder is not None and agent.ladder.hung
+                assert agent.doing is not Doing.BUSY or hung, "busy is no silence"
                 assert agent.last_life is None or self.mono - agent.last_life >= agent.policy.ack_timeout_s
+
+    def _check_reminders(self, asked: list[Effect]) -> None:
+        """Only of what was taken, only to who is seen to be idle, one at a time, and two in all."""
+        for effect in asked:
+            if isinstance(effect, fx.RemindAgent):
+                held, agent = self.engine.desk.book.get(effect.key), self.agent(effect.lane)
+                assert held is not None
+                assert held.state in (S.DELIVERED, S.ACKED)
+                assert held.seen
+                assert held.waiting in (Waiting.NOT, Waiting.CIRCLE), "who waits for others is not idle"
+                assert held.idled.reminders < 2
+                assert agent.doing is Doing.IDLE
+                assert agent.reminding == effect.key
+            if isinstance(effect, fx.ProbeAgent):
+                assert not self.agent(effect.lane).policy.shows
+
+    def _check_passing(self, before: dict[int, State]) -> None:
+        """Whatever stands beside a window was told of, or went past a full one; never of a command or a child."""
+        for agent in self.engine.desk.book.agents.values():
+            assert agent.beside <= agent.window
+            assert not agent.beside or agent.policy.shows
 
     # --- what is under way ------------------------------------------------------------------------------------------
     def under_way(self, key: int) -> bool:
@@ -223,7 +250,7 @@ class Promises(RuleBasedStateMachine):
     # --- people and agents ------------------------------------------------------------------------------------------
     @rule(
         to=st.sampled_from(NAMES),
-        sender=st.sampled_from(["leader", "worker", "runner", "stranger", MONITOR]),
+        sender=st.sampled_from(["leader", "worker", "runner", "pane", "stranger", MONITOR]),
         priority=st.sampled_from(Priority),
         kind=st.sampled_from(
             ["message", "task_assignment", "evaluation_request", "escalation", "task_completed", "progress_update"]
@@ -313,6 +340,25 @@ class Promises(RuleBasedStateMachine):
             "is nudged": ev.NudgeAsked(agent),
         }
         self.world.handle(event[what])
+
+    @rule(doing=st.sampled_from([Doing.IDLE, Doing.IDLE, Doing.BUSY, Doing.UNCLEAR]))
+    def screen_shows(self, doing: Doing) -> None:
+        self.world.handle(ev.AgentShowed("pane", doing))
+
+    @rule(waits=st.sampled_from([(), (Wait(None, "board meeting b1"),), (Wait("worker", "a lease"),)]))
+    def pane_waits(self, waits: tuple[Wait, ...]) -> None:
+        self.world.handle(ev.AgentWaits("pane", "leases", waits))
+
+    @rule(made=st.booleans())
+    def reminders_fare(self, made: bool) -> None:
+        """From now on."""
+        self.world.on_remind = lambda order: ev.Reminded(order.key, made=made, detail="", attempt=order.attempt)
+
+    @precondition(lambda self: self.in_hand("child"))
+    @rule(pick=st.integers(0), attempt=st.sampled_from([0, 1, 7]))
+    def cannot_be_asked(self, pick: int, attempt: int) -> None:
+        held = self.in_hand("child")
+        self.world.handle(ev.NotProbed(held[pick % len(held)].key, "its stdin is full", attempt))
 
     @precondition(lambda self: self.in_hand(*INHABITED))
     @rule(

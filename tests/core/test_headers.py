@@ -1,12 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
 
 from ackd.core import headers
 from ackd.core.book import Delivery
-from ackd.core.message import Folder, Place
+from ackd.core.message import FRESH, Folder, Idled, Place
 from tests.core.driving import START_WALL, letter
 
 
@@ -26,8 +27,27 @@ def test_a_retry_keeps_its_time_to_the_millisecond() -> None:
 
 
 def test_what_is_in_hand_for_the_first_time_has_no_retry_count() -> None:
-    names = [name for name, _ in headers.in_hand("delivered", START_WALL)]
-    assert names == ["X-IGNITE-Status", "X-IGNITE-Processed-At", "X-IGNITE-Next-Retry-After", "X-IGNITE-Seen"]
+    names = [name.removeprefix("X-IGNITE-") for name, _ in headers.in_hand("delivered", START_WALL)]
+    assert names == ["Status", "Processed-At", "Next-Retry-After", "Seen", "Idle"]
+
+
+@pytest.mark.parametrize(
+    ("idled", "text"),
+    [
+        (FRESH, None),
+        (Idled(reminders=1, idle_s=61.4), "reminders=1 seconds=61"),
+        (Idled(2, told=True, idle_s=1800, beside=True), "reminders=2 told=yes seconds=1800 beside=yes"),
+        (Idled(stalled=True, beside=True), "beside=yes stalled=yes"),
+    ],
+)
+def test_what_is_kept_of_idleness_is_read_as_it_was_written(idled: Idled, text: str | None) -> None:
+    assert headers.idle(idled) == (("X-IGNITE-Idle", text),)
+    assert headers.idle_of(text or "") == replace(idled, idle_s=float(int(idled.idle_s)))
+
+
+@pytest.mark.parametrize("text", ["", "=", "reminders", "reminders=-1 told=maybe", "seconds=9999999999", "x=y=z", "٣"])
+def test_what_makes_no_sense_in_it_counts_as_absent(text: str) -> None:
+    assert headers.idle_of(text) == FRESH
 
 
 def test_a_count_that_the_disk_may_have_refused_is_written_with_the_next_status() -> None:

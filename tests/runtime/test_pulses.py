@@ -26,7 +26,7 @@ class Ticking:
         return self.signs.pop() if self.signs else None
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("tell", "nudge", "stop", "probe", "ask_checkpoint", "renew", "restart", "forget"):
+        if name in ("tell", "nudge", "stop", "probe", "remind", "ask_checkpoint", "renew", "restart", "forget"):
             return self.pulse  # a part of the port that nothing here calls
         raise AttributeError(name)
 

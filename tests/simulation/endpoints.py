@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.adapters.exec_runs import FoundRun
-    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RenewAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from tests.simulation.agents import Agents
 
 
@@ -51,6 +51,13 @@ class PaneEndpoint:
     async def probe(self, order: ProbeAgent) -> Told | NotTold:
         await anyio.sleep(self._agents.reach_s())
         return self._agents.trouble_asking(self._name, order.key) or Told(order.key, "asked")
+
+    async def remind(self, order: RemindAgent) -> Told | NotTold:
+        await anyio.sleep(self._agents.reach_s())
+        trouble = self._agents.trouble_asking(self._name, order.key)
+        if trouble is None and self._agents.wakes(self._name):
+            self._agents.hear(self._name, order.message, order.place)
+        return trouble or Told(order.key, "reminded")
 
     async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold:
         return NotTold(order.key, "nothing here fills up")

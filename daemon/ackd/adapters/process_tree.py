@@ -38,6 +38,14 @@ class ProcessTable:
     looked_at: float = field(default=float("-inf"), init=False)
 
     def cpu_s(self, session: int, mark: str = "") -> float:
+        return sum(self._seen[pid].ticks for pid in self._members(session, mark)) / _TICKS_PER_S
+
+    def started_since(self, session: int, boot_s: float) -> list[int]:
+        """Those that were started since then, in seconds since the machine's boot, the oldest first."""
+        young = [pid for pid in self._members(session, "") if self._seen[pid].start_ticks >= boot_s * _TICKS_PER_S]
+        return sorted(young, key=lambda pid: (self._seen[pid].start_ticks, pid))
+
+    def _members(self, session: int, mark: str) -> set[int]:
         if time.monotonic() - self.looked_at >= self.max_age_s:
             self._look()
         members = {pid for pid, one in self._seen.items() if one.session == session or (mark and one.mark == mark)}
@@ -46,7 +54,7 @@ class ProcessTable:
             more = {pid for pid, one in self._seen.items() if one.parent in members} - members
             members |= more
             grown = bool(more)
-        return sum(self._seen[pid].ticks for pid in members) / _TICKS_PER_S
+        return members
 
     def _look(self) -> None:
         """A mark is inherited and does not change: it is read once for each process."""

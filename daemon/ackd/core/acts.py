@@ -6,16 +6,18 @@ from; a step that the table does not have raises before anything is changed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from ackd.core import calling, completion, endings, escalations, facts, headers, workers
+from ackd.core import calling, completion, endings, escalations, facts, headers, spells, workers
 from ackd.core.delivery import Act, Happening, State, step
 from ackd.core.effects import ClaimMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.events import Absence
-from ackd.core.message import MONITOR
+from ackd.core.message import MONITOR, Idled
 from ackd.core.policy import CompletesOn
 from ackd.core.retry import Again, GiveUp, RetryDecision
 from ackd.core.retry import decide as decide_retry
+from ackd.core.waits import Waiting
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
@@ -104,6 +106,8 @@ def _tell(desk: Desk, delivery: Delivery, happening: Happening, _why: str) -> No
     policy = desk.book.agents[delivery.agent].policy
     delivery.tells += 1
     delivery.seen = delivery.started = delivery.told = delivery.busy_told = False
+    delivery.idled, delivery.waiting, delivery.waits_for = Idled(beside=delivery.idled.beside), Waiting.NOT, ()
+    delivery.untyped, delivery.written_s = 0, 0.0
     desk.alarm("processing", delivery.key, policy.processing_timeout_s)
     order = (delivery.agent, delivery.key, delivery.message, delivery.place)
     desk.put(TellAgent(*order, attempt=delivery.tells, crashes=delivery.crashes))
@@ -126,7 +130,9 @@ def _grant_wish(desk: Desk, delivery: Delivery) -> bool:
 def _await_ack(desk: Desk, delivery: Delivery, _happening: Happening, proof: str) -> None:
     agent = desk.book.agents[delivery.agent]
     calling.back(desk, agent, "it could be told")
-    delivery.told_at = delivery.first_told_at = desk.now.mono
+    delivery.told_at = delivery.first_told_at = delivery.clock_from = delivery.moved_at = desk.now.mono
+    delivery.told_wall, delivery.opened_by_then = desk.now.wall, desk.book.last_key
+    spells.show(desk, agent, None)  # what it does with it is still to be seen
     _record_told(desk, delivery, proof)
     workers.assigned(desk, agent, delivery)
     desk.alarm("status", delivery.key, STATUS_AFTER_S)
@@ -168,7 +174,8 @@ def watch_return(desk: Desk, delivery: Delivery) -> None:
 
 
 def write_status(desk: Desk, delivery: Delivery, status: str) -> None:
-    words = headers.in_hand(status, desk.now.wall, seen=delivery.seen, retries=delivery.retries)
+    words = headers.in_hand(status, desk.now.wall, seen=delivery.seen, retries=delivery.retries, idled=delivery.idled)
+    delivery.written_s = delivery.idled.idle_s
     because_of = tuple(delivery.receipts)
     desk.put(WriteStatus(delivery.agent, delivery.key, delivery.place, words, because_of=because_of))
 
@@ -225,6 +232,7 @@ def _start(desk: Desk, delivery: Delivery, _happening: Happening, by: str) -> No
     agent.line.discard(delivery.key)  # it may have been due for another telling
     calling.lived(desk, agent)
     delivery.seen = True
+    delivery.idled, delivery.clock_from = replace(delivery.idled, idle_s=0.0), desk.now.mono
     _assign(desk, delivery)
     desk.put(RecordFact("message_acked", facts.about(delivery, by=by), lane=delivery.agent))
     if is_enough(agent, delivery):  # what acknowledged it is kept until its move is on disk

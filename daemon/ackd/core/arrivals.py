@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, cures, facts, holding, trouble
+from ackd.core import calling, cures, facts, holding, passing, trouble
 from ackd.core.acts import apply, is_enough, line_up, sweep, watch_silence
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
@@ -21,6 +21,7 @@ from ackd.core.effects import QuarantineFile, RecordFact
 from ackd.core.errors import ImpossibleEvent
 from ackd.core.escalations import derived_id
 from ackd.core.message import MONITOR, Folder, Standing, Status
+from ackd.core.words import REPORT_TYPES
 
 if TYPE_CHECKING:
     from ackd.core import events
@@ -34,10 +35,6 @@ H, S = Happening, State
 _MOVES_TO: Final = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}
 #: Recovery is over when we are told so (RecoveryEnded), or nothing from before has been met for this long.
 HEAR_OUT_S: Final = 0.25
-#: A reply of one of these types is a report: it completes what it answers. Any other reply acknowledges it.
-REPORT_TYPES: Final = frozenset(
-    "strategy_response architecture_response task_completed evaluation_result improvement_completed".split()
-)
 
 
 def arrived(desk: Desk, event: events.Arrived) -> None:
@@ -49,6 +46,7 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
         return  # a hint that came twice, or before the answer to the move it tells of
     arrived_at = min(event.arrived_at, desk.now.wall)
     delivery = desk.book.open(message, place, arrived_at, met_at=desk.now.wall, stamp=event.stamp)
+    delivery.recovered, delivery.is_answer = event.recovered, passing.is_answer(desk, delivery)
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
         desk.book.set_state(delivery, S.DEAD)
         delivery.late = True
@@ -187,6 +185,10 @@ def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: 
     delivery.assigned = not policy.reminds or standing.status is Status.ACKED
     delivery.told_at = delivery.first_told_at = desk.now.mono - waited_s
     delivery.taken_at = desk.now.mono  # whatever it did while nobody looked, it owes its next sign from now on
+    delivery.clock_from = delivery.moved_at = desk.now.mono
+    if policy.shows:  # else a hand wrote it
+        delivery.idled, delivery.written_s = standing.idled, standing.idled.idle_s
+    delivery.told_wall = standing.processed_at if standing.processed_at is not None else delivery.arrived_at
     if standing.status is Status.ACKED:
         delivery.seen = delivery.started = True
         desk.book.set_state(delivery, S.ACKED)

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Final
 from ackd.core.availability import AgentState
 from ackd.core.delivery import IN_WINDOW, MOVING, Happening, State
 from ackd.core.events import Absence
+from ackd.core.idleness import Doing
 from ackd.core.lineup import Lineup
 from ackd.core.liveness import Vital
+from ackd.core.message import FRESH, Idled, identity
+from ackd.core.waits import Wait, Waiting
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
@@ -61,6 +64,19 @@ class Delivery:
     only_seen: bool = False  # it is completed because it was seen: nobody has said that it is dealt with
     wish: tuple[Happening, str] | None = None  # came while a move was under way
     swept: str = ""  # why its file is gone by nobody's word, learned while a move was under way
+    recovered: bool = False  # met by the scan at a start
+    idled: Idled = FRESH
+    clock_from: float = 0.0  # monotonic: idle time of its agent counts from here, told, acked or no longer waited
+    counted_to: float = 0.0  # monotonic: idle time up to here is in ``idled``
+    written_s: float = 0.0  # so much of it is on disk
+    untyped: int = 0  # reminders in a row that could not be typed
+    waiting: Waiting = Waiting.NOT
+    waits_for: tuple[Wait, ...] = ()
+    moved_at: float = 0.0  # monotonic: something of what it waits for moved
+    moves: frozenset[object] = frozenset()  # what that looked like then
+    opened_by_then: int = 0  # the newest key when it was told; 0: before this session
+    told_wall: float = 0.0
+    is_answer: bool = False  # to a message of its agent's own
     duplicate: bool = False
     held: bool = False  # in the queue, and not in line
     passed_on: bool = False  # an escalation that could not be delivered: a person was told
@@ -79,6 +95,7 @@ class Delivery:
         self.retries = self.crashes = self.tells = self.stamp = 0
         self.seen = self.started = self.told = self.assigned = self.busy_told = self.late = False
         self.told_at, self.reason, self.by, self.swept = None, "", "", ""
+        self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
 
 
 @dataclass(slots=True)
@@ -95,6 +112,8 @@ class Agent:
     hindered: bool = False  # parked by a fault of the machine, not by an absence of its own
     absence_told: bool = False  # someone knows that it is away
     window: set[int] = field(default_factory=set)
+    #: Those of the window that fill no place in it.
+    beside: set[int] = field(default_factory=set)
     #: How many of its messages stand in line, and how many wait for another try.
     queued: int = 0
     retrying: int = 0
@@ -105,6 +124,7 @@ class Agent:
     #: Of what lives behind its endpoint, if anything does.
     vital: Vital = Vital.UNSEEN
     asked_at: float | None = None  # monotonic, the last status check
+    unasked: bool = False  # that could not be made
     worker: WorkerState = WorkerState.IDLE
     context_usage: float | None = None
     detail: str = ""  # "pid 4242", "pane %3"
@@ -115,6 +135,15 @@ class Agent:
     #: Why it is parked, if only its own word ends that: it is at work, or waits for a person or a limit.
     waits: Absence | None = None
     waits_until: float | None = None  # wall, of a limit; a person has no time
+    #: What its screen says that it is doing; None: nobody has looked since it was told, or at all.
+    doing: Doing | None = None
+    doing_since: float = 0.0  # monotonic
+    spell_from: float | None = None  # monotonic: idle without a break since then; None: it is not
+    stepped_at: float = 0.0  # monotonic: the last reminder, tried or typed
+    reminding: int | None = None  # the message of which it is being reminded
+    busy_told: bool = False  # someone was told that it shows nothing but busy, or nothing that can be read
+    #: What it waits for besides answers, by who knows of it.
+    waits_on: dict[str, tuple[Wait, ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.line = Lineup(self.policy.aging_s)
@@ -135,7 +164,11 @@ class Agent:
 
     @property
     def has_room(self) -> bool:
-        return len(self.window) < self.policy.max_in_flight
+        return len(self.window) - len(self.beside) < self.policy.max_in_flight
+
+    def show(self, doing: Doing | None, at_mono: float) -> None:
+        self.doing, self.doing_since, self.busy_told = doing, at_mono, False
+        self.spell_from = at_mono if doing is Doing.IDLE else None
 
 
 class Book:
@@ -146,6 +179,7 @@ class Book:
         self._by_key: dict[int, Delivery] = {}
         self._by_place: dict[Place, int] = {}
         self._by_id: dict[tuple[str, str], list[int]] = {}
+        self._by_sender: dict[str, set[int]] = {}
         self.agents: dict[str, Agent] = {}
 
     def __len__(self) -> int:
@@ -161,12 +195,25 @@ class Book:
         self._by_key[delivery.key] = delivery
         self._by_place[place] = delivery.key
         self._by_id.setdefault((message.message_id, message.recipient), []).append(delivery.key)
+        self._by_sender.setdefault(identity(message.sender), set()).add(delivery.key)
         self.agents[delivery.agent].count(delivery.state, 1)
         return delivery
+
+    @property
+    def last_key(self) -> int:
+        return self._last_key
+
+    def sent_by(self, name: str) -> list[Delivery]:
+        """Living messages of one agent's own, the oldest first."""
+        return [self._by_key[key] for key in sorted(self._by_sender.get(identity(name), ()))]
 
     def close(self, delivery: Delivery) -> None:
         if self._by_key.pop(delivery.key, None) is not None:
             self.agents[delivery.agent].count(delivery.state, -1)
+            sender = identity(delivery.message.sender)
+            self._by_sender[sender].discard(delivery.key)
+            if not self._by_sender[sender]:
+                del self._by_sender[sender]
         self._drop_place(delivery)
         ident = (delivery.message.message_id, delivery.agent)
         keys = [key for key in self._by_id.get(ident, ()) if key != delivery.key]
@@ -176,6 +223,7 @@ class Book:
             self._by_id.pop(ident, None)
         agent = self.agents[delivery.agent]
         agent.window.discard(delivery.key)
+        agent.beside.discard(delivery.key)
         agent.line.discard(delivery.key)
 
     def relocate(self, delivery: Delivery, place: Place) -> None:
@@ -200,8 +248,15 @@ class Book:
                 agent.window.add(delivery.key)
             else:
                 agent.window.discard(delivery.key)
+            self.place_in_window(agent, delivery)
         if agent.ladder is not None and state not in ON_LADDER and agent.ladder.key == delivery.key:
             agent.ladder = None
+
+    def place_in_window(self, agent: Agent, delivery: Delivery) -> None:
+        if delivery.idled.beside and delivery.key in agent.window:
+            agent.beside.add(delivery.key)
+        else:
+            agent.beside.discard(delivery.key)
 
     def get(self, key: int) -> Delivery | None:
         return self._by_key.get(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ackd.core import availability, escalations, liveness
+from ackd.core import availability, escalations, liveness, spells
 from ackd.core.availability import QUIET, AgentHappening, AgentState
 from ackd.core.effects import RecordFact, SendMessage
 from ackd.core.escalations import MOST_ABOUT, OpenEscalation
@@ -37,6 +37,8 @@ def change(desk: Desk, agent: Agent, happening: AgentHappening, reason: str = ""
         return
     agent.reason, agent.until = ("", None) if agent.state in QUIET else (reason, until)
     agent.hindered = False
+    if before not in QUIET:
+        spells.pass_over(desk, agent)
     if not {agent.state, before} <= QUIET:
         at = escalations.stamp(until) if agent.until is not None and until is not None else None
         desk.fact("agent_state", agent=agent.name, state=agent.state.value, reason=agent.reason or None, until=at)
@@ -47,6 +49,7 @@ def lived(desk: Desk, agent: Agent) -> None:
     waiting for a person or for its own work to end: a screen that counts down to the end of a limit changes all the
     time."""
     agent.last_life = desk.now.mono
+    spells.lived(desk, agent)
     if agent.ladder is not None:
         _step_down(desk, agent, agent.ladder)
     agent.reminded = False
@@ -78,8 +81,9 @@ def beat(desk: Desk, agent: Agent, pulse: Pulse) -> None:
 
 def watch(desk: Desk, agent: Agent) -> None:
     """From now on it owes signs of life, as long as it holds work."""
-    if agent.policy.heartbeat_timeout_s is not None and ("life", agent.name) not in desk.alarms:
-        desk.alarm("life", agent.name, agent.policy.heartbeat_timeout_s)
+    policy = agent.policy
+    if policy.heartbeat_timeout_s is not None and ("life", agent.name) not in desk.alarms:
+        desk.alarm("life", agent.name, policy.ack_timeout_s if policy.shows else policy.heartbeat_timeout_s)
 
 
 def go_away(desk: Desk, agent: Agent, reason: str, absence: Absence, until: float | None) -> None:
@@ -123,30 +127,18 @@ def stuck(desk: Desk, agent: Agent, reason: str, until: float | None, *, new: bo
     )
 
 
-def park_ended(desk: Desk, agent: Agent) -> None:
-    """Its time is up: tried again. One that has been at work all the while is left in peace, but not in silence; one
-    that waits for a person with work in its hands waits on, for there is nothing that could be tried."""
+def park_ended(desk: Desk, agent: Agent) -> bool:
+    """Its time is up: tried again. One that waits for a person with work in its hands waits on, for there is nothing
+    that could be tried. True: it has been at work all the while, and nobody was told of that; it is left in peace, but
+    not in silence."""
     if agent.waits is Absence.STUCK and agent.waits_until is None and agent.window:
         park_for(desk, agent, PARK_CAP_S, agent.reason)
-        return
-    if agent.waits is Absence.BUSY and agent.state is AgentState.PARKED:
-        _tell_once(
-            desk,
-            agent,
-            "busy",
-            f"{agent.name} has been at work on something else for {agent.policy.busy_timeout_s:.0f} s",
-            f"Nothing was interrupted. Look at it with `ackd agent attach {agent.name}`",
-        )
+        return False
+    busy = agent.waits is Absence.BUSY and agent.state is AgentState.PARKED and not agent.absence_told
+    agent.absence_told = agent.absence_told or busy
     agent.waits = None
     change(desk, agent, AgentHappening.PARK_ENDED)
-
-
-def _tell_once(desk: Desk, agent: Agent, cause: str, what: str, action: str) -> None:
-    if agent.absence_told:
-        return
-    agent.absence_told = True
-    escalation_id = escalations.derived_id(cause, agent.name, int(desk.now.wall))
-    escalate(desk, agent.name, cause, escalation_id, f"{what}. {what_waits(agent)}", action)
+    return busy
 
 
 def what_waits(agent: Agent) -> str:

@@ -47,7 +47,8 @@ def rang(desk: Desk, kind: str, of: int | str) -> None:
 def _rang_for_agent(desk: Desk, kind: str, agent: Agent) -> None:
     match kind:
         case "unpark":
-            calling.park_ended(desk, agent)
+            if calling.park_ended(desk, agent):
+                _tell_of_work(desk, agent)
         case "life":
             lives.look(desk, agent)
         case "checkpoint":
@@ -57,6 +58,18 @@ def _rang_for_agent(desk: Desk, kind: str, agent: Agent) -> None:
         case _:
             raise AssertionError(kind)
     desk.touch(agent.name)
+
+
+def _tell_of_work(desk: Desk, agent: Agent) -> None:
+    trouble.tell(
+        desk,
+        "busy",
+        agent.name,
+        f"{agent.name} has been at work on something else for {agent.policy.busy_timeout_s:.0f} s. "
+        f"{calling.what_waits(agent)}",
+        f"Nothing was interrupted. Look at it with `ackd agent attach {agent.name}`",
+        agent=agent.name,
+    )
 
 
 def _rang_for(desk: Desk, kind: str, delivery: Delivery) -> None:

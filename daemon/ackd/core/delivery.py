@@ -51,6 +51,7 @@ class Happening(Word):
     EXHAUSTED = "exhausted"  # the same, and the retry policy says enough
     STOPPED = "stopped"  # by our own shutdown: uncounted
     SILENT = "silent"  # its agent's ladder ended
+    UNFINISHED = "unfinished"  # its agent took it and was idle for too long; it may have been done
     OVERDUE = "overdue"  # acked (or a handler called) long ago, not completed
     VANISHED = "file gone"
     MOVED = "moved"  # the asked-for move is on disk
@@ -147,6 +148,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
         H.SILENT: (S.BURYING, A.BURY),
+        H.UNFINISHED: (S.BURYING, A.BURY),
         H.OVERDUE: (S.DELIVERED, A.WARN),  # a handler that does not return
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
@@ -165,6 +167,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.DONE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
         H.SILENT: (S.BURYING, A.BURY),  # it had taken it, and then fell silent
+        H.UNFINISHED: (S.BURYING, A.BURY),
         H.OVERDUE: (S.ACKED, A.WARN),
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import Final, TypeAlias
 
-from ackd.core import availability, delivery, liveness, story, worker
+from ackd.core import availability, delivery, idleness, liveness, story, waits, worker
 from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.board import phases
 from ackd.core.delivery import Act, Happening, State
+from ackd.core.idleness import IdleAct, Idling, Stage
 from ackd.core.liveness import Pulse, Vital
 from ackd.core.story import StoryAct, StoryHappening, StoryState
+from ackd.core.waits import Turn, WaitAct, Waiting
 
 #: (state, what happened) → (state after, what is done); in words.
 _Cells: TypeAlias = dict[tuple[str, str], tuple[str, str]]
@@ -31,6 +33,8 @@ def pictures() -> dict[str, str]:
         "availability": _mermaid(_availability(), "available", "joined"),
         "availability table": _table(_availability(), [s.value for s in AgentState], [h.value for h in AgentHappening]),
         "liveness table": _table(_liveness(), [v.value for v in Vital], [p.value for p in Pulse]),
+        "idleness table": _table(_idleness(), [s.value for s in Stage], [i.value for i in Idling]),
+        "waits table": _table(_waits(), [w.value for w in Waiting], [t.value for t in Turn]),
         "worker": _worker(),
         "board": _mermaid(_board(), "ASSESSING", "opened", ("COMPLETE", "CANCELLED")),
         "story": _mermaid(_story(), "waiting", "started", ("done", "cancelled")),
@@ -70,6 +74,22 @@ def _liveness() -> _Cells:
         (before.value, pulse.value): (after.value, "")
         for before, row in liveness.TABLE.items()
         for pulse, after in row.items()
+    }
+
+
+def _idleness() -> _Cells:
+    return {
+        (before.value, happened.value): (after.value, "" if act is IdleAct.NOTHING else act.value)
+        for before, row in idleness.TABLE.items()
+        for happened, (after, act) in row.items()
+    }
+
+
+def _waits() -> _Cells:
+    return {
+        (before.value, turn.value): (after.value, "" if act is WaitAct.NOTHING else act.value)
+        for before, row in waits.TABLE.items()
+        for turn, (after, act) in row.items()
     }
 
 

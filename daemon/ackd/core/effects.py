@@ -53,13 +53,25 @@ class NudgeAgent:
 
 @value
 class ProbeAgent:
-    """Ask a quiet agent whether it still works, in these words. Answer: Told or NotTold, which change nothing."""
+    """Ask a quiet agent whether it still works, in these words. Answer: Told, which changes nothing, or NotProbed."""
 
     lane: str
     key: int
     message: Message
     place: Place
     text: str
+    attempt: int = 0
+
+
+@value
+class RemindAgent:
+    """Say to an agent that is idle which message it has not finished, and the commands that end it. Only while it waits
+    for a line, and nothing is typed there. Answer: Reminded."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
     attempt: int = 0
 
 
@@ -208,6 +220,7 @@ Effect: TypeAlias = (
     | TellAgent
     | NudgeAgent
     | ProbeAgent
+    | RemindAgent
     | AskCheckpoint
     | RenewAgent
     | RestartAgent

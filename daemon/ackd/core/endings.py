@@ -60,7 +60,7 @@ def bury(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None
 
 
 def _tell_of_death(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
-    cause = {H.SILENT: "silent", H.REFUSED: "refused"}.get(happening, "dead")
+    cause = {H.SILENT: "silent", H.REFUSED: "refused", H.UNFINISHED: "unfinished"}.get(happening, "dead")
     calling.escalate(
         desk,
         delivery.agent,

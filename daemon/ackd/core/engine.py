@@ -7,9 +7,10 @@ about a message that has ended meanwhile is dropped; an event that cannot happen
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from ackd.core import arrivals, calling, clocks, endings, events, facts, lives, receipts, trouble
+from ackd.core import arrivals, calling, clocks, endings, events, facts, idling, lives, passing, receipts, trouble
 from ackd.core.acts import IN_HAND, UNDER_WAY, apply, fail, hinder, write_status
 from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.book import Agent
@@ -117,6 +118,10 @@ class Engine:
                 | events.AgentDied()
                 | events.AgentStuck()
                 | events.AgentReady()
+                | events.AgentShowed()
+                | events.AgentWaits()
+                | events.Reminded()
+                | events.NotProbed()
                 | events.WorkerSaid()
                 | events.WorkBlocked()
                 | events.CheckpointCame()
@@ -137,6 +142,7 @@ class Engine:
     def _stop_offering(self) -> None:
         """What was told a moment ago outlives us: its header must say so, or it would be told again."""
         self.desk.stopping = True
+        idling.write_all(self.desk)
         for delivery in self.desk.book:
             if ("status", delivery.key) in self.desk.alarms:
                 self.desk.hush(delivery.key, "status")
@@ -175,10 +181,13 @@ class Engine:
             key = agent.line.pop()
             delivery = desk.book.get(key) if key is not None else None
             if delivery is not None:
+                if delivery.idled.beside:
+                    delivery.idled = replace(delivery.idled, beside=False)
                 apply(desk, delivery, H.OFFERED)
                 offered += 1
         if not agent.has_room:
             calling.change(desk, agent, _FILLED)
+            passing.offer(desk, agent)
         desk.touched.pop(agent.name, None)
 
     # --- answers ----------------------------------------------------------------------------------------------------

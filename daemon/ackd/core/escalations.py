@@ -33,10 +33,11 @@ class Over(Word):
 #: By cause; what is not listed waits for an answer.
 ENDS: Final[dict[str, Over]] = {
     "overdue": Over.MESSAGE,
-    "busy": Over.MESSAGE,
+    "idle": Over.MESSAGE,
     "blocked": Over.MESSAGE,
     "dead": Over.LETTER,
     "refused": Over.LETTER,
+    "unfinished": Over.LETTER,
     "silent": Over.AGENT,
     "stuck": Over.AGENT,
     "away": Over.AGENT,

@@ -9,9 +9,11 @@ from __future__ import annotations
 import enum
 from typing import TypeAlias
 
+from ackd.core.idleness import Doing
 from ackd.core.message import Message, Place, Progress, Receipt, Standing
 from ackd.core.policy import AgentPolicy
 from ackd.core.values import value
+from ackd.core.waits import Wait
 from ackd.core.worker import WorkerState
 
 
@@ -199,6 +201,25 @@ class Hindered:
 
 
 @value
+class Reminded:
+    """What came of a reminder. ``made``: it was typed and submitted; else it was none, and ``detail`` says why."""
+
+    key: int
+    made: bool
+    detail: str
+    attempt: int = 0
+
+
+@value
+class NotProbed:
+    """A status check could not be made, and is none: nobody was asked."""
+
+    key: int
+    reason: str
+    attempt: int = 0
+
+
+@value
 class Seen:
     key: int
     evidence: str
@@ -271,6 +292,24 @@ class AgentReady:
 
     agent: str
     evidence: str
+
+
+@value
+class AgentShowed:
+    """What its screen shows that it is doing, at the first look and when that changes. ``evidence`` for people."""
+
+    agent: str
+    doing: Doing
+    evidence: str = ""
+
+
+@value
+class AgentWaits:
+    """What an agent waits for besides answers to its mail (a lease, a board, a story), as far as ``source`` knows."""
+
+    agent: str
+    source: str
+    waits: tuple[Wait, ...]
 
 
 @value
@@ -374,12 +413,16 @@ Event: TypeAlias = (
     | NotTold
     | EndpointAway
     | Hindered
+    | Reminded
+    | NotProbed
     | Seen
     | RunEnded
     | AgentStarted
     | AgentDied
     | AgentStuck
     | AgentReady
+    | AgentShowed
+    | AgentWaits
     | WorkerSaid
     | WorkBlocked
     | CheckpointCame

@@ -16,12 +16,14 @@ from ackd.core.values import value
 class Ladder:
     """The agent's one ladder: which message started it, and the rung it stands on (0: told once).
 
-    ``skipped``: rungs that it did not begin with, for one that took its message and hangs.
+    ``skipped``: rungs that it did not begin with, for one that took its message and hangs. ``hung``: it is such a one;
+    no other ladder is climbed while a screen says busy.
     """
 
     key: int
     rung: int = 0
     skipped: int = 0
+    hung: bool = False
 
     @property
     def woken(self) -> int:
@@ -77,4 +79,4 @@ def decide(
         return WaitDecision(now + ack_timeout_s)
     if stands.rung >= rungs:
         return EndDecision(stands.woken)
-    return ClimbDecision(Ladder(key, stands.rung + 1, stands.skipped))
+    return ClimbDecision(Ladder(key, stands.rung + 1, stands.skipped, stands.hung))

@@ -63,6 +63,10 @@ class Lineup:
         if self.waiting.pop(key, None) is not None:
             self._compact()
 
+    def in_order(self) -> list[int]:
+        """All that wait, the next one first."""
+        return [entry[3] for entry in sorted(self.waiting.values())]
+
     def peek(self) -> int | None:
         """The key of the next one; None if nobody waits."""
         while self._heap:

@@ -102,10 +102,21 @@ LivenessDecision: TypeAlias = LookAgain | AskDecision | DisbelieveDecision
 
 
 def decide(
-    held_since: float, last_life: float | None, asked_at: float | None, now: float, quiet_s: float, answer_s: float
+    held_since: float,
+    last_life: float | None,
+    asked_at: float | None,
+    now: float,
+    quiet_s: float,
+    answer_s: float,
+    *,
+    unasked: bool = False,
+    deaf_s: float = 0.0,
 ) -> LivenessDecision:
-    """``held_since``: when it took the work; before that it owed no sign. All times monotonic."""
+    """``held_since``: when it took the work; before that it owed no sign. ``unasked``: the last status check could not
+    be made, and is none: it is tried again, until it has been deaf for ``deaf_s``. All times monotonic."""
     heard = max(held_since, last_life if last_life is not None else held_since)
     if asked_at is not None and asked_at > heard:
-        return DisbelieveDecision() if now >= asked_at + answer_s else LookAgain(asked_at + answer_s)
+        if now < asked_at + answer_s:
+            return LookAgain(asked_at + answer_s)
+        return AskDecision(now + answer_s) if unasked and now < heard + deaf_s else DisbelieveDecision()
     return AskDecision(now + answer_s) if now >= heard + quiet_s else LookAgain(heard + quiet_s)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
-from ackd.core import calling, events, facts, silence, workers
+from ackd.core import calling, events, facts, idling, silence, spells, workers
 from ackd.core.acts import IN_HAND, apply, fail
 from ackd.core.availability import QUIET, AgentHappening, AgentState
 from ackd.core.delivery import Happening, State
@@ -33,6 +33,10 @@ AboutLife: TypeAlias = (
     | events.AgentDied
     | events.AgentStuck
     | events.AgentReady
+    | events.AgentShowed
+    | events.AgentWaits
+    | events.Reminded
+    | events.NotProbed
     | events.WorkerSaid
     | events.WorkBlocked
     | events.CheckpointCame
@@ -50,6 +54,14 @@ def happened(desk: Desk, event: AboutLife) -> None:
             calling.stuck(desk, desk.book.agents[name], reason, until, new=new)
         case events.AgentReady(name):
             calling.ready(desk, desk.book.agents[name])
+        case events.AgentShowed(name, doing):
+            idling.showed(desk, desk.book.agents[name], doing)
+        case events.AgentWaits(name):
+            idling.waits_for(desk, desk.book.agents[name], event)
+        case events.Reminded():
+            idling.reminded(desk, event)
+        case events.NotProbed(key):
+            _not_asked(desk, _in_hand(desk, key, event.attempt))
         case events.WorkerSaid():
             _said(desk, desk.book.agents[event.agent], event)
         case events.WorkBlocked(key, reason, blocker):
@@ -73,7 +85,9 @@ def _in_hand(desk: Desk, key: int, attempt: int) -> Delivery | None:
 # --- beginning and end ------------------------------------------------------------------------------------------------
 def _started(desk: Desk, agent: Agent, detail: str) -> None:
     agent.detail, agent.generation = detail, agent.generation + 1
-    agent.last_life = agent.asked_at = agent.context_usage = None
+    agent.last_life = agent.asked_at = agent.context_usage = agent.reminding = None
+    agent.unasked = False
+    spells.show(desk, agent, None)
     calling.beat(desk, agent, Pulse.STARTED)
     workers.force(desk, agent, WorkerState.IDLE)
     if agent.state in (AgentState.PARKED, AgentState.DOWN) and agent.waits is None:
@@ -84,7 +98,8 @@ def _started(desk: Desk, agent: Agent, detail: str) -> None:
 
 
 def _died(desk: Desk, agent: Agent, event: events.AgentDied) -> None:
-    agent.detail, agent.waits = "", None  # whatever it was at is over
+    agent.detail, agent.waits, agent.reminding = "", None, None  # whatever it was at is over
+    spells.show(desk, agent, None)
     agent.deaths += 0 if event.wanted else 1
     agent.absence_told = True  # who keeps it goes on trying, or it is told of below: not for each message once more
     calling.beat(desk, agent, Pulse.ENDED)
@@ -128,6 +143,9 @@ def _tell_of_death(desk: Desk, agent: Agent, why: str) -> None:
 # --- signs of life ----------------------------------------------------------------------------------------------------
 def look(desk: Desk, agent: Agent) -> None:
     """The clock of its life rang: is it still there?"""
+    if agent.policy.shows:
+        idling.look(desk, agent)
+        return
     held, quiet_s = _taken(desk, agent), agent.policy.heartbeat_timeout_s
     if held is None or quiet_s is None:
         return
@@ -136,7 +154,16 @@ def look(desk: Desk, agent: Agent) -> None:
         desk.alarm("life", agent.name, quiet_s)
         return
     answer_s = agent.policy.probe_timeout_s
-    decision = decide(held.taken_at, agent.last_life, agent.asked_at, desk.now.mono, quiet_s, answer_s)
+    decision = decide(
+        held.taken_at,
+        agent.last_life,
+        agent.asked_at,
+        desk.now.mono,
+        quiet_s,
+        answer_s,
+        unasked=agent.unasked,
+        deaf_s=agent.policy.busy_timeout_s,
+    )
     match decision:
         case LookAgain(at):
             desk.alarm_at("life", agent.name, at)
@@ -144,7 +171,9 @@ def look(desk: Desk, agent: Agent) -> None:
             _ask(desk, agent, held, quiet_s)
             desk.alarm_at("life", agent.name, until)
         case DisbelieveDecision():
-            why = f"no sign of life in {quiet_s + answer_s:.0f} s, nor an answer to a status check"
+            asked = "could it be asked" if agent.unasked else "an answer to a status check"
+            waited_s = max(quiet_s + answer_s, agent.policy.busy_timeout_s if agent.unasked else 0.0)
+            why = f"no sign of life in {waited_s:.0f} s, nor {asked}"
             _disbelieve(desk, agent, held, why)
         case _:
             assert_never(decision)
@@ -158,11 +187,20 @@ def _taken(desk: Desk, agent: Agent) -> Delivery | None:
 
 def _ask(desk: Desk, agent: Agent, held: Delivery, quiet_s: float) -> None:
     calling.beat(desk, agent, Pulse.QUIET)
-    agent.asked_at = desk.now.mono
+    agent.asked_at, agent.unasked = desk.now.mono, False
     text = f"Status check: are you still working on {held.message.task_id or held.message.message_id}?"
     desk.put(RecordFact("probe", facts.about(held, text=text, quiet_s=quiet_s)))
     order = (agent.name, held.key, held.message, held.place)
     desk.put(ProbeAgent(*order, text, attempt=held.tells))
+
+
+def _not_asked(desk: Desk, held: Delivery | None) -> None:
+    """A probe that could not be made is no probe: it is made again, until the agent has been deaf for too long."""
+    if held is None:
+        return
+    agent = desk.book.agents[held.agent]
+    if agent.asked_at is not None:
+        agent.unasked = True
 
 
 def _disbelieve(desk: Desk, agent: Agent, held: Delivery, why: str) -> None:

@@ -7,7 +7,7 @@ Owns messages, their places on disk, receipts. Refuses to know how any of them i
 from __future__ import annotations
 
 from dataclasses import field
-from typing import NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 from ackd.core.values import value
@@ -25,6 +25,7 @@ from ackd.core.words import (
 )
 
 __all__ = [
+    "FRESH",
     "FURTHER_TYPES",
     "KNOWN_TYPES",
     "MONITOR",
@@ -35,6 +36,7 @@ __all__ = [
     "AutoSubmitted",
     "Draft",
     "Folder",
+    "Idled",
     "Message",
     "Place",
     "Priority",
@@ -110,6 +112,25 @@ class Message:
 
 
 @value
+class Idled:
+    """What is kept of a message that its agent took and does not finish; on disk too, for a restart goes on from it.
+
+    ``reminders``: how many were typed. ``told``: someone was told, too. ``idle_s``: its agent's idle time, summed since
+    it was told, or since its ack. ``beside``: it fills no place of its agent's window: someone was told of it, or it
+    was let pass a full one. ``stalled``: its agent waits for others, nothing moved, and someone was told of that.
+    """
+
+    reminders: int = 0
+    told: bool = False
+    idle_s: float = 0.0
+    beside: bool = False
+    stalled: bool = False
+
+
+FRESH: Final = Idled()
+
+
+@value
 class Standing:
     """What a file in ``processed/`` says of itself. Times are wall-clock seconds, already checked for sanity."""
 
@@ -118,6 +139,7 @@ class Standing:
     next_retry_at: float | None = None
     processed_at: float | None = None
     seen: bool = False
+    idled: Idled = FRESH
 
 
 #: Of the files that bore one name: inode, mtime, size, and the hash of what was read, which is this process's own.

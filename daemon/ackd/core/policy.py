@@ -43,6 +43,10 @@ class AgentPolicy:
     probe_timeout_s: float = 60
     #: The share of its context that a worker may use before a fresh one takes over.
     context_threshold: float = 0.70
+    #: True: its screen (or hook) says whether it works or waits for a line. Then it is reminded, and never asked.
+    shows: bool = False
+    #: Nothing but its busy rows changing for this long: it hangs. 0: never taken for hanging.
+    hung_after_s: float = 1800
     #: True: one that hangs is started anew, and its work offered again. False: it climbs its ladder from rung 2.
     restarts: bool = False
     #: True: telling does not outlive the daemon (exec, handler): what was told but has no living run is offered again.

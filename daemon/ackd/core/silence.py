@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, assert_never
 
-from ackd.core import calling, facts
+from ackd.core import calling, facts, trouble
 from ackd.core.acts import apply
 from ackd.core.availability import QUIET, AgentHappening
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import NudgeAgent, RecordFact
-from ackd.core.escalations import derived_id
+from ackd.core.idleness import Doing
 from ackd.core.ladder import ClimbDecision, EndDecision, Ladder, WaitDecision, decide
 from ackd.core.liveness import Pulse
 from ackd.core.message import MONITOR
@@ -37,6 +37,10 @@ def heard_nothing(desk: Desk, delivery: Delivery) -> None:
     if agent.state not in QUIET:  # down, paused or away: someone knows, and nudging helps nobody
         desk.alarm("ack", delivery.key, policy.ack_timeout_s)
         return
+    if agent.doing is Doing.BUSY and not (agent.ladder is not None and agent.ladder.hung):
+        desk.alarm("ack", delivery.key, policy.ack_timeout_s)  # busy is neither life nor silence: no rung
+        _tell_of_busy(desk, agent, delivery)
+        return
     now, at_work = desk.now.mono, _works_on_another(desk, agent, delivery)
     decision = decide(
         agent.ladder, delivery.key, policy.rungs, told_at, agent.last_life, now, policy.ack_timeout_s, at_work=at_work
@@ -54,11 +58,11 @@ def heard_nothing(desk: Desk, delivery: Delivery) -> None:
 
 
 def wake_from_hanging(desk: Desk, delivery: Delivery, why: str) -> None:
-    """It took the message and shows no life since: its ladder, without the first rung."""
+    """It has the message and shows no life since: its ladder, without the first rung."""
     agent = desk.book.agents[delivery.agent]
     first = min(HANGING_RUNG, agent.policy.rungs or 0)
     if first:
-        _climb(desk, agent, delivery, Ladder(delivery.key, first, skipped=first - 1), why)
+        _climb(desk, agent, delivery, Ladder(delivery.key, first, skipped=first - 1, hung=True), why)
     else:
         delivery.remember(desk.now.wall, why)
         _give_up(desk, delivery, 0)
@@ -96,8 +100,8 @@ def _climb(desk: Desk, agent: Agent, delivery: Delivery, ladder: Ladder, why: st
     desk.alarm("ack", delivery.key, agent.policy.ack_timeout_s)
     desk.put(RecordFact("nudge", facts.about(delivery, rung=ladder.rung)))
     order = (agent.name, delivery.key, delivery.message, delivery.place)
-    hung = ladder.skipped > 0  # woken from hanging at its work
-    desk.put(NudgeAgent(*order, agent.policy.ladder[ladder.rung - 1], attempt=delivery.tells, hung=hung))
+    rung = agent.policy.ladder[ladder.rung - 1]
+    desk.put(NudgeAgent(*order, rung, attempt=delivery.tells, hung=ladder.hung))
 
 
 def _give_up(desk: Desk, delivery: Delivery, woken: int) -> None:
@@ -122,13 +126,12 @@ def _tell_of_busy(desk: Desk, agent: Agent, delivery: Delivery) -> None:
     desk.put(RecordFact("message_overdue", facts.about(delivery, seconds=round(waited_s))))
     if delivery.message.sender == MONITOR:
         return
-    calling.escalate(
+    trouble.tell(
         desk,
-        agent.name,
         "busy",
-        derived_id("busy", delivery.message.message_id, agent.name, delivery.retries),
+        f"{agent.name} {delivery.message.message_id}",
         f"{agent.name} shows signs of life and has not taken 1 message in {waited_s:.0f} s: 1 of 1 told (100%), "
         f"{delivery.place}",
         "Nothing was interrupted. Look at what it does, or `ackd defer` the message",
-        delivery,
+        agent=agent.name,
     )

@@ -27,6 +27,10 @@ FURTHER_TYPES: Final = frozenset(
 #: Ours, for what the other protocols need.
 OWN_TYPES: Final = frozenset({"message", "shutdown_request", "status_check", "board_request"})
 KNOWN_TYPES: Final = SEED_TYPES | FURTHER_TYPES | OWN_TYPES
+#: A reply of one of these types is a report: it completes what it answers. Any other reply acknowledges it.
+REPORT_TYPES: Final = frozenset(
+    "strategy_response architecture_response task_completed evaluation_result improvement_completed".split()
+)
 
 
 def is_type_name(word: object) -> bool:

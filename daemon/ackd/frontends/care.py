@@ -31,6 +31,7 @@ _ENDS: Final = frozenset({"message_completed", "message_dead", "message_withdraw
 _COUNTED: Final[Mapping[str, tuple[str, str, str]]] = {
     "nudge": ("nudges", "woken once", "woken {} times"),
     "probe": ("status_checks", "checked on once", "checked on {} times"),
+    "idle_reminder": ("reminders", "reminded once", "reminded {} times"),
     "child_restart": ("restarts", "restarted once", "restarted {} times"),
     "pane_stuck": ("prompts", "waited for a person once", "waited for a person {} times"),
     "checkpoint": ("checkpoints", "1 checkpoint", "{} checkpoints"),

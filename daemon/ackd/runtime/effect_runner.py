@@ -125,6 +125,8 @@ class EffectRunner:
                 return self._nudge(effect)
             case effects.ProbeAgent():
                 return self._probe(effect)
+            case effects.RemindAgent():
+                return self._remind(effect)
             case effects.AskCheckpoint():
                 return self._ask_checkpoint(effect)
             case effects.RenewAgent():
@@ -325,7 +327,18 @@ class EffectRunner:
         self.post(answer)
 
     async def _probe(self, effect: effects.ProbeAgent) -> None:
-        self.post(await self._inhabited(effect.lane).probe(effect))
+        """One that could not be made is no probe."""
+        answer = await self._inhabited(effect.lane).probe(effect)
+        if isinstance(answer, events.NotTold):
+            self.post(events.NotProbed(effect.key, answer.reason, answer.attempt))
+        else:
+            self.post(answer)
+
+    async def _remind(self, effect: effects.RemindAgent) -> None:
+        answer = await self._inhabited(effect.lane).remind(effect)
+        made = isinstance(answer, events.Told)
+        detail = answer.proof if isinstance(answer, events.Told) else answer.reason
+        self.post(events.Reminded(effect.key, made, detail, effect.attempt))
 
     async def _ask_checkpoint(self, effect: effects.AskCheckpoint) -> None:
         self.post(await self._inhabited(effect.lane).ask_checkpoint(effect))

@@ -1,7 +1,8 @@
 """Looking for signs of life from outside, so that no agent need spend a turn on showing one.
 
-Owns how often an endpoint is asked for its pulse: four times in the agent's ``heartbeat_timeout_s``, and only while it
-holds work. Refuses to know what a sign is (endpoints) and what its absence means (core/liveness).
+Owns how often an endpoint is asked for its pulse: four times in the shortest time after which its silence has
+consequences (``heartbeat_timeout_s``; of a pane ``ack_timeout_s`` and ``hung_after_s``), and only while it holds work.
+Refuses to know what a sign is (endpoints) and what its absence means (core/liveness, core/idling).
 """
 
 from __future__ import annotations
@@ -48,5 +49,10 @@ class Pulses:
 
 
 def _timeout_s(agent: Agent) -> float:
-    quiet_s = agent.policy.heartbeat_timeout_s
-    return quiet_s if quiet_s is not None else 4 * MOST_S
+    """The shortest time without a sign that anything follows from."""
+    policy = agent.policy
+    if policy.heartbeat_timeout_s is None:
+        return 4 * MOST_S
+    if not policy.shows:
+        return policy.heartbeat_timeout_s
+    return min(policy.ack_timeout_s, policy.hung_after_s or policy.ack_timeout_s)

@@ -16,6 +16,7 @@ import anyio
 import orjson
 
 from ackd.adapters import atomic_file
+from ackd.core import spells
 from ackd.core.escalations import stamp
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.core.book import Agent
+    from ackd.core.desk import Desk
     from ackd.core.engine import Engine
     from ackd.core.events import Now
     from ackd.ports import Clock
@@ -51,6 +53,8 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
             entry["until"] = stamp(agent.until)
         if agent.is_watched:
             entry |= _life(agent, desk.now)
+        if agent.policy.shows:
+            entry |= _screen(desk, agent)
         agents[agent.name] = entry
     totals = _totals(engine, sum(unread.values()))
     return {"agents": agents, "totals": totals, "escalations": _escalations(engine), **_held(engine)}
@@ -75,6 +79,25 @@ def _life(agent: Agent, now: Now) -> dict[str, object]:
         said["context_usage"] = round(agent.context_usage, 3)
     if agent.last_life is not None:
         said["last_life"] = stamp(now.wall - (now.mono - agent.last_life))
+    return said
+
+
+def _screen(desk: Desk, agent: Agent) -> dict[str, object]:
+    """What its screen shows, and what it has taken and not finished. What is not so is left out."""
+    said: dict[str, object] = {} if agent.doing is None else {"doing": agent.doing.value}
+    held = spells.taken(desk, agent)
+    waits = dict.fromkeys(str(wait) for each in held for wait in each.waits_for)
+    if waits:
+        said["waits_for"] = list(waits)
+    if held and agent.spell_from is not None:
+        since = max(agent.spell_from, *(each.clock_from for each in held))
+        said["idle_since"] = stamp(desk.now.wall - (desk.now.mono - since))
+    if reminders := max((each.idled.reminders for each in held), default=0):
+        said["reminders"] = reminders
+    if beside := len(agent.beside):
+        said["beside"] = beside
+    if agent.ladder is not None and agent.ladder.hung:
+        said["hung"] = True
     return said
 
 

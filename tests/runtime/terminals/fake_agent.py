@@ -38,6 +38,7 @@ class FakeAgent:
         self.interrupts = 0
         self.control = 0
         self.drawn = ""
+        self.children: list[subprocess.Popen[bytes]] = []
 
     # --- what is written down
     def note(self, **what: str) -> None:
@@ -202,6 +203,8 @@ class FakeAgent:
                 self.said.append(rest)
             elif word == "write":
                 self.text += rest
+            elif word == "child":
+                self.children.append(subprocess.Popen(rest.split(), stdin=subprocess.DEVNULL))
             elif word == "title":
                 sys.stdout.write(f"\x1b]2;{rest}\x07")
             elif word == "busy" and rest:
@@ -246,13 +249,16 @@ def main() -> None:
     parser.add_argument("--tick-s", type=float, default=0.02)
     parser.add_argument("--obeys", action="store_true", help="runs the `ackd done` of the line when its work is done")
     options = parser.parse_args()
+    agent = FakeAgent(options)
     before = termios.tcgetattr(0)
     tty.setraw(0)
     if options.bracketed:
         sys.stdout.write("\x1b[?2004h")
     try:
-        FakeAgent(options).run()
+        agent.run()
     finally:
+        for child in agent.children:
+            child.kill()
         termios.tcsetattr(0, termios.TCSADRAIN, before)
         sys.stdout.write("\x1b[?2004l\x1b[2J\x1b[H")
 

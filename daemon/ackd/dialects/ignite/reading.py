@@ -113,6 +113,8 @@ def _thread(value: str) -> str:
 
 def standing(data: bytes) -> Standing:
     """What the file says of its own delivery. Others write these headers too: what makes no sense counts as absent."""
+    from ackd.core.headers import idle_of  # noqa: PLC0415 - only the daemon asks
+
     fields = split_head(data).fields
     return Standing(
         status=_STATUSES.get(fields.get("x-ignite-status", ""), Status.PROCESSING),
@@ -120,6 +122,7 @@ def standing(data: bytes) -> Standing:
         next_retry_at=_moment(fields.get("x-ignite-next-retry-after", "")),
         processed_at=_moment(fields.get("x-ignite-processed-at", "")),
         seen=fields.get("x-ignite-seen") == "yes",
+        idled=idle_of(fields.get("x-ignite-idle", "")),
     )
 
 

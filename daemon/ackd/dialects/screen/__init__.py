@@ -7,6 +7,7 @@ from ackd.dialects.screen.rows import compact, input_text, transcript
 from ackd.dialects.screen.shipped import SHIPPED, load_profile
 from ackd.dialects.screen.starting import started_with
 from ackd.dialects.screen.states import Busy, Limit, Menu, Prompt, Reading, Ready, Shell, State, Unknown
+from ackd.dialects.screen.stirring import steady
 from ackd.dialects.screen.turns import UNMARKED, Mark, answered, mark
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "profile_of",
     "read",
     "started_with",
+    "steady",
     "transcript",
     "whose",
 ]

@@ -52,13 +52,26 @@ def _row(name: str, said: Mapping[str, Any], life: list[str], now: float) -> lis
 
 
 def note(said: Mapping[str, Any], now: float) -> str:
-    """Why it is as it is, and until when."""
+    """Why it is as it is, and until when; what it waits for, or has not finished."""
     parts = [str(said["reason"])] if said.get("reason") else []
     if until := said.get("until"):
         seconds = _seconds_since(until, now)
         left = f" (in {duration(round(-seconds))})" if seconds is not None and seconds < 0 else ""
         parts.append(f"until {until}{left}")
-    return ", ".join(parts)
+    return ", ".join([*parts, *_screen(said, now)])
+
+
+def _screen(said: Mapping[str, Any], now: float) -> list[str]:
+    """Of an agent in a pane, with work in its hands."""
+    parts = ["hung: it is being woken"] if said.get("hung") else []
+    waits = said.get("waits_for")
+    if isinstance(waits, list) and waits:
+        parts.append(f"waits for {', '.join(map(str, waits))}")
+    elif (seconds := _seconds_since(said.get("idle_since"), now)) is not None:
+        given = said.get("reminders")
+        reminded = {1: ", reminded once", 2: ", reminded twice"}.get(given, "") if isinstance(given, int) else ""
+        parts.append(f"idle for {duration(max(0, round(seconds)))} with work in hand{reminded}")
+    return parts
 
 
 # --- what lives behind its endpoint -----------------------------------------------------------------------------------

@@ -275,6 +275,10 @@ def _board_resolved(of: _Values) -> str:
     return f"{of['meeting']}: {of['verdict']}{more}"
 
 
+def _not_made(of: _Values) -> str:
+    return f"could not be typed, {of['not_done']}"
+
+
 WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "session_start": _session_start,
     "session_end": _session_end,
@@ -311,6 +315,11 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "nudged": lambda of: f"{of('rung', 'rung {}: ')}{of['done']}",
     "probe": lambda of: f"quiet{of.time('quiet_s', ' for {}')}: “{of['text']}”",
     "probed": lambda of: f"{of['done']}",
+    "idle_reminder": lambda of: f"idle at its prompt, reminder {of['number']}: {of('proof') or _not_made(of)}",
+    "message_waits": lambda of: (
+        f"its agent waits for {of['waits_for']}" if of("waits_for") else "its agent waits no more"
+    ),
+    "agent_shows": lambda of: f"its screen says: {of['doing']}",
     "liveness": lambda of: f"{of['liveness']}{of('before', ', before: {}')}",
     "agent_state": lambda of: f"{of['state']}{of('reason', ': {}')}{of('until', ', until {}')}",
     "progress": lambda of: progress_words(of.data),

@@ -38,12 +38,14 @@ if TYPE_CHECKING:
 
     from ackd.adapters.checkpoints import Checkpoints
     from ackd.adapters.tmux import Pane, Tmux
-    from ackd.core.effects import AskCheckpoint, ProbeAgent, RenewAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from ackd.core.message import Message, Place
     from ackd.dialects.screen import Profile
     from ackd.ports import Clock, Post
     from ackd.runtime.terminals.eye import Sight
     from ackd.runtime.terminals.typist import Typed
+
+    _Asked = NudgeAgent | ProbeAgent | RemindAgent | AskCheckpoint
 
 #: A pane that is closed ends its program, and that is heard of.
 _HEARD_WITHIN_S: Final = 0.5
@@ -173,6 +175,13 @@ class TerminalEndpoint:
         self.record("probed", facts.probed(order, answer))
         return answer
 
+    async def remind(self, order: RemindAgent) -> Told | NotTold:
+        """Typed only while it waits for a line and nothing stands there; once for each order."""
+        line = lines.reminder(order.message, self.resolve(order.place))
+        answer = await self._type_when_ready(line, order.message, "reminder")
+        self._watch.doings.anew()
+        return self._answer(order, answer)
+
     async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold:
         """An agent whose context is nearly full is mostly at work: asked when it is ready, if the work is its still."""
         line = lines.checkpoint(order.message, self.resolve(order.place))
@@ -258,7 +267,7 @@ class TerminalEndpoint:
     def _found(self, pane: Pane, how: str) -> None:
         self.record("pane_found", {"agent": self.agent, "pane": pane.pane_id, "target": pane.target, "by": how})
 
-    def _answer(self, order: NudgeAgent | ProbeAgent | AskCheckpoint, answer: Typed | Away | OSError) -> Told | NotTold:
+    def _answer(self, order: _Asked, answer: Typed | Away | OSError) -> Told | NotTold:
         match answer:
             case Submitted(proof, seen=seen):
                 if isinstance(order, NudgeAgent):

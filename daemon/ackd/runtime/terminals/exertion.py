@@ -31,3 +31,8 @@ class Exertion:
         known, used_s, within_s = pane_pid == self._of, cpu_s - self._cpu_s, looked_at - self._looked_at
         self._of, self._cpu_s, self._looked_at = pane_pid, cpu_s, looked_at
         return f"{used_s:.2f} s of CPU time" if known and used_s >= max(SIGN_CPU_S, SIGN_SHARE * within_s) else None
+
+    def child_since(self, pane_pid: int, boot_s: float) -> str | None:
+        """A process below the pane that was started since then (seconds since the machine's boot) and lives."""
+        young = self.table.started_since(pane_pid, boot_s)
+        return f"a child is at work: pid {young[0]}" if young else None

@@ -51,6 +51,17 @@ def status_check(text: str, message: Message) -> str:
     return f"ackd: Status check: are you still working on {about}?"
 
 
+def reminder(message: Message, path: Path) -> str:
+    """To one that is idle with work in hand: what it has not finished, and what ends that."""
+    known = _reference(message, path)
+    if known is None:
+        return "ackd: a message that you took is not finished: run: ackd inbox and for it: ackd done or defer or refuse"
+    return (
+        f"ackd: {_what(message)} is not finished: if it is done run: ackd done {known} "
+        f"to get it again later: ackd defer {known} if you will not do it: ackd refuse {known}"
+    )
+
+
 def checkpoint(message: Message, path: Path) -> str:
     known = _reference(message, path)
     run = f"ackd checkpoint {known}" if known is not None else "ackd inbox and for what you work on: ackd checkpoint"

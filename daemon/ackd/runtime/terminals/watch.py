@@ -31,6 +31,7 @@ from ackd.core.events import (
     WorkerSaid,
 )
 from ackd.dialects.screen import UNMARKED, Busy, Key, Mark, Prompt, Unknown, answered, mark
+from ackd.runtime.terminals.doings import Doings
 from ackd.runtime.terminals.words import absence
 
 if TYPE_CHECKING:
@@ -96,10 +97,14 @@ class Watch:
     _scope: anyio.CancelScope | None = field(default=None, init=False)
     _stopped: bool = field(default=False, init=False)
 
+    def __post_init__(self) -> None:
+        self.doings = Doings(agent=self.agent, eye=self.eye, post=self.post, exertion=self.exertion)
+
     # --- what the endpoint says
     def told(self, key: int, attempt: int, how: Submitted) -> None:
         self.hand[key] = Work(attempt, how.seen, how.line, how.before)
         self.waiting = None
+        self.doings.anew()
         self.attend()
 
     def told_again(self, key: int, how: Submitted) -> None:
@@ -116,7 +121,7 @@ class Watch:
     def pulse(self) -> str | None:
         sign, self._sign = self._sign, None
         if self._pid and self.waiting in {None, Absence.BUSY}:
-            sign = sign or self.exertion.take(self._pid)
+            sign = sign or self.exertion.take(self._pid) or self.doings.child(self._pid)
         self._attention = _ATTENTION_LOOKS
         self.attend()
         return sign
@@ -124,6 +129,7 @@ class Watch:
     def saw(self, sight: Sight) -> None:
         """What we have just typed is not a sign of life: it counts from here."""
         self._digest = _digest(sight)
+        self.doings.saw(sight)
 
     def attend(self) -> None:
         if self._scope is None and not self._stopped:
@@ -154,21 +160,29 @@ class Watch:
         except GONE as gone:
             self._is_gone(str(gone))
             return
-        except (TmuxFault, OSError):  # a hard moment of tmux or the machine says nothing about the agent
+        except (TmuxFault, OSError) as fault:
+            self.doings.is_blind(str(fault))
             return
         if self.typist.typing:  # meanwhile
             return
         changed = self._compare(sight)
         self._note_usage(sight)
         self._note_answers(sight)
+        typed = self.wish is not None
         await self._judge(sight, changed=changed)
+        if typed and self.wish is None:
+            self.doings.anew()  # what it shows is to be seen at the next look
+        elif self.waiting is not Absence.GONE:
+            away = absence(sight, self.typist.typist.standing(sight))
+            self.doings.show(sight, can_be_told=away is None, changed=changed)
 
     def _compare(self, sight: Sight) -> bool:
         self._pid = sight.pane.pid
         digest = _digest(sight)
         changed = bool(self._digest) and digest != self._digest
         self._digest = digest
-        if changed and self.waiting in {None, Absence.BUSY}:  # a clock that ticks beside a prompt is no life
+        stirred = self.doings.stirred(sight)
+        if stirred and self.waiting in {None, Absence.BUSY}:  # a clock that ticks beside a prompt is no life
             self._sign = "its pane changed"
         return changed
 

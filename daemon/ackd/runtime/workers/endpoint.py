@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ackd.adapters.child import Child, Line
     from ackd.adapters.process_tree import ProcessTable
-    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RenewAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from ackd.core.message import Message, Place
     from ackd.ports import Clock, Exit, Post, TellAnswer
     from ackd.runtime.workers.checkpoints import Checkpoints
@@ -201,6 +201,10 @@ class ProcessEndpoint:
         answer = self._say(order.key, order.attempt, lambda: self._voice.ask(order.text, self._hand.get(order.key)))
         self.record("probed", facts.probed(order, answer))
         return answer
+
+    async def remind(self, order: RemindAgent) -> Told | NotTold:
+        """A worker has no prompt to be idle at: it is asked by ``probe``."""
+        return NotTold(order.key, "a worker is asked, not reminded", order.attempt)
 
     async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold:
         work = self._hand.get(order.key)
