@@ -56,9 +56,9 @@ def test_the_demo_ends_well_in_half_a_minute_and_shows_what_it_promises(tmp_path
     place = place_of(demo, tmp_path)
     assert_all_that_needs_no_tmux(demo, place, ["builder", "translator", "reviewer"])
     story = demo.stdout.partition("How the reviewer was woken")[2].partition("What became of the dead letter")[0]
-    assert "woken once (up to rung 2), checked on once" in story
-    assert re.search(r"check +quiet for [\d.]+ s: “Status check: are you still working on task_006\?”", story)
-    assert re.search(r"check +not done: it is busy", story)
+    assert "woken once (up to rung 2)" in story
+    assert re.search(r"nudge +silent: rung 2 of its ladder", story)
+    assert "Status check" not in story
     assert re.search(r"keys +nudge 2: pressed Escape, Escape, C-c, Enter; seen: the pane went busy", story)
     asked = subprocess.run(["tmux", "-S", str(place / "tmux"), "list-panes", "-a"], capture_output=True, check=False)
     assert asked.returncode != 0, "its server is gone"
