@@ -5,7 +5,15 @@ From then on it does what it is told: says that it has the message, reads it, wo
 
 import re
 import subprocess
+import termios
 import time
+
+
+def echo(*, on: bool) -> None:
+    """While it works it shows no keys, as terminal programs do."""
+    settings = termios.tcgetattr(0)
+    settings[3] = settings[3] | termios.ECHO if on else settings[3] & ~termios.ECHO
+    termios.tcsetattr(0, termios.TCSADRAIN, settings)
 
 
 def review(line: str, *, awake: bool) -> None:
@@ -27,12 +35,15 @@ def main() -> None:
         try:
             line = input("> ")
             if "ackd done" in line:
+                echo(on=False)
                 review(line, awake=awake)
         except KeyboardInterrupt:
             print("\n(interrupted)")
             awake = True
         except EOFError:
             return
+        finally:
+            echo(on=True)
 
 
 if __name__ == "__main__":
