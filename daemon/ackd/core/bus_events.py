@@ -26,6 +26,34 @@ def event_names(type_: str, message_id: str, payload: Mapping[str, object]) -> t
     return (*_seeds(type_, payload), *_unblocked(payload), event_name(MESSAGE, message_id))
 
 
+#: Ends of tasks, which some workers announce by their event file alone.
+ENDS: Final = ("TASK_COMPLETE", "TASK_FAILED")
+#: Who says what only a file says, of a task that nobody has spoken of.
+NOBODY: Final = "an event file"
+
+
+def end_name(type_: str, task: str) -> str:
+    return event_name(type_, task)
+
+
+def ends_raised(type_: str, payload: Mapping[str, object]) -> tuple[str, ...]:
+    """The event of the task that this line ends, if it ends one."""
+    return _seeds(type_, payload) if type_ in ENDS else ()
+
+
+def is_end(name: str) -> bool:
+    """Whether the file's name announces the end of a task. Of none in particular it is no end of any."""
+    return name.endswith(".event") and end_of(name)[1] not in ("", _ALL)
+
+
+def end_of(name: str) -> tuple[str, str]:
+    """Type and task, by the name of its event; the task is empty for any other name."""
+    for type_ in ENDS:
+        if name.startswith(f"{type_}_"):
+            return type_, name[len(type_) + 1 :].removesuffix(".event")
+    return "", ""
+
+
 def _seeds(type_: str, payload: Mapping[str, object]) -> tuple[str, ...]:
     if type_ == "BOARD_RESOLVE":
         return (f"{type_}.event", event_name(type_, _ALL))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Mapping  # noqa: TC003 - dataclasses read their annotations
 
+from ackd.core.bus_events import NOBODY
 from ackd.core.bus_layout import SAID_BY_ACKD
 from ackd.core.values import value
 
@@ -36,7 +37,8 @@ NOTICES = frozenset({BusType.BUS_INIT, BusType.WORKER_DISPATCHED, BusType.TASK_B
 @value
 class BusLine:
     """One message. ``offset`` is where its line begins in the file, ``end`` where the next one does; ``at``: wall time,
-    when it was said by its own account, else when it was read. ``again``: a crash may have had it acted on before."""
+    when it was said by its own account, else when it was read. ``again``: a crash may have had it acted on before.
+    ``event``: it is no line at all, only this event file (``source``: who holds the task, else nobody)."""
 
     offset: int
     end: int
@@ -46,10 +48,14 @@ class BusLine:
     at: float
     payload: Mapping[str, object]
     again: bool = False
+    event: str = ""
 
     @property
     def is_its_own(self) -> bool:
-        """Whether ``source`` speaks. What became of a lease is also said of who is dead."""
+        """Whether ``source`` speaks. What became of a lease is also said of who is dead; a file that ends a task of
+        nobody's is no worker."""
+        if self.event and self.source == NOBODY:
+            return False
         is_about_a_lease = self.type in (BusType.FILE_LOCK, BusType.FILE_UNLOCK)
         return not (is_about_a_lease and self.payload.get("said_by") == SAID_BY_ACKD)
 

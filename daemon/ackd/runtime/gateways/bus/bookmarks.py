@@ -95,5 +95,9 @@ class Bookmarks:
         whole = os.path.realpath(track.bus).encode("utf-8", "surrogateescape")
         return self.state / f"bus-{hashlib.blake2b(whole, digest_size=8).hexdigest()}.json"
 
+    def events_path(self, track: Track) -> Path:
+        """For event_watch: which event files are known."""
+        return self._path(track).with_suffix(".events.json")
+
     def _reading_path(self, track: Track) -> str:
         return str(self._path(track).with_suffix(".reading"))

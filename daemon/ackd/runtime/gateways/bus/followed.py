@@ -29,6 +29,7 @@ from ackd.dialects.bus.reading import read
 from ackd.json_line import MAX_LINE_BYTES
 from ackd.runtime.gateways.bus import telling
 from ackd.runtime.gateways.bus.bookmarks import Bookmark
+from ackd.runtime.gateways.bus.event_watch import EventWatch
 from ackd.runtime.gateways.bus.worker_watch import WorkerWatch
 from ackd.threads import in_thread
 
@@ -81,6 +82,7 @@ class FollowedTrack:
     agent_of: Callable[[str], str | None]
     view: TrackView = field(default_factory=TrackView)
     _watch: WorkerWatch = field(init=False)
+    _events: EventWatch = field(init=False)
     _position: Position = field(default_factory=Position, init=False)
     _begun: bool = field(default=False, init=False)
     _again_until: int = field(default=0, init=False)
@@ -97,6 +99,7 @@ class FollowedTrack:
 
     def __post_init__(self) -> None:
         self._watch = WorkerWatch(self.track, self.config, self.around, self.orchestrator, self.agent_of)
+        self._events = EventWatch(self.track, self.around, self.bookmarks.events_path(self.track))
 
     # --- looking ------------------------------------------------------------------------------------------------------
     async def look(self, *, everything: bool) -> None:
@@ -105,6 +108,7 @@ class FollowedTrack:
         if not self._begun:
             await self._begin()
         await self._read_on()
+        await self._hear_events(everything=everything)
         kept = dict(self._watch.stale)
         await self._watch.look(self.view)
         if self._watch.stale != kept:
@@ -135,7 +139,8 @@ class FollowedTrack:
 
     def wish_s(self) -> float | None:
         """In how many seconds it wants to be looked at again, without being told of a change."""
-        wishes = [self._watch.wish_s(self.view), self._rest.look_at - time.monotonic() if self._rest.size else None]
+        rest_s = self._rest.look_at - time.monotonic() if self._rest.size else None
+        wishes = [self._watch.wish_s(self.view), rest_s, self._events.wish_s()]
         return min((wish for wish in wishes if wish is not None), default=None)
 
     def page(self) -> dict[str, object]:
@@ -155,6 +160,7 @@ class FollowedTrack:
         found = read_on(self.track.queue, kept.position, MAX_LINE_BYTES)
         if found.restarted:
             self._say_restarted(found.restarted, kept.position.offset)
+            self._events.lines_are_gone(all_of_them=True)
         else:
             await self._rebuild(kept.position)
             self.view.heard_as_in(earlier)
@@ -179,6 +185,7 @@ class FollowedTrack:
                     for said in read(one.raw, one.offset, one.end, wall, piece.written_at):
                         self._note(one)
                         if not isinstance(said, BadBusLine):
+                            self._events.heard(said)
                             self.view.take(said)
                 await self._pause()
             position = piece.position
@@ -191,6 +198,7 @@ class FollowedTrack:
             if piece.restarted:
                 await self._read_to_its_end()
                 self._say_restarted(piece.restarted, self._position.offset)
+                self._events.lines_are_gone()
                 self.view, self._reread, self._again_until = TrackView(), True, 0
             if piece.lines:
                 self.bookmarks.begin(self.track, piece.position.inode, piece.position.offset)
@@ -237,6 +245,7 @@ class FollowedTrack:
                 if isinstance(said, BadBusLine):
                     self._say_bad(said, one, repeated=repeated)
                 elif repeated:
+                    self._events.heard(said)
                     self.view.take(said)
                 else:
                     await self._take(said, _cause(self.track, piece.position.inode, said, one.raw), mail)
@@ -246,11 +255,14 @@ class FollowedTrack:
     async def _take(self, line: BusLine, cause: tuple[object, ...], mail: list[Draft]) -> None:
         if line.offset < self._again_until:
             line = replace(line, again=True)
+        if not line.event:
+            self._events.heard(line)
         taken = self.view.take(line)
         self.around.record("bus_message", telling.facts(self.track.name, line))
         for subscriber in self.subscribers:
             await self._hand_to(subscriber, line)
-        self._raise(event_names(line.type.value, line.message_id, line.payload))
+        if not line.event:
+            self._raise(event_names(line.type.value, line.message_id, line.payload))
         speaker = self.agent_of(line.source)
         if speaker is not None and line.is_its_own and line.at >= self.around.clock.now().wall - _FRESH_S:
             self.around.post(SignOfLife(speaker, f"{line.type.value} on the bus"))
@@ -263,6 +275,16 @@ class FollowedTrack:
             agent = self.agent_of(woken.worker)
             if agent is not None:
                 mail.append(telling.to_woken(self.track.name, line, cause, woken, agent))
+
+    async def _hear_events(self, *, everything: bool) -> None:
+        """What only an event file says, after all that lines have said."""
+        lines = self._events.look(self.view, everything=everything)
+        if lines:
+            mail: list[Draft] = []
+            for line in lines:
+                await self._take(line, (self.track.bus, line.message_id), mail)
+            await self._send(mail)
+            self._events.acted_on(lines)
 
     async def _hand_to(self, subscriber: Subscriber, line: BusLine) -> None:
         """What the machine refuses comes again. What is broken (a link in a file's place) would refuse for ever, and
@@ -283,6 +305,8 @@ class FollowedTrack:
             except FileNotFoundError:
                 state_files.make_directory(self.track.events)
                 raise_event(self.track.events, name)
+        if names:
+            self._events.raised_by_us()
 
     async def _send(self, drafts: list[Draft]) -> None:
         """Side by side: each waits for its flush, which they share."""

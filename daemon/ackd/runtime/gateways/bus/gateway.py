@@ -62,14 +62,15 @@ class BusGateway:
         """Nothing is listened for."""
 
     def places(self) -> frozenset[str]:
-        return frozenset({*self._followed, *self._lookouts()})
+        events = (followed.track.events for followed in self._followed.values())
+        return frozenset({*self._followed, *events, *self._lookouts()})
 
     async def look(self, where: frozenset[str] | None) -> float | None:
         if where is None or where & self._lookouts():
             self._find()
         refused: dict[str, OSError] = {}
         for bus, followed in list(self._followed.items()):
-            if where is not None and bus not in where and not followed.is_due():
+            if where is not None and not where & {bus, followed.track.events} and not followed.is_due():
                 continue
             try:
                 await followed.look(everything=where is None)

@@ -69,7 +69,8 @@ def facts(track: str, line: BusLine) -> dict[str, object]:
     named = {key: line.payload.get(key) for key in ("task_id", "filepath", "director")}
     more = {key: _cut(value, 200) for key, value in named.items() if isinstance(value, str)}
     again = {"recovered": True} if line.again else {}
-    return {**found, **more, "offset": line.offset, **again}
+    where: dict[str, object] = {"event": line.event} if line.event else {"offset": line.offset}
+    return {**found, **more, **where, **again}
 
 
 def _said(line: BusLine) -> str:
