@@ -21,6 +21,7 @@ from ackd.adapters.session_log import Line
 from ackd.core.escalations import stamp
 from ackd.core.throttle import ProgressDisplay
 from ackd.frontends import facts
+from ackd.frontends.cli.output import escaped_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping
@@ -31,6 +32,7 @@ LOUD: Final = frozenset(
     "watch_overflow notify_failed task_failed log_gap stray_file deadlock_detected report_overdue bus_bad_line "
     "worker_stale".split()
 )
+_DEL: Final = b"\x7f"
 #: As much as a pipe that has room takes at once (PIPE_BUF).
 _AT_ONCE_BYTES: Final = 4096
 _READER_LEFT: Final = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ECONNRESET, errno.ENOTCONN})
@@ -80,10 +82,16 @@ class StructuredView:
 
     def show(self, type_: str, data: dict[str, object], at: float) -> None:
         level = "warning" if type_ in LOUD else "info"
-        self._outlet.write(_encode({"timestamp": stamp(at), "data": data, "event": type_, "level": level}))
+        line = _encode({"timestamp": stamp(at), "data": data, "event": type_, "level": level})
+        self._outlet.write(line if line.isascii() and _DEL not in line else _escaped(line))
 
     def flush(self) -> None:
         self._outlet.send()
+
+
+def _escaped(line: bytes) -> bytes:
+    """orjson escapes what ASCII has of control characters, and no other."""
+    return escaped_json(line.decode()).encode()
 
 
 def _output_gap(missed: int) -> bytes:

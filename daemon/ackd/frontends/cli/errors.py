@@ -75,9 +75,12 @@ class Failure(Exception):  # noqa: N818 - an end of a command, not an error of o
         return self.message
 
     def show(self) -> None:
-        from ackd.frontends.cli.output import echo, printable_lines
+        """No line but the first begins at the margin: a name with a line end in it forges none."""
+        from ackd.frontends.cli.output import echo, printable
 
-        echo(f"ackd: {printable_lines(self.message)}", err=True)
+        first, *more = map(printable, self.message.split("\n"))
+        rest = (line if line.startswith("  ") or not line else f"  {line}" for line in more)
+        echo("\n".join([f"ackd: {first}", *rest]), err=True)
 
 
 class WrongUsage(Exception):  # noqa: N818

@@ -15,7 +15,7 @@ import click
 
 from ackd.frontends.cli.errors import creating
 from ackd.frontends.cli.options import place_options
-from ackd.frontends.cli.output import print_json
+from ackd.frontends.cli.output import print_json, say
 from ackd.site import CONFIG_NAME, Site, read_site
 
 _TEMPLATE: Final = """\
@@ -109,9 +109,9 @@ def _lay_directories(site: Site, laid: Laid) -> None:
 
 def _print(laid: Laid) -> None:
     for path in laid.created:
-        click.echo(f"made {path}")
+        say(f"made {path}")
     for path in laid.kept:
-        click.echo(f"kept {path}: it was there already")
+        say(f"kept {path}: it was there already")
     click.echo(
         "\nNext: name your agents in ackd.toml, then\n"
         "  ackd check                                  is all well?\n"

@@ -10,6 +10,7 @@ import os
 import sys
 
 from ackd.frontends.cli import quick
+from ackd.frontends.cli.output import put_doors
 
 
 def _open_what_is_closed() -> None:
@@ -38,6 +39,7 @@ def _leave_threads_behind(exit_code: int) -> None:
 
 def main() -> None:
     _open_what_is_closed()
+    put_doors()
     exit_code = quick.attempt(sys.argv[1:])
     if exit_code is not None:
         sys.exit(exit_code)

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeVar
 import click
 
 from ackd.frontends.cli import errors, shape
-from ackd.frontends.cli.output import printable_lines
+from ackd.frontends.cli.output import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -79,7 +79,7 @@ def show_wrong_usage(command: shape.Command, words: str) -> int:
 
     team = click.Context(cli, info_name="ackd", **cli.context_settings)
     error = click.UsageError(
-        printable_lines(words), click.Context(click_command(command), parent=team, info_name=command.name)
+        printable(words), click.Context(click_command(command), parent=team, info_name=command.name)
     )
     error.show()
     return error.exit_code
@@ -145,12 +145,12 @@ def reported() -> Iterator[None]:
         yield
     except click.UsageError as error:
         # An argument may be a file's name, put there by a shell's `*`.
-        error.message = printable_lines(error.message)  # type: ignore[misc]  # click reads it from the instance
+        error.message = printable(error.message)  # type: ignore[misc]  # click reads it from the instance
         raise
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except errors.WrongUsage as error:
-        raise click.UsageError(str(error)) from None
+        raise click.UsageError(printable(str(error))) from None
     except errors.Ended as end:
         raise click.exceptions.Exit(end.exit_code) from None
     except KeyboardInterrupt:

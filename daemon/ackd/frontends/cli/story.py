@@ -15,7 +15,7 @@ import click
 
 from ackd.frontends.cli.errors import BAD_CONFIG, BAD_DATA, NO, NOT_FOUND, TRY_AGAIN, Ended, Failure, creating
 from ackd.frontends.cli.options import Commands, site_options
-from ackd.frontends.cli.output import echo, print_json, printable, say
+from ackd.frontends.cli.output import clear_screen, echo, print_json, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -246,7 +246,7 @@ def _follow(site: Site, files: StoryFiles, *, quiet: bool) -> list[Story]:
     while True:
         stories = _all(files)
         if not quiet and sys.stdout.isatty():
-            click.clear()
+            clear_screen()
             _board(files, stories)
         elif not quiet:
             shown = _lines(stories, shown)

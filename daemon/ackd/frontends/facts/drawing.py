@@ -6,7 +6,6 @@ Never fails: a type without a look of its own is drawn plain.
 
 from __future__ import annotations
 
-import io
 import os
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -49,8 +48,8 @@ def colour_wanted(stream: IO[Any]) -> bool:
 
 def never_choke(stream: IO[str]) -> None:
     """A terminal whose encoding lacks a character shows a question mark for it instead of ending the command."""
-    if isinstance(stream, io.TextIOWrapper):
-        stream.reconfigure(errors="replace")
+    if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
+        reconfigure(errors="replace")
 
 
 def agent_width(names: Iterable[str]) -> int:
