@@ -331,10 +331,11 @@ def load(path: Path | str, *, root: Path | None = None) -> Config:
 
 
 def load_site(site: Site) -> Config:
-    """The config of a site; a bare root has the defaults."""
+    """The config of a site; a bare root has the defaults, and tells its leader, if there is one."""
     if site.config_path is not None:
         return load(site.config_path, root=site.root)
-    return Config(root=str(site.root))
+    leader = "leader" if "leader" in site.known_agents() else USER
+    return Config(root=str(site.root), escalate_to=leader)
 
 
 # --- what types and ranges cannot say ---------------------------------------------------------------------------------

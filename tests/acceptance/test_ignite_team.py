@@ -68,3 +68,57 @@ def test_unknown_types_are_delivered_where_the_config_says_so(tmp_path: Path) ->
         assert sent.returncode == 0
         assert "did you mean task_assignment?" in sent.stderr
         assert team.until((team.place / "out-task_assignmnt").exists)
+
+
+def test_a_broken_body_that_came_by_file_is_delivered_with_a_line_in_the_log(team: Team) -> None:
+    for number, body in enumerate(("task: 1\n", "task_id: [\n", "just words\n")):
+        one = f"1.3.{number}@x"
+        team.drop("worker", mime(to="worker", kind="task_assignment", message_id=one, body=body), f"body_{number}.mime")
+        team.fact("message_completed", message=one)
+        (warning,) = team.facts("message_warning", message=one)
+        assert "not what a task_assignment should have, delivered all the same" in warning["warning"]
+
+
+def workspace(place: Path) -> Team:
+    """As IGNITE leaves it behind: no ackd.toml, no state of ours."""
+    team = Team(place, "")
+    (place / "ackd.toml").unlink()
+    team.root = place / ".ignite"
+    team.root.mkdir()
+    return team
+
+
+def test_mail_that_was_over_before_the_first_start_is_archived_or_dead_and_never_run(tmp_path: Path) -> None:
+    team = workspace(tmp_path)
+    for status, extra in (("completed", ""), ("error", "X-IGNITE-Error-Reason: out of memory\n"), ("delivered", "")):
+        data = mime(to="ignitian_1", message_id=f"1.4.{status}@x", extra=f"X-IGNITE-Status: {status}\n{extra}")
+        team.drop("ignitian_1", data, f"{status}_1.mime", "processed")
+    with running(team):
+        assert "first served this root" in team.fact("message_completed", message="1.4.completed@x")["by"]
+        assert "out of memory" in team.fact("message_dead", message="1.4.error@x")["reason"]
+        team.until((team.root / "queue/ignitian_1/processed/delivered_1.mime").exists)
+        assert not team.facts("message_told", message="1.4.completed@x")
+        assert not team.facts("message_told", message="1.4.error@x")
+    assert len(list((team.root / "archive").rglob("completed_1.mime"))) == 1
+    assert team.files("queue/dead_letter") == ["error_1.mime"]
+
+
+def test_such_a_status_is_nobodys_word_once_ackd_is_there(tmp_path: Path) -> None:
+    team = workspace(tmp_path)
+    with running(team):
+        data = mime(to="ignitian_1", message_id="1.5.late@x", extra="X-IGNITE-Status: completed\n")
+        team.drop("ignitian_1", data, "late_1.mime", "processed")
+        team.fact("message_told", message="1.5.late@x")
+        assert not team.facts("message_completed")
+
+
+@pytest.mark.parametrize(("boxes", "told"), [(("leader", "worker"), "leader"), (("worker",), "user")])
+def test_without_a_config_escalations_go_to_the_leader_if_there_is_one(
+    tmp_path: Path, boxes: tuple[str, ...], told: str
+) -> None:
+    team = workspace(tmp_path)
+    for box in boxes:
+        (team.root / "queue" / box).mkdir(parents=True)
+    with running(team):
+        team.drop("worker", mime(sender="somebody", to="worker", kind="gossip"), "gossip.mime")
+        assert team.fact("notice")["to"] == told

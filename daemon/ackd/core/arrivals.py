@@ -33,6 +33,7 @@ H, S = Happening, State
 
 #: Which move of our own brings a file there.
 _MOVES_TO: Final = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}
+_BEFORE_US: Final = "from before ackd first served this root"
 #: Recovery is over when we are told so (RecoveryEnded), or nothing from before has been met for this long.
 HEAR_OUT_S: Final = 0.25
 
@@ -56,6 +57,8 @@ def arrived(desk: Desk, event: events.Arrived) -> None:
     desk.put(facts.queued(delivery, recovered=event.recovered))
     if _is_repeat(desk, delivery, same):
         return
+    if event.warning:
+        desk.put(RecordFact("message_warning", facts.about(delivery, warning=event.warning)))
     _heard(desk, delivery, recovered=event.recovered)
     if place.folder is Folder.PROCESSED:
         _resume(desk, delivery, event)
@@ -168,6 +171,11 @@ def _resume(desk: Desk, delivery: Delivery, event: events.Arrived) -> None:
     desk.book.set_state(delivery, S.RETRYING)
     if event.crashes > policy.crash_limit:
         apply(desk, delivery, H.EXHAUSTED, f"poison: ackd itself died {event.crashes} times with it in hand")
+    elif standing.status is Status.COMPLETED:
+        apply(desk, delivery, H.DONE, f"X-IGNITE-Status: completed, {_BEFORE_US}")
+    elif standing.status is Status.ERROR:
+        why = standing.error or "no reason was given"
+        apply(desk, delivery, H.REFUSED, f"X-IGNITE-Status: error, {_BEFORE_US}: {why}")
     elif event.run_alive or (standing.status in (Status.DELIVERED, Status.ACKED) and not policy.volatile):
         _carry_on(desk, delivery, standing, run_alive=event.run_alive)
     elif standing.status is Status.RETRYING:

@@ -60,7 +60,7 @@ class Arrived:
 
     ``arrived_at``: the file's mtime as wall seconds. ``standing``: for ``processed/`` only. ``recovered``: met by the
     scan at start. ``crashes``: how often ackd itself died with it in hand. ``run_alive``: its exec run was adopted.
-    ``stamp``: which file it is; 0 if nobody knows.
+    ``stamp``: which file it is; 0 if nobody knows. ``warning``: what is wrong with its body, which delays nothing.
     """
 
     message: Message
@@ -71,6 +71,7 @@ class Arrived:
     crashes: int = 0
     run_alive: bool = False
     stamp: int = 0
+    warning: str = ""
 
 
 @value

@@ -140,6 +140,7 @@ class Standing:
     processed_at: float | None = None
     seen: bool = False
     idled: Idled = FRESH
+    error: str | None = None  # X-IGNITE-Error-Reason
 
 
 #: Of the files that bore one name: inode, mtime, size, and the hash of what was read, which is this process's own.

@@ -83,6 +83,9 @@ class Status(Word):
     DELIVERED = "delivered"
     ACKED = "acked"
     RETRYING = "retrying"
+    #: Others' words for what is over, believed of what lay there before ackd came.
+    COMPLETED = "completed"
+    ERROR = "error"
 
 
 class Rejection(enum.StrEnum):

@@ -191,7 +191,7 @@ class Daemon:
         self._letterbox = Letterbox(*common, settle_s, extra_types, self._team.called, record, *asked)
         self._chronicle.listeners.setdefault("message_queued", []).append(self._letterbox.was_met)
         around = (self._join, record, self._letterbox, self._keep_lock, self._team.fresh)
-        self._intake = Intake(*common, settle_s, extra_types, *around)
+        self._intake = Intake(*common, settle_s, extra_types, *around, first_start=self._begun.first_start)
         watched = (self._pump.hold, self._pump.come_round)
         self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail, *watched)
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)

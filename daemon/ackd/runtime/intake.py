@@ -8,7 +8,7 @@ proven by departures. Refuses to decide what becomes of a message.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
@@ -18,9 +18,10 @@ from ackd import ports
 from ackd.core import events, headers
 from ackd.core.delivery import State
 from ackd.core.errors import BadMessage, BadName
-from ackd.core.message import MONITOR, Folder, Place
+from ackd.core.message import MONITOR, Folder, Place, Status
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file, is_stray
 from ackd.dialects import ignite
+from ackd.runtime.body_warnings import body_warning
 from ackd.runtime.departures import Departures
 from ackd.runtime.fresh_mail import FreshMail
 
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 STORM_S: Final = 10.0
 #: Files looked at between two breaths of the loop.
 SLICE: Final = 64
+_OTHERS_WORDS: Final = frozenset({Status.COMPLETED, Status.ERROR})
 
 
 @dataclass
@@ -59,6 +61,8 @@ class Intake:
     #: Told at once when a queue directory is gone: the root's lock may have gone the same way.
     alarm: Callable[[], None]
     fresh: FreshMail = field(default_factory=FreshMail)
+    #: When this version of ackd first served this root (wall); 0: nobody knows, and nothing is older.
+    first_start: float = 0.0
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     #: Whose each of them is.
@@ -289,7 +293,16 @@ class Intake:
             return events.Unreadable(place, bad.code, str(bad), ignite.claimed_sender(data))
         self.fresh.keep(message, file.data)
         standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED else None
-        return events.Arrived(message, place, file.mtime, standing, recovered=recovered, stamp=file.stamp)
+        if standing is not None and standing.status in _OTHERS_WORDS and not (recovered and self._is_old(file.mtime)):
+            standing = replace(standing, status=Status.PROCESSING)
+        warning = "" if recovered else body_warning(message, file.data)
+        return events.Arrived(
+            message, place, file.mtime, standing, recovered=recovered, stamp=file.stamp, warning=warning
+        )
+
+    def _is_old(self, mtime: float) -> bool:
+        """Whether it lay there before this version of ackd first served this root."""
+        return mtime < self.first_start
 
     # --- the scan -----------------------------------------------------------------------------------------------------
     def _miss_hints(self) -> None:

@@ -123,6 +123,7 @@ def standing(data: bytes) -> Standing:
         processed_at=_moment(fields.get("x-ignite-processed-at", "")),
         seen=fields.get("x-ignite-seen") == "yes",
         idled=idle_of(fields.get("x-ignite-idle", "")),
+        error=fields.get("x-ignite-error-reason") or None,
     )
 
 
