@@ -59,7 +59,7 @@ _KEYS_OF: Final[Mapping[EndpointKind, frozenset[str]]] = {
     EndpointKind.EXEC: frozenset({"command", "cwd", "env", "timeout_s"}),
     EndpointKind.PROCESS: frozenset({"command", "cwd", "env", "timeout_s", "restart", *_LIFE_KEYS}),
     EndpointKind.TMUX: frozenset(
-        {"start", "cwd", "env", "pane", "title", "profile", "restart", *_LIFE_KEYS, *_COMPLETION_KEYS}
+        {"start", "cwd", "env", "pane", "title", "profile", "line", "restart", *_LIFE_KEYS, *_COMPLETION_KEYS}
     ),
     EndpointKind.INBOX: frozenset(_COMPLETION_KEYS),
     EndpointKind.HANDLER: frozenset({"handler"}),
@@ -142,6 +142,7 @@ class Agent(Table):
     pane: str | None = None
     title: str | None = None
     profile: str = "claude"
+    line: Literal["read", "path"] | None = None
     start: str | None = None
     restart: Literal["on-failure", "always", "never"] = "on-failure"
     ladder: Annotated[tuple[Rung, ...], Strict(strict=False)] = ("nudge", "interrupt", "reset")

@@ -59,13 +59,15 @@ class Panes:
         done = subprocess.run(command, check=check, capture_output=True, text=True, env=env, timeout=60)
         return done.stdout
 
-    def open(self, name: str = "worker", *options: str, title: str | None = None) -> str:
+    def open(
+        self, name: str = "worker", *options: str, title: str | None = None, size: tuple[int, int] = (120, 30)
+    ) -> str:
         """The fake in a new pane, titled; its id. What was written down by one before it is gone."""
         home = self.home(name)
         for old in ("typed", "control", "up"):
             (home / old).unlink(missing_ok=True)
         made = self.run(
-            *("new-session", "-d", "-P", "-F", "#{pane_id}", "-x", "120", "-y", "30"),
+            *("new-session", "-d", "-P", "-F", "#{pane_id}", "-x", str(size[0]), "-y", str(size[1])),
             *("-c", str(home), fake(*options)),
         )
         pane_id = made.strip()

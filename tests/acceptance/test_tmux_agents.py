@@ -69,6 +69,42 @@ def test_an_agent_is_told_with_proof_seen_at_work_and_done_by_its_own_command(pa
             assert word in team.ackd("explain", message_id).stdout
 
 
+@pytest.mark.parametrize("size", [(40, 12), (60, 15)])
+def test_the_short_line_leads_to_ackd_read_and_that_to_the_end_in_a_small_pane(
+    panes: Panes, size: tuple[int, int]
+) -> None:
+    """Found by its title, the pane says who reads: nobody set ACKD_AGENT there."""
+    team = team_with(panes, f'{FOUND}line = "read"\n')
+    panes.open("worker", "--work-s", "0.5", "--obeys", size=size)
+    with running(team):
+        message_id = team.send("worker", body="build it")
+        team.until(lambda: team.facts("message_completed", message=message_id), LONG_S)
+        short = message_id.partition("@")[0].rpartition(".")[2][:8]
+        assert panes.submitted() == [f"ackd: mail from user (message). Run: ackd read {short}"]
+        (read,) = [line["read"] for line in panes.log() if "read" in line]
+        assert "build it" in read
+        assert f"ackd done {message_id}" in read
+        assert team.facts("nudge", "probe", "escalation") == []
+
+
+def test_a_persons_half_typed_words_are_left_alone_told_of_once_and_waited_for(panes: Panes) -> None:
+    team = team_with(panes, f"{FOUND}busy_timeout_s = 1\n")
+    pane = panes.open()
+    panes.control("write please refactor the parser and")
+    team.until(lambda: "parser and" in panes.run("capture-pane", "-p", "-t", pane), LONG_S)
+    with running(team):
+        message_id = team.send("worker")
+        notice = team.fact("notice", agent="worker")
+        assert (notice["cause"], notice["to"]) == ("taken", "user")
+        assert panes.given() == b""
+        panes.run("send-keys", "-t", pane, "C-u")
+        team.until(lambda: team.facts("message_told", message=message_id), LONG_S)
+        assert len(team.facts("notice", agent="worker")) == 1
+        assert team.facts("escalation") == []
+        (line,) = panes.submitted()
+        assert "refactor" not in line
+
+
 def test_nothing_that_a_message_says_reaches_the_pane(panes: Panes) -> None:
     team = team_with(panes)
     panes.open()

@@ -8,6 +8,7 @@ never "nothing found".
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
+import contextlib
 import errno
 import os
 import re
@@ -17,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ackd.core import message_ids
-from ackd.core.errors import UnknownMessage
+from ackd.core.errors import AmbiguousMessage, UnknownMessage
 from ackd.core.message_files import is_message_file, is_stray
 from ackd.core.names import RESERVED_NAMES, identity
 from ackd.core.words import Folder
@@ -53,6 +54,26 @@ def find(root: Path, wanted: str, *, agent: str | None = None, folders: Iterable
             chosen = message_ids.choose(bare, {one.message_id for one in fitting})
             return [one for one in fitting if one.message_id == chosen]
     raise UnknownMessage(wanted)
+
+
+def find_for(root: Path, wanted: str, agent: str | None) -> Found:
+    """One file of the message that ``wanted`` means to ``agent``: of its own mail first, and of several that fit, the
+    one in its hand. Everybody's mail may be looked at."""
+    if agent is not None:
+        with contextlib.suppress(UnknownMessage):
+            return own(root, wanted, agent)
+    return find(root, wanted)[0]
+
+
+def own(root: Path, wanted: str, agent: str) -> Found:
+    """The agent's own file of it. A few characters that fit several mean the one in its hand."""
+    try:
+        return find(root, wanted, agent=agent)[0]
+    except AmbiguousMessage as several:
+        try:
+            return find(root, wanted, agent=agent, folders=(Folder.PROCESSED,))[0]
+        except UnknownMessage:
+            raise several from None
 
 
 def in_folders(root: Path, folders: tuple[Folder, ...], agent: str | None) -> Iterator[Found]:

@@ -121,6 +121,7 @@ class Quarters:
             title=table.title,
             restarter=partial(self.supervisor.replace, agent) if table.start else None,
             starter=partial(self.supervisor.ready, agent) if table.start else None,
+            line=table.line,
             kept=self.kept,
             table=self._table,
             taken_timeout_s=self.config.policy(agent).busy_timeout_s,

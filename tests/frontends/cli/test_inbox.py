@@ -1,8 +1,7 @@
-"""`ackd inbox` and `ackd read`: what lies there, and the difference between none and unreadable."""
+"""`ackd inbox`: what lies there, and the difference between none and unreadable."""
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Any
 
@@ -72,42 +71,6 @@ def test_all_shows_what_is_over(team: Team) -> None:
     path.rename(archive / path.name)
     assert team.json("inbox", "leader")["messages"] == []
     assert [row["state"] for row in team.json("inbox", "leader", "--all")["messages"]] == ["completed"]
-
-
-# --- read ---------------------------------------------------------------------------------------------------------------
-def test_reading_prints_headers_and_body(team: Team) -> None:
-    message_id = team.send("leader", "--body", "ünï")
-    result = team.ackd("read", message_id.partition("@")[0])
-    assert result.stdout == team.files()[0].read_text()
-    assert team.receipts() == []
-
-
-def test_the_recipients_own_reading_counts_as_seen(team: Team) -> None:
-    message_id = team.send("leader", "user", "--body", "x")
-    content = team.json("read", f"<{message_id}>", "--agent", "user")
-    assert (content["agent"], content["headers"]["To"]) == ("user", "leader, user")
-    assert [(r["kind"], r["message_id"], r["agent"]) for r in team.receipts()] == [("seen", message_id, "user")]
-
-
-def test_somebody_elses_reading_proves_nothing(team: Team) -> None:
-    message_id = team.send("leader", "--body", "x")
-    assert team.ackd("read", message_id, env={"ACKD_AGENT": "user"}).exit_code == 0
-    assert team.receipts() == []
-
-
-@pytest.mark.parametrize("wanted", ["absent", "/etc/passwd", "./absent.mime", ""])
-def test_nothing_to_read(team: Team, wanted: str) -> None:
-    team.send("leader", "--body", "x")
-    assert team.ackd("read", wanted).exit_code == 66
-
-
-def test_a_whole_id_beats_longer_ones_that_begin_with_it(team: Team) -> None:
-    team.send("leader", "--body", "x")
-    (path,) = team.files()
-    whole = json.loads(team.ackd("inbox", "leader", "--json").stdout)["messages"][0]["message_id"]
-    longer = path.read_text().replace(f"<{whole}>", f"<{whole}.copy>")
-    (path.parent / "other.mime").write_text(longer)
-    assert team.json("read", whole)["message_id"] == whole
 
 
 @pytest.mark.parametrize(

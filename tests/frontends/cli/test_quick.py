@@ -84,6 +84,8 @@ def test_what_is_read_quickly_is_what_click_reads(name: str, data: st.DataObject
         ("defer", ["1.2.abc", "--reason", ""]),
         ("checkpoint", ["1.2.abc", "half way", "--step", "3"]),
         ("checkpoint", ["1.2.abc", "--file=-", "--agent", "worker"]),
+        ("read", ["1.2.abc"]),
+        ("read", ["4f2a91c0", "--agent=worker", "--json"]),
     ],
 )
 def test_ordinary_command_lines_are_read_quickly(name: str, words: list[str]) -> None:
@@ -140,6 +142,9 @@ def harmonised(text: str) -> str:
         ["send", "leader", "--body", "x", "--wait", "acked", "--timeout", "0"],
         ["reply", "MESSAGE", "--body", "x"],
         ["reply", "1.2.absent", "--body", "x"],
+        ["read", "MESSAGE", "--agent", "leader"],
+        ["read", "MESSAGE"],
+        ["read", "1.2.absent"],
         ["ack", "MESSAGE", "--agent", "leader"],
         ["ack", "MESSAGE", "MESSAGE", "--agent", "leader", "--json"],
         ["ack", "MESSAGE"],
@@ -289,6 +294,14 @@ def test_it_imports_what_it_needs_and_compiles_nothing(team: Team, words: list[s
     modules, compiled = imported(*[message if word == "MESSAGE" else word for word in words])
     assert modules & set(HEAVY) == set()
     assert {name for name in modules if name.partition(".")[0] == "ackd"} == {*SHARED, *ours}
+    assert compiled == ""
+
+
+def test_reading_imports_what_it_needs_and_compiles_nothing(team: Team) -> None:
+    modules, compiled = imported("read", team.send("leader", "--body", "hello"), "--agent", "leader")
+    assert modules & set(HEAVY) == set()
+    ours = {*SHARED, *RECEIPTS[:-1], "ackd.frontends.cli.read"} - {"ackd.adapters.root_lock"}
+    assert {name for name in modules if name.partition(".")[0] == "ackd"} == ours
     assert compiled == ""
 
 

@@ -143,7 +143,8 @@ class FakeAgent:
         elif self.text:
             self.note(submitted=self.text)
             self.said.append(f"you: {self.text}")
-            self.told = self.text if "ackd done" in self.text else self.told  # a question does not end its work
+            work = re.search("ackd (?:done|read) ", self.text) is not None
+            self.told = self.text if work else self.told  # a question does not end its work
             self.text = ""
             self.said += self.options.answers
             if self.options.work_s:
@@ -155,8 +156,10 @@ class FakeAgent:
     def worked(self) -> None:
         self.state, self.until = "ready", None
         self.said.append("agent: done")
-        done, self.told = re.search(r"ackd done (\S+)", self.told), ""
+        done, self.told = re.search(r"ackd (?:done|read) (\S+)", self.told), ""
         if done is not None and self.options.obeys:
+            read = [sys.executable, "-m", "ackd", "read", done[1]]
+            self.note(read=subprocess.run(read, capture_output=True, text=True, check=True).stdout)
             subprocess.run([sys.executable, "-m", "ackd", "done", done[1]], stdout=subprocess.DEVNULL, check=True)
         if done is not None and self.options.says_done:
             self.say_done(done[1])

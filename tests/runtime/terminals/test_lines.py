@@ -8,12 +8,14 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackd.core.message import Message, Priority
+from ackd.core.message import KNOWN_TYPES, Message, Priority
 from ackd.runtime.terminals import lines
 from tests.runtime.terminals.stage import ID, PATH, message
 
-#: No character that means anything to a shell, and none that moves a cursor. The question mark is the status check's.
+#: No character that means anything to a shell, and none that moves a cursor. The question mark is the status check's;
+#: in brackets, which some shells run, stand types that ackd knows.
 HARMLESS = re.compile(r"[A-Za-z0-9 ._@+:/,?-]{1,1000}")
+KNOWN = re.compile(rf" \((?:{'|'.join(sorted(KNOWN_TYPES))})\)")
 anything = st.text(max_size=300)
 
 
@@ -21,6 +23,9 @@ anything = st.text(max_size=300)
 def test_no_line_has_a_character_that_means_anything(id_: str, name: str, kind: str, path: str, text: str) -> None:
     hostile = Message(id_, name, "worker", kind, Priority.NORMAL, "")
     for line in (
+        lines.mail(hostile, Path(path)),
+        lines.mail_for_one_who_knows_nothing(name, hostile, Path(path)),
+        lines.goes_on(name, hostile, Path(path), Path(text), short=True),
         lines.waits(hostile, Path(path)),
         lines.waits_for_one_who_knows_nothing(name, hostile, Path(path)),
         lines.status_check(text, hostile),
@@ -34,8 +39,28 @@ def test_no_line_has_a_character_that_means_anything(id_: str, name: str, kind: 
         lines.task_waits(id_, Path(path), [Path(text), Path("/") / text]),
         lines.task_waits_for_one_who_knows_nothing(name, id_, None, [Path(text)]),
     ):
-        assert HARMLESS.fullmatch(line), line
+        assert HARMLESS.fullmatch(KNOWN.sub("", line, count=1)), line
         assert line.startswith("ackd: ")
+
+
+def test_the_short_line_names_who_what_and_one_command() -> None:
+    known = message("1763254800.4242.4f2a91c0b7d3@ignite.local")
+    assert lines.mail(known, PATH) == "ackd: mail from leader (task_assignment). Run: ackd read 4f2a91c0"
+    assert lines.mail_for_one_who_knows_nothing("worker", known, PATH) == (
+        "ackd: you are agent worker of a team, your context was cleared. Mail from leader (task_assignment) waits. "
+        "Run: ackd read 4f2a91c0"
+    )
+
+
+def test_an_id_of_another_form_is_named_whole_and_one_that_is_not_plain_by_its_file() -> None:
+    assert lines.mail(message("job-17"), PATH).endswith("Run: ackd read job-17")
+    assert lines.mail(message("1.2.abc@x"), PATH).endswith("Run: ackd read 1.2.abc@x")
+    assert lines.mail(message("x;y"), PATH).endswith(f"Run: ackd read {PATH}")
+    assert lines.mail(message("x;y"), Path("a b")).endswith("Run: ackd inbox")
+
+
+def test_a_type_that_nobody_knows_is_left_out_of_the_brackets_that_some_shells_run() -> None:
+    assert lines.mail(message("job-17", type_="reboot"), PATH) == "ackd: mail from leader. Run: ackd read job-17"
 
 
 def test_an_id_that_is_not_plain_is_replaced_by_the_file() -> None:

@@ -21,7 +21,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "demo": (f"{_HERE}.demo:demo", "Watch a small team work, fail and recover, in a temporary directory."),
     "send": (f"{_HERE}.send:SEND", "Queue a message for one or more agents."),
     "inbox": (f"{_HERE}.inbox:inbox", "List an agent's mail."),
-    "read": (f"{_HERE}.inbox:read", "Print a message."),
+    "read": (f"{_HERE}.read:READ", "Print a message, and what to do next."),
     "ack": (f"{_HERE}.receipts:ACK", "Say that a message has arrived and is being worked on."),
     "done": (f"{_HERE}.receipts:DONE", "Say that a message is dealt with."),
     "refuse": (f"{_HERE}.receipts:REFUSE", "Give a message back for good."),
@@ -47,7 +47,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
 }
 
 #: Those that are described (shape.py) and so can run without click: what agents and their hooks call all the time.
-DESCRIBED: Final = frozenset({"send", "reply", "ack", "done", "refuse", "defer", "checkpoint"})
+DESCRIBED: Final = frozenset({"send", "reply", "read", "ack", "done", "refuse", "defer", "checkpoint"})
 
 #: The same for commands of a group, by both words; the group itself is click's.
 DESCRIBED_PAIRS: Final[Mapping[str, str]] = {

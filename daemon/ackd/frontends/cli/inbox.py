@@ -1,8 +1,7 @@
-"""`ackd inbox` and `ackd read`: an agent's mail as it lies on disk.
+"""`ackd inbox`: an agent's mail as it lies on disk.
 
 Owns the difference between "no mail" (exit 0) and "cannot read" (exit 66): three days of deafness looked like an empty
-inbox elsewhere. Reads headers and the first line of each body, no more. `read`, done in the name of the recipient,
-drops a `seen` receipt: proof that the message was taken, which stops the clock of its ACK.
+inbox elsewhere. Reads headers and the first line of each body, no more. Listing is not seeing: `ackd read` is.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ import click
 from ackd.core.errors import BadMessage
 from ackd.core.message_files import STRAY_WORDS, is_message_file, is_stray
 from ackd.core.names import identity
-from ackd.core.words import Folder, ReceiptKind
-from ackd.frontends.cli.errors import NOT_FOUND, Failure, WrongUsage, creating
-from ackd.frontends.cli.options import agent_option, site_options
+from ackd.core.words import Folder
+from ackd.frontends.cli.errors import NOT_FOUND, Failure, WrongUsage
+from ackd.frontends.cli.options import site_options
 from ackd.frontends.cli.output import print_json
-from ackd.frontends.cli.whose import NOBODY, check_reader, said
+from ackd.frontends.cli.whose import NOBODY, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ackd.adapters.message_lookup import Found
     from ackd.site import Site
 
 #: Enough for any header block that is taken, and the beginning of the body.
@@ -173,46 +171,3 @@ def _value(lines: list[str], number: int) -> str:
     if len(value) > 1 and value[0] == value[-1] == "'":
         return value[1:-1].replace("''", "'")
     return value
-
-
-@click.command()
-@click.argument("message_id", metavar="ID")
-@agent_option
-@site_options
-def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
-    """Print a message. ID is whole, a unique beginning, or a path. Read by its recipient, it counts as seen."""
-    from ackd.adapters import message_lookup
-
-    name = said(site, agent)
-    found = message_lookup.find(site.root, message_id)
-    one = next((one for one in found if name is not None and identity(one.box) == identity(name)), found[0])
-    data = message_lookup.read_head(one.path, site.max_message_bytes + _LOOK_BYTES)
-    if data is None:
-        raise Failure(NOT_FOUND, f"{one.path}: has just gone")
-    _print(one, data, as_json=as_json)
-    _say_seen(site, one, name)
-
-
-def _print(one: Found, data: bytes, *, as_json: bool) -> None:
-    from ackd.dialects import ignite
-    from ackd.frontends.cli.output import as_it_is
-
-    if as_json:
-        raw = ignite.split_head(data)
-        row = {"message_id": one.message_id, "agent": one.box or None, "state": _state(one.folder, data)}
-        headers = dict(ignite.headers(data))
-        print_json({**row, "file": str(one.path), "headers": headers, "body": raw.body.decode(errors="replace")})
-    else:
-        as_it_is(data)
-
-
-def _say_seen(site: Site, one: Found, name: str | None) -> None:
-    """Only the recipient's own reading proves anything, and only while the message is on its way."""
-    on_its_way = one.folder in (Folder.QUEUE, Folder.PROCESSED)
-    if name is None or not on_its_way or identity(one.box) != identity(name):
-        return
-    from ackd.adapters import maildrop
-
-    check_reader(site)
-    with creating(site.receipts):
-        maildrop.drop_receipt(site.receipts, ReceiptKind.SEEN, one.message_id, name, fsync=site.fsync)

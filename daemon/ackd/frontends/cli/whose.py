@@ -46,7 +46,7 @@ def holder(site: Site, wanted: str, given: str | None) -> tuple[str, Found]:
         one = _only(wanted, message_lookup.find(site.root, wanted))
         return site.resolve_agent(one.box), one
     try:
-        return name, message_lookup.find(site.root, wanted, agent=name)[0]
+        return name, message_lookup.own(site.root, wanted, name)
     except UnknownMessage:
         others = message_lookup.find(site.root, wanted)
     has = f"{_and(_boxes(others))} {'has' if len(_boxes(others)) == 1 else 'have'} it"

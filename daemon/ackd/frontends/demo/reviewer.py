@@ -17,7 +17,7 @@ def echo(*, on: bool) -> None:
 
 
 def review(line: str, *, awake: bool) -> None:
-    message_id = re.findall(r"ackd done (\S+)", line)[-1]
+    message_id = re.findall(r"ackd read (\S+)", line)[-1]
     print("\n* reviewing the notes\n> ", end="", flush=True)
     if not awake:
         time.sleep(3600)
@@ -34,7 +34,7 @@ def main() -> None:
     while True:
         try:
             line = input("> ")
-            if "ackd done" in line:
+            if "ackd read" in line:
                 echo(on=False)
                 review(line, awake=awake)
         except KeyboardInterrupt:

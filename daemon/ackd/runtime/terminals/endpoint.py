@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 import anyio
 
@@ -74,8 +74,10 @@ class TerminalEndpoint:
     title: str | None = None
     restarter: Callable[[str], Coroutine[None, None, None]] | None = None
     starter: Callable[[], Coroutine[None, None, None]] | None = None
-    #: The line that tells of a message; ``lines.waits`` unless whoever made this has words of its own.
-    opening: Callable[[Message, Path], str] = lines.waits
+    #: Which line tells of a message: the profile's, unless the agent's own table says so.
+    line: Literal["read", "path"] | None = None
+    #: The words of that line, where whoever made this has its own.
+    opening: Callable[[Message, Path], str] | None = None
     #: Where work stands, as agents said it.
     kept: Checkpoints | None = None
     table: ProcessTable = field(default_factory=ProcessTable)
@@ -161,7 +163,7 @@ class TerminalEndpoint:
         if rung:
             self._nudged[key] = (order.attempt, rung)
         if rung <= 1:
-            line = lines.waits(order.message, self.resolve(order.place))
+            line = self._opening(order.message, self.resolve(order.place))
             answer = await self._type_when_ready(line, order.message, f"nudge {rung}")
             if isinstance(answer, Away) and answer.why is Absence.BUSY:
                 self.post(Seen(key, answer.reason))
@@ -215,8 +217,15 @@ class TerminalEndpoint:
         path, message = self.resolve(order.place), order.message
         checkpoint = self.kept.path(self.agent, message.message_id) if self.kept is not None else None
         if checkpoint is not None and checkpoint.exists():
-            return lines.goes_on(self.agent, message, path, checkpoint.absolute())
-        return self.opening(message, path)
+            return lines.goes_on(self.agent, message, path, checkpoint.absolute(), short=self._is_short)
+        return self._opening(message, path)
+
+    @property
+    def _is_short(self) -> bool:
+        return (self.line or self.profile.line) == "read"
+
+    def _opening(self, message: Message, path: Path) -> str:
+        return (self.opening or (lines.mail if self._is_short else lines.waits))(message, path)
 
     def forget(self, key: int) -> None:
         self._watch.hand.pop(key, None)
@@ -228,8 +237,9 @@ class TerminalEndpoint:
 
     async def _shake(self, order: NudgeAgent) -> Typed | Away | OSError:
         path = self.resolve(order.place)
-        line = lines.waits(order.message, path)
-        fresh = lines.waits_for_one_who_knows_nothing(self.agent, order.message, path)
+        line = self._opening(order.message, path)
+        afresh = lines.mail_for_one_who_knows_nothing if self._is_short else lines.waits_for_one_who_knows_nothing
+        fresh = afresh(self.agent, order.message, path)
         return await self._rungs.shake(order.rung, line, fresh, partial(self._note, order.message), hung=order.hung)
 
     async def _renew(self, why: str) -> None:

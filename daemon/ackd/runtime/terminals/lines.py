@@ -1,8 +1,9 @@
 """The lines that ackd types: fixed words, and in them an id, two names, a type and a path that are proven plain.
 
 Message content never reaches a terminal, so nothing else goes in. Plain means: letters, digits and ``._@+-/`` only, of
-a sane length. So no line has a character that means anything to a shell either: should an agent end just as it is
-told, the line is no command that exists. What is not plain is left out, and the agent is sent to ``ackd inbox``.
+a sane length. Should an agent end just as it is told, the line is no command that exists: nothing of a message's own
+has a character that means anything to a shell, and in brackets, which some shells run, stand only types that ackd
+knows. What is not plain is left out, and the agent is sent to ``ackd inbox``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ackd.core.message import KNOWN_TYPES
+from ackd.core.message_ids import hash_part
 from ackd.core.names import is_agent_name
 
 if TYPE_CHECKING:
@@ -21,25 +24,56 @@ if TYPE_CHECKING:
 _ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}(?:@[A-Za-z0-9][A-Za-z0-9.-]{0,63})?")
 _PATH: Final = re.compile(r"/[A-Za-z0-9._@+/-]{1,200}")
 _ANY_PATH: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._@+/-]{0,200}")
+#: So much of an id's hash tells the mail in one agent's hand apart.
+_SHORT_ID: Final = 8
 _TYPE: Final = re.compile(r"[A-Za-z0-9_-]{1,40}")
 _STATUS_CHECK: Final = re.compile(
     r"Status check: are you still working on (?:Stage \d{1,2} for )?[A-Za-z0-9._@+-]{1,64}\?"
 )
 
 
+def mail(message: Message, path: Path) -> str:
+    """The short one. `ackd read` says what to do next."""
+    return f"ackd: mail{_whose(message)}. Run: {_read(message, path)}"
+
+
+def mail_for_one_who_knows_nothing(agent: str, message: Message, path: Path) -> str:
+    """After a reset: whoever reads it has lost what it knew."""
+    cleared = "your context was cleared"
+    return f"ackd: {_you(agent)}, {cleared}. Mail{_whose(message)} waits. Run: {_read(message, path)}"
+
+
+def _whose(message: Message) -> str:
+    sender = f" from {message.sender}" if is_agent_name(message.sender) else ""
+    return sender + (f" ({message.type})" if message.type in KNOWN_TYPES else "")
+
+
+def _read(message: Message, path: Path) -> str:
+    known = _reference(message, path)
+    if known is None:
+        return "ackd inbox"
+    short = hash_part(message.message_id)
+    return f"ackd read {short[:_SHORT_ID] if known == message.message_id and len(short) >= _SHORT_ID else known}"
+
+
 def waits(message: Message, path: Path) -> str:
+    """The long one, for who has no `ackd` but can read a file."""
     return f"ackd: {_what(message)} waits: {_what_to_do(message, path)}"
 
 
 def waits_for_one_who_knows_nothing(agent: str, message: Message, path: Path) -> str:
     """After a reset: whoever reads it has lost what it knew."""
-    who = f"you are agent {agent}" if is_agent_name(agent) else "you are an agent"
-    return f"ackd: {who} of a team, your context was cleared and {_what(message)} waits: {_what_to_do(message, path)}"
+    context = "your context was cleared"
+    return f"ackd: {_you(agent)}, {context} and {_what(message)} waits: {_what_to_do(message, path)}"
 
 
-def goes_on(agent: str, message: Message, path: Path, checkpoint: Path) -> str:
+def _you(agent: str) -> str:
+    return f"you are agent {agent} of a team" if is_agent_name(agent) else "you are an agent of a team"
+
+
+def goes_on(agent: str, message: Message, path: Path, checkpoint: Path, *, short: bool = False) -> str:
     """To whoever takes over: what it is, and where the one before it stopped."""
-    line = waits_for_one_who_knows_nothing(agent, message, path)
+    line = (mail_for_one_who_knows_nothing if short else waits_for_one_who_knows_nothing)(agent, message, path)
     return f"{line}. Where it stands is in {checkpoint}" if _PATH.fullmatch(str(checkpoint)) else line
 
 
