@@ -79,6 +79,7 @@ def test_the_end_of_a_turn_cannot_complete_what_no_endpoint_can_prove(tmp_path: 
     assert "has no meaning for endpoint exec" in meaningless
     (unknown,) = problems_of(tmp_path, f'{pane}completes_on_type = {{ task_complete = "seen" }}')
     assert "did you mean `task_completed`?" in unknown
+    config_of(tmp_path, f'unknown_types = "deliver"\n{pane}completes_on_type = {{ our_own = "seen" }}')
 
 
 def test_the_example_of_the_design_loads(tmp_path: Path) -> None:

@@ -401,7 +401,7 @@ def _completion_problems(config: Config) -> Iterator[Problem]:
             key = (*where, "completes_on_type", type_)
             if word == "turn":
                 yield config.problem(key, _NO_TURNS)
-            if type_ not in known:
+            if type_ not in known and config.unknown_types != "deliver":
                 near = difflib.get_close_matches(type_, known, n=1)
                 hint = f": did you mean `{near[0]}`?" if near else ""
                 yield config.problem(key, f"{type_!r} is not a message type{hint}")

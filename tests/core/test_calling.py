@@ -344,6 +344,14 @@ def test_a_death_is_over_when_all_its_letters_live_again() -> None:
     assert open_causes(world) == []
 
 
+def test_a_death_is_over_when_a_person_has_removed_its_letters() -> None:
+    world = panes()
+    world.send(letter("m1"))
+    world.says("refuse", "m1")
+    world.tell(ev.LetterPurged("m1", "worker"), ev.LetterPurged("m1", "worker"))
+    assert (open_causes(world), world.fact("escalation_closed")["how"]) == ([], "over")
+
+
 def test_one_that_was_down_and_lives_again_is_told_of_anew_when_it_falls_silent_again() -> None:
     world = panes()
     for name in ("m1", "m2"):

@@ -175,6 +175,7 @@ def test_a_reply_closes_an_escalation_that_was_seen_and_an_automatic_one_does_no
     sees(world, ident)
     reply = letter("r1", MONITOR, sender="leader", in_reply_to=ident)
     world.send(replace(reply, message_id="r0", automatic=True))
+    world.send(replace(reply, message_id="r00", sender="worker"))  # it is not for the worker to say
     assert not world.facts("escalation_closed")
     world.send(reply)
     assert world.fact("escalation_closed")["by"] == "leader"

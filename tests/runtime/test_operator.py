@@ -76,6 +76,7 @@ def test_a_dead_letter_is_purged_by_its_id(desk: Desk) -> None:
     assert not path.exists()
     assert desk.counted == [Folder.DEAD]
     assert desk.words() == ["message_purged"]
+    assert [type(one) for one in desk.posted] == [events.LetterPurged]
     assert not desk.receipt_is_left
 
 

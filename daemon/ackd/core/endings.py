@@ -206,6 +206,12 @@ def over_with(desk: Desk, delivery: Delivery) -> None:
     calling.over(desk, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
 
 
+def purged(desk: Desk, message_id: str, agent: str) -> None:
+    """A person removed its letter: whatever was said about its death is dealt with."""
+    name = desk.agent_called(agent) or agent
+    calling.over(desk, desk.escalations.settled(name, message_id, Over.LETTER), f"{message_id} was removed for good")
+
+
 def _close_escalations(desk: Desk, delivery: Delivery) -> None:
     """Nobody will deal with it any more, or somebody did: completed, removed or lost the escalation itself, or answered
     it (a reply that the monitor has completed). What happens next is worth a new one."""
@@ -215,7 +221,14 @@ def _close_escalations(desk: Desk, delivery: Delivery) -> None:
     elif message.sender == MONITOR:
         answered(desk, message.message_id, delivery.agent, how)
     if delivery.agent == MONITOR and delivery.state is S.COMPLETED and message.in_reply_to and not message.automatic:
-        answered(desk, message.in_reply_to, message.sender, how)
+        _replied(desk, message.in_reply_to, desk.agent_called(message.sender) or message.sender, how)
+
+
+def _replied(desk: Desk, escalation_id: str, by: str, how: str) -> None:
+    """By whoever it went to, or by a person: what others have to say about it is not an answer."""
+    one = desk.escalations.called(escalation_id)
+    if one is not None and by in (one.to, USER):
+        answered(desk, escalation_id, by, how)
 
 
 def answered(desk: Desk, escalation_id: str, by: str, how: str) -> bool:

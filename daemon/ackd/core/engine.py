@@ -111,6 +111,8 @@ class Engine:
                 arrivals.vanished(self.desk, event)
             case events.SpoolLost():
                 arrivals.spool_lost(self.desk, event)
+            case events.LetterPurged(message_id, agent):
+                endings.purged(self.desk, message_id, agent)
             case events.AgentJoined() | events.AgentPaused() | events.AgentResumed() | events.SignOfLife():
                 self._agent(event)
             case (

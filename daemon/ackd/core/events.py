@@ -143,6 +143,14 @@ class MoveLost:
 
 
 @value
+class LetterPurged:
+    """A person removed a dead letter for good."""
+
+    message_id: str
+    agent: str
+
+
+@value
 class SpoolFailed:
     """The disk said no (full, read-only, I/O error). Nothing was changed; it will be tried again."""
 
@@ -409,6 +417,7 @@ Event: TypeAlias = (
     | Claimed
     | Moved
     | MoveLost
+    | LetterPurged
     | SpoolFailed
     | Told
     | NotTold

@@ -72,8 +72,11 @@ class Operator:
         elif len(names) > 1:
             self._note(receipt, f"purge: {_several(names)}")
         else:
+            letter = _letter(self.spool.graves.head(names[0])) if folder is Folder.DEAD else None
             self.spool.purge(folder, names[0])
             self.purged(folder)
+            if letter is not None:
+                self.post(letter)
             self.record("message_purged", {"file": str(Place("", folder, names[0])), **_named(receipt)})
         self.spool.remove_receipt(*receipt.paper)
 
@@ -108,14 +111,20 @@ def _folder(receipt: Receipt) -> Folder:
 
 def _is_meant(receipt: Receipt, head: bytes | None) -> bool:
     """By its id; and unless the file was named, by whose it is, if that is said."""
+    letter = _letter(head)
+    if letter is None or letter.message_id != receipt.message_id:
+        return False
+    return receipt.agent is None or receipt.file is not None or identity(receipt.agent) == identity(letter.agent)
+
+
+def _letter(head: bytes | None) -> events.LetterPurged | None:
+    """Which letter it is, if it is one: its id, and for whom it died."""
     try:
         fields = ignite.split_head(head or b"").fields
     except BadMessage:
-        return False
-    if ignite.bare_id(fields.get("message-id", "")) != receipt.message_id:
-        return False
+        return None
     whose = fields.get("x-ignite-recipient") or fields.get("to", "").split(",")[0].strip()
-    return receipt.agent is None or receipt.file is not None or identity(receipt.agent) == identity(whose)
+    return events.LetterPurged(ignite.bare_id(fields.get("message-id", "")), whose)
 
 
 def _several(names: list[str]) -> str:
