@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def fake(*options: str) -> str:
     """The command line that starts one. Without site packages, unless it is to find ackd."""
-    python = [sys.executable] if "--obeys" in options else [sys.executable, "-S"]
+    python = [sys.executable] if {"--obeys", "--runs"} & {*options} else [sys.executable, "-S"]
     return shlex.join([*python, str(FAKE), *options])
 
 

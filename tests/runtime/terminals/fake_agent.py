@@ -154,6 +154,8 @@ class FakeAgent:
         self.state, self.until = "busy", time.monotonic() + seconds
 
     def worked(self) -> None:
+        if self.options.runs:  # still busy, for whoever looks
+            subprocess.run([sys.executable, self.options.runs], stdout=subprocess.DEVNULL, check=True)
         self.state, self.until = "ready", None
         self.said.append("agent: done")
         done, self.told = re.search(r"ackd (?:done|read) (\S+)", self.told), ""
@@ -251,6 +253,7 @@ def main() -> None:
     parser.add_argument("--forgets", action="store_true", help="what `control` said before its start is over")
     parser.add_argument("--tick-s", type=float, default=0.02)
     parser.add_argument("--obeys", action="store_true", help="runs the `ackd done` of the line when its work is done")
+    parser.add_argument("--runs", default="", help="a program in Python that its work consists of")
     options = parser.parse_args()
     agent = FakeAgent(options)
     before = termios.tcgetattr(0)
