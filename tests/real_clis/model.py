@@ -78,16 +78,13 @@ def plain(asked: Asked) -> Answer:
     return Answer("All done.")
 
 
-_READ_FILE: Final = re.compile(r"\bread\s+(/\S+)\s+then\b")
 _COMMAND: Final = re.compile(r"\backd\s+(read|ack|done|checkpoint)\s+([\w.@+-]*[\w+-])")
 
 
 def steps_of(text: str) -> list[str]:
     """The commands that a line of ackd names, in its order."""
-    flat = " ".join(text.split())
-    read = _READ_FILE.search(flat)
-    steps = [f"cat {read[1]}"] if read else []
-    for word, message in _COMMAND.findall(flat):
+    steps: list[str] = []
+    for word, message in _COMMAND.findall(" ".join(text.split())):
         step = f"ackd {word} {message}" + (" half-way" if word == "checkpoint" else "")
         if step not in steps:
             steps.append(step)

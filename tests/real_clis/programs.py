@@ -74,14 +74,15 @@ class Program:
     def prepare(self) -> None:
         self.work.mkdir(parents=True, exist_ok=True)
         self.home.mkdir(parents=True, exist_ok=True)
+        # Codex runs a login shell, for which the machine's profile sets PATH anew.
+        (self.home / ".bash_profile").write_text(f"export PATH={shlex.quote(self._path())}\n")
         getattr(self, f"_prepare_{self.name}")()
 
     def command(self, *arguments: str) -> str:
         """For a shell in a pane."""
-        bin_dir = Path(sys.executable).parent
         variables = {
             "HOME": str(self.home),
-            "PATH": f"{bin_dir}:/usr/local/bin:/usr/bin:/bin",
+            "PATH": self._path(),
             "TERM": "screen-256color",
             "LANG": "C.UTF-8",
             "TZ": "UTC",
@@ -91,6 +92,9 @@ class Program:
         words = [f"{name}={shlex.quote(value)}" for name, value in variables.items()]
         handed = [f'{name}="${name}"' for name in _HANDED_ON]
         return " ".join(["exec env -i", *words, *handed, shlex.join([*self._program(), *arguments])])
+
+    def _path(self) -> str:
+        return f"{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin"
 
     def _program(self) -> list[str]:
         path = str(self.release.path)

@@ -1,0 +1,33 @@
+"""A real program beside a real daemon, shared by the tests of one program: it takes seconds to start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.real_clis.programs import why_missing
+from tests.real_clis.stage import Stage, staged
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Tests of one program run in one worker, one after the other.
+PROGRAMS = [pytest.param(name, marks=pytest.mark.xdist_group(f"real {name}")) for name in ("claude", "codex", "gemini")]
+
+
+@pytest.fixture(scope="package", params=PROGRAMS)
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    name: str = request.param
+    if (why := why_missing(name)) is not None:
+        pytest.skip(why)
+    with staged(name, tmp_path_factory.mktemp(name)) as found:
+        yield found
+
+
+@pytest.fixture
+def stage(shared: Stage) -> Iterator[Stage]:
+    """As a test expects it: at its empty input line, with nothing in hand."""
+    shared.begin()
+    yield shared
+    shared.end()
