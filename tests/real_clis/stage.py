@@ -12,7 +12,7 @@ from ackd.dialects.screen import Reading, load_profile, read
 from tests.acceptance.teams import Team, running
 from tests.real_clis.model import Answer, Asked, Brain, Model, obedient
 from tests.real_clis.programs import Pane, Program, terminal
-from tests.strays import end_strays
+from tests.strays import UNTIL_GO, end_strays
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 60.0
 #: Short enough for a test, long enough for a program that draws slowly.
-DELIVERY: Final = "ack_timeout_s = 5\n"
-ALLOW: Final = {"claude": "1", "codex": "y", "gemini": "Enter"}
+DELIVERY: Final = "ack_timeout_s = 4\nhung_after_s = 4\n"
 
 
 @dataclass
@@ -132,7 +131,8 @@ class Stage:
 def table(name: str, pane: Pane, more: str = "") -> str:
     """By the pane's id: Claude Code titles its pane itself."""
     found = f'[agents.worker]\nendpoint = "tmux"\nprofile = "{name}"\npane = "{pane.pane_id}"\n'
-    return f'{found}{more}[agents.boss]\nendpoint = "inbox"\n'
+    helper = '[agents.helper]\nendpoint = "exec"\ncommand = ["./helper.sh"]\n'
+    return f'{found}{more}[agents.boss]\nendpoint = "inbox"\n{helper}'
 
 
 @contextlib.contextmanager
@@ -154,6 +154,7 @@ def staged(
             tmux = f"[tmux]\nsocket = {json.dumps(str(opened.socket))}\n"
             pane = opened.open(program.command(), program.work, width=size[0], height=size[1])
             Team(place, tmux + table(name, pane, more), delivery=delivery, top='escalate_to = "boss"\n')
+            team.script("helper.sh", f"{UNTIL_GO}\nexec ackd reply $ACKD_MESSAGE_ID --body done")
             pane.until(r"\S")
             try:
                 with running(team):

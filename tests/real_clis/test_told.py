@@ -45,9 +45,8 @@ def test_half_typed_words_of_a_person_are_left_alone(stage: Stage) -> None:
 def test_a_notice_is_completed_when_it_was_seen(stage: Stage) -> None:
     """Its agent says neither ack nor done."""
     stage.thinks(plain)
-    notices = [
-        stage.team.send("worker", "--type", "progress_update", body="task_id: T-1\nstatus: half") for _ in range(2)
-    ]
+    body = "repository: r\ntask_id: T-1\nstatus: half\nsummary: half of it"
+    notices = [stage.team.send("worker", "--type", "progress_update", body=body) for _ in range(2)]
     for message_id in notices:
         stage.fact("message_completed", message_id=message_id)
     assert len(stage.lines()) == 2

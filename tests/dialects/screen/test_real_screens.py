@@ -32,6 +32,7 @@ from ackd.dialects.screen import (
     load_profile,
     mark,
     read,
+    steady,
     whose,
 )
 from tests.real_clis.captures import HELD, LINE, SHORT_LINE
@@ -215,6 +216,24 @@ def test_gemini_says_how_full_its_context_is() -> None:
     used = reading("gemini", "context").context_usage
     assert used is not None
     assert used > 0.4
+
+
+@pytest.mark.parametrize(
+    ("program", "name", "turns"),
+    [
+        ("claude", "busy", "Tip"),
+        ("claude", "error-retrying", "attempt"),
+        ("codex", "busy", "Working"),
+        ("gemini", "busy", "Thinking"),
+    ],
+)
+def test_what_only_says_that_it_is_busy_is_no_sign_of_life(program: str, name: str, turns: str) -> None:
+    profile, screen = load_profile(program), shown(program, name)
+    other = "\n".join(row.replace(turns, "Other") for row in screen.splitlines())
+    assert other != screen.rstrip("\n")
+    assert turns not in steady(screen, profile)
+    assert steady(other, profile) == steady(screen, profile)
+    assert steady(shown(program, "answered"), profile) != steady(screen, profile)
 
 
 # --- whether a line was answered
