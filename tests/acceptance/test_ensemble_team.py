@@ -293,12 +293,14 @@ def test_a_team_in_panes_that_never_says_done_hears_of_every_report_and_every_es
         team.until(lambda: all(map(panes.is_up, TRIO)))
         with running(team):
             team.until((tmp_path / "queue/reports").is_dir)
+            team.shell("printf 'title: two pages\\n' >queue/tasks/dispatch-plan.yaml")  # in its hands all the while
+            team.fact("message_seen", agent="dispatch")
             for number in (1, 2, 3):
                 team.shell(f"printf 'status: success\\n' >queue/reports/T-{number}-completed.yaml")
                 team.shell(f"printf 'reason: no access\\n' >queue/reports/escalation-T-{number}.yaml")
             team.until(lambda: len(team.facts("message_completed")) == 6, 90)
             mail = {fact["message_id"]: fact["agent"] for fact in team.facts("file_taken_in")}
-            for name, reports in (("dispatch", 3), ("conductor", 3)):
+            for name, reports in (("dispatch", 4), ("conductor", 3)):
                 mine = {message for message, agent in mail.items() if agent == name}
                 told = {fact["message_id"] for fact in team.facts("message_told") if fact["agent"] == name}
                 assert (len(mine), told, len(panes.submitted(name))) == (reports, mine, reports)
