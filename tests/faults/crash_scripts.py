@@ -337,6 +337,15 @@ def an_inbox_is_read_and_answered(stage: Stage) -> Iterator[Step]:
 
 
 @script
+def what_only_informs_is_read(stage: Stage) -> Iterator[Step]:
+    """Seen is enough: the receipt that says so is all there is of it until the file is in the archive."""
+    config = stage.place / "ackd.toml"
+    config.write_text(config.read_text() + '[agents.reader]\ncompletes_on = "seen"\n')
+    mail = stage.give("reader", "read me", "message_completed")
+    yield lambda: stage.said(mail, "message_told"), lambda: stage.receipt(ReceiptKind.SEEN, mail, "reader")
+
+
+@script
 def an_inbox_file_is_deleted(stage: Stage) -> Iterator[Step]:
     mail = stage.give("leader", "delete me", "message_completed", kept=False)
 
