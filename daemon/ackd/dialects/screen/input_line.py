@@ -8,6 +8,7 @@ press anything, and to know why somebody wants to.
 from __future__ import annotations
 
 import enum
+import re
 from typing import TYPE_CHECKING, Final
 
 from ackd.dialects.screen.rows import compact
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _ENOUGH: Final = 40
 #: So many, where we have just typed it.
 _PIECE: Final = 8
+#: At the end of a row, where there is more above or below it. No line of ours has one.
+_SCROLLED: Final = re.compile(r"\s[↑↓]$", re.MULTILINE)
 
 
 class InputLine(enum.Enum):
@@ -73,7 +76,7 @@ def whose(typed: str | None, profile: Profile, ours: str | None = None, *, sure:
     """
     if typed is None:
         return InputLine.UNSEEN
-    words = compact(typed)
+    words = compact(_SCROLLED.sub("", typed) if sure else typed)
     if not words:
         return InputLine.EMPTY
     if ours is None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: A line that is cut is known by so many characters of its beginning.
 _CUT: Final = 12
+#: And one whose beginning is out of sight, by so many of its end: those of the id.
+_END: Final = 8
 _ELLIPSIS: Final = ("…", "...")
 
 
@@ -37,6 +39,8 @@ def mark(screen: str, line: str, profile: Profile) -> Mark:
         return UNMARKED
     rows = [row for row in rows_of(transcript(screen, profile)) if row]
     wanted, count, below = compact(line), 0, len(rows)
+    if (end := _end_at_the_top(rows, wanted, profile)) is not None:
+        count, below = 1, end
     for at in _told(rows, profile):
         end = _ends(rows, at, wanted, profile)
         if end is not None:
@@ -74,6 +78,18 @@ def _ends(rows: list[str], at: int, wanted: str, profile: Profile) -> int | None
         if not wanted.startswith(words) or after == len(rows):
             return None
         words += compact(rows[after])
+    return None
+
+
+def _end_at_the_top(rows: list[str], wanted: str, profile: Profile) -> int | None:
+    """The row after the line, if its beginning has left a small screen and its end stands in the first rows."""
+    words, first = "", next(_told(rows, profile), len(rows))
+    for after, row in enumerate(rows[:first], start=1):
+        words += compact(row)
+        if words not in wanted:
+            return None
+        if len(words) >= _END and wanted.endswith(words):
+            return after
     return None
 
 
