@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -201,3 +203,27 @@ def test_without_a_daemon_a_meeting_waits_with_its_clock_for_one(tmp_path: Path)
         team.board("cancel", meeting)
         assert team.fact("board_resolved")["verdict"] == "CANCELLED"
         team.until(lambda: team.mail("CA", "message"))
+
+
+def test_a_session_that_the_seeds_own_code_begins_is_adopted_and_its_directors_asked(tmp_path: Path) -> None:
+    """An orchestrator that knows the files only: a session file, and no command of ours."""
+    never = "\n[watch]\nsettle_s = 0.1\nreconcile_interval_s = 3600\n"
+    team = BoardTeam(tmp_path, scripted(rounds=1).replace(QUICK, never))
+    meeting = time.strftime("board-%Y%m%d%H%M%S", time.gmtime())
+    session = {
+        "session_id": meeting,
+        "checkpoint": "EVALUATE_PLAN",
+        "status": "ASSESSING",
+        "proposal": {"proposal": "Use SQLite", "context": {"why": "small"}},
+        "directors": ["CA", "CPO", "CSO"],
+        "started_at": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S}Z",
+        "phases": {"assess": {"status": "IN_PROGRESS", "complete": 0, "of": 3}},
+    }
+    with running(team):
+        (team.bus / f"board/session-{meeting}.json").write_text(json.dumps(session, indent=2))
+        assert team.fact("board_opened")["opener"] == "leader"
+        team.until(lambda: len(team.facts("board_answer")) == 3)
+        (team.bus / "events/TASK_COMPLETE_1.1.event").touch()  # no more than that, of a worker
+        told = team.until(lambda: team.mail("leader", "message"))
+    assert set(team.record(meeting)["assessments"]) == {"CA", "CPO", "CSO"}
+    assert "task 1.1 is complete" in body(told[0])["content"]

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.adapters import board_files, bus_files
-from ackd.core.board import adopting, form, papers
+from ackd.core.board import adopting, foreign, form, papers
 from ackd.core.board.answers import Door, Kind
-from ackd.core.board.meeting import Meeting, advanced, made_known
+from ackd.core.board.meeting import Driver, Meeting, advanced, made_known
 from ackd.core.board.phases import Phase
 from ackd.core.bus_layout import Track, event_name
 from ackd.core.bus_words import BusLine, BusType
@@ -93,6 +93,26 @@ class BoardRoom:
             self._clear_the_table(newest or meeting_id)
             meeting = make(meeting_id, board_files.queue_size(self.track.queue))
             return self._settled(meeting, None, wall)
+
+    def adopt(self, make: Callable[[str, object, float, int], Meeting | None], wall: float) -> Meeting | None:
+        """The newest session, if the seed's own code has begun it: as a meeting from now on. ``make``: of its id, what
+        its file says, when that was written, and the length of the bus; None: not this one. The flat files are its
+        already."""
+        if board_files.others_newest(self.board) is None:
+            return None
+        with board_files.held(self.board):
+            meeting_id = board_files.others_newest(self.board)
+            if meeting_id is None:
+                return None
+            found = self._session_file(meeting_id)
+            if found.identity is None or (said := _json(found.data)) is None:
+                return None  # half written, perhaps; its end is another event
+            size = board_files.queue_size(self.track.queue)
+            meeting = make(meeting_id, said, found.identity[1] / 1e9, size)
+            if meeting is None:
+                return None
+            board_files.make_room_for(self.board, meeting_id)
+            return self._settled(foreign.followed(meeting, said, wall), None, wall)
 
     def change(self, meeting_id: str | None, act: Callable[[Meeting], Meeting], wall: float) -> Meeting:
         """The meeting after ``act``, on disk. What ``act`` raises changes nothing."""
@@ -177,6 +197,10 @@ class BoardRoom:
         place = self._place(meeting.meeting_id, new=saved is None)
         files = {name: board_files.read_flat(f"{place}/{name}") for name in _FLAT}
         meeting = self._taken_in(meeting, place, files, wall)
+        if meeting.driver is not Driver.OURS and meeting.is_open:
+            # What was said in a phase that the session's own driver has ended is taken in first, then the next one's.
+            session = _json(self._session_file(meeting.meeting_id).data)
+            meeting = self._taken_in(foreign.followed(meeting, session, wall), place, files, wall)
         meeting = advanced(act(meeting), wall)
         if meeting != saved:
             self._save(meeting)
@@ -270,16 +294,22 @@ class BoardRoom:
             data = b"".join(json.dumps(one, ensure_ascii=False).encode("utf-8", "replace") + b"\n" for one in lines)
             board_files.append_lines(path, data)
 
+    def _session_file(self, meeting_id: str) -> board_files.Flat:
+        return board_files.read_flat(f"{self.board}/session-{meeting_id}.json")
+
     def _write_session(self, meeting: Meeting) -> None:
-        name, data = f"session-{meeting.meeting_id}.json", papers.as_json(papers.session(meeting))
-        if board_files.read_flat(f"{self.board}/{name}").data != data:
-            board_files.write_file(self.board, name, data, durable=False)
+        """One that another made stays as it is while it says the same phase: its maker counts in it, too."""
+        there, data = self._session_file(meeting.meeting_id).data, papers.as_json(papers.session(meeting))
+        if meeting.driver is not Driver.OURS and foreign.status_of(_json(there)) is meeting.phase:
+            return
+        if there != data:
+            board_files.write_file(self.board, f"session-{meeting.meeting_id}.json", data, durable=False)
 
     # --- the bus ------------------------------------------------------------------------------------------------------
     def _published(self, meeting: Meeting) -> Meeting:
         """Lines for what the bus has none of; of the resolution only in RESOLVING, which a crash leaves us in."""
         unsaid = list(papers.unsaid(meeting))
-        resolves = meeting.phase is Phase.RESOLVING
+        resolves = meeting.phase is Phase.RESOLVING and meeting.driver is not Driver.ANOTHER  # which says so itself
         marks = [mark for _, mark in unsaid]
         ids = [papers.line_id(meeting, mark) for mark in marks] + ([papers.line_id(meeting, None)] if resolves else [])
         there = board_files.said_since(self.track.queue, meeting.queue_from, ids)
@@ -307,6 +337,14 @@ class BoardRoom:
         own = event_name("BOARD_RESOLVE", meeting.meeting_id)
         for name in ("BOARD_RESOLVE.event", event_name("BOARD_RESOLVE", "all"), own):
             bus_files.raise_event(self.track.events, name)
+
+
+def _json(data: bytes | None) -> object:
+    """None for what is no JSON."""
+    try:
+        return json.loads(data or b"")
+    except (ValueError, RecursionError):
+        return None
 
 
 def _json_lines(data: bytes | None) -> list[object]:

@@ -101,12 +101,29 @@ def _order(name: str) -> tuple[str, int]:
 
 
 def others_since(board: str, meeting_id: str) -> bool:
-    """Whether the seed's own orchestrator has begun a session after this meeting: the flat files are that one's then,
-    and its own to drive."""
-    ours = set(meeting_ids(board))
-    stems = (name[len("session-") : -len(".json")] for name in os.listdir(board) if _SESSION.fullmatch(name))  # noqa: PTH208
-    others = (stem for stem in stems if _NAME.fullmatch(stem) and stem not in ours)
-    return any(_order(other) > _order(meeting_id) for other in others)
+    """Whether the seed's own code has begun a session after this meeting: the flat files are that one's then."""
+    newest = others_newest(board)
+    return newest is not None and _order(newest) > _order(meeting_id)
+
+
+def others_newest(board: str) -> str | None:
+    """The id of the newest session, if the seed's own code has begun it, and it is no meeting of ours yet."""
+    try:
+        names = os.listdir(board)  # noqa: PTH208
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    stems = (name[len("session-") : -len(".json")] for name in names if _SESSION.fullmatch(name))
+    ours = meeting_ids(board)
+    others = sorted((stem for stem in stems if _NAME.fullmatch(stem) and stem not in ours), key=_order)
+    if not others or (ours and _order(ours[-1]) > _order(others[-1])):
+        return None
+    return others[-1]
+
+
+def make_room_for(board: str, meeting_id: str) -> None:
+    """The directory of a meeting that has its id already."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(f"{board}/{meeting_id}", 0o700)
 
 
 def make_room(board: str, wall: float) -> str:

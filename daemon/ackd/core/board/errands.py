@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ackd.core.board import requests
 from ackd.core.board.answers import Answer, Assessment, Mark, Remark, kind_of
 from ackd.core.board.counting import Decision
-from ackd.core.board.meeting import Heard, Meeting, Seat, Turned, missing
+from ackd.core.board.meeting import Driver, Heard, Meeting, Seat, Turned, missing
 from ackd.core.board.papers import absences, answer, assessments, discussion_line, votes
 from ackd.core.board.phases import Phase, Turn
 from ackd.core.escalations import derived_id, stamp
@@ -62,7 +62,8 @@ def _about(meeting: Meeting, address: Address) -> dict[str, object]:
 
 def _opened(meeting: Meeting, address: Address) -> Errand:
     what = {"checkpoint": meeting.checkpoint.value, "opener": meeting.opener, "directors": list(meeting.directors)}
-    return Errand("opened", None, "board_opened", {**_about(meeting, address), **what})
+    by_hand = {"by": "hand"} if meeting.driver is not Driver.OURS else {}
+    return Errand("opened", None, "board_opened", {**_about(meeting, address), **what, **by_hand})
 
 
 def _history(meeting: Meeting, address: Address) -> Iterator[Errand]:
@@ -107,8 +108,8 @@ def _refusals(meeting: Meeting, address: Address) -> Iterator[Errand]:
 
 # --- mail -------------------------------------------------------------------------------------------------------------
 def _asked(meeting: Meeting, address: Address) -> Iterator[Errand]:
-    """Whoever has not spoken in this phase or round, once."""
-    if not meeting.is_open:
+    """Whoever has not spoken in this phase or round, once; by us, unless another asks."""
+    if not meeting.is_open or meeting.driver is Driver.ANOTHER:
         return
     for name in missing(meeting):
         seat = meeting.seat(name)

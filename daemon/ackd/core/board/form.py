@@ -13,7 +13,7 @@ from ackd.core.board import answers
 from ackd.core.board.answers import Answer, Assessment, Door, Mark, Vote
 from ackd.core.board.context import excess_of
 from ackd.core.board.counting import Decision, Resolution
-from ackd.core.board.meeting import Heard, Meeting, Refusal, Seat, Taken, Turned
+from ackd.core.board.meeting import Driver, Heard, Meeting, Refusal, Seat, Taken, Turned
 from ackd.core.board.phases import Checkpoint, Phase, Turn
 from ackd.core.errors import BadAnswer, BadMeeting
 
@@ -66,6 +66,7 @@ def _plain(meeting: Meeting) -> dict[str, object]:
             "echoes": list(taken.echoes),
         },
         "done": sorted(meeting.done),
+        "driver": meeting.driver.value,
     }
 
 
@@ -121,6 +122,7 @@ def _meeting(found: Mapping[str, Any]) -> Meeting:
         refusals=tuple(map(_refused, found["refused"])),
         taken=Taken(dict(taken["flat"]), dict(taken["lines"]), tuple(taken["heard"]), tuple(taken["echoes"])),
         done=frozenset(map(str, found["done"])),
+        driver=Driver(found.get("driver", Driver.OURS.value)),
     )
 
 

@@ -17,6 +17,7 @@ from ackd.core.board.counting import Resolution
 from ackd.core.board.phases import ENDED, OPEN, Checkpoint, Phase, Turn, after
 from ackd.core.errors import NotNow, NotOnBoard
 from ackd.core.values import value
+from ackd.core.words import Word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -87,6 +88,14 @@ class Taken:
     echoes: tuple[str, ...] = ()
 
 
+class Driver(Word):
+    """Who ends the phases of a meeting before their time (core/board/foreign)."""
+
+    OURS = "ours"
+    ADOPTED = "adopted"  # begun by the seed's own code, and driven by us
+    ANOTHER = "another"  # begun by it, and driven by another hand, which is followed
+
+
 @value
 class Meeting:
     """``deadline_at``: wall time, None until somebody has been told. ``queue_from``: how long the bus was when it was
@@ -114,6 +123,7 @@ class Meeting:
     refusals: tuple[Refusal, ...] = ()
     taken: Taken = field(default_factory=Taken)
     done: frozenset[str] = frozenset()
+    driver: Driver = Driver.OURS
 
     @property
     def directors(self) -> tuple[str, ...]:
@@ -218,10 +228,19 @@ def waited_for(meeting: Meeting) -> tuple[str, ...]:
 
 
 def advanced(meeting: Meeting, now: float, *, time_is_up: bool = False) -> Meeting:
-    """As far as it goes by itself. ``time_is_up``: of the phase or round it is in; only that one ends by it."""
-    if meeting.is_open and (time_is_up or not waited_for(meeting)):
-        return advanced(_turned(meeting, now, "complete" if not waited_for(meeting) else "time"), now)
+    """As far as it goes by itself. ``time_is_up``: of the phase or round it is in; only that one ends by it. One that
+    was not opened by us does not end a phase by itself (core/board/foreign)."""
+    by_itself = meeting.driver is Driver.OURS and not waited_for(meeting)
+    if meeting.is_open and (time_is_up or by_itself):
+        turned = _turned(meeting, now, "complete" if not waited_for(meeting) else "time")
+        driver = Driver.ADOPTED if meeting.driver is Driver.ANOTHER else meeting.driver
+        return advanced(replace(turned, driver=driver), now)
     return meeting
+
+
+def turned_by_hand(meeting: Meeting, now: float, by: str) -> Meeting:
+    """The phase or round it is in is over, because somebody says so."""
+    return _turned(meeting, now, by)
 
 
 def closed(meeting: Meeting, now: float, by: str) -> Meeting:

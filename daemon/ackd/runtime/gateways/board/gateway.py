@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ackd.adapters import board_files
+from ackd.core.board import foreign
 from ackd.core.board.errands import Address, Errand, errands
-from ackd.core.board.meeting import Meeting, advanced, timed
+from ackd.core.board.meeting import Driver, Meeting, Seat, advanced, timed, waited_for
 from ackd.core.board.phases import Phase
 from ackd.core.errors import BadMeeting, Busy, NoMeeting, UnknownAgent
 from ackd.core.message import USER
@@ -50,7 +51,9 @@ class BoardGateway:
             Phase.VOTING: board.vote_timeout_s,
         }
         self._patterns = bus.tracks if bus is not None else ()
+        self._board, self._rounds = board, board.rounds
         self._escalate_to = escalate_to
+        self._orchestrator = (bus.orchestrator if bus is not None else "") or escalate_to
         self._around = around
         self._tracks: list[Track] = []
         self._rooms: dict[str, BoardRoom] = {}
@@ -59,6 +62,8 @@ class BoardGateway:
         self._due: dict[str, float] = {}
         #: When each phase that was met ends, by the monotonic clock: a wall clock that is set ends none.
         self._ends: dict[tuple[str, str, str, int], float] = {}
+        #: Since when each of those that are not ours has all its answers.
+        self._complete: dict[tuple[str, str, str, int], float] = {}
         self._open: dict[str, dict[str, str]] = {}
         self._told_of: set[str] = set()
 
@@ -105,9 +110,12 @@ class BoardGateway:
     # --- as a subscriber ----------------------------------------------------------------------------------------------
     async def line(self, track: Track, line: BusLine) -> None:
         """What a director says on the bus. The record changes, and the look that this brings about does the rest."""
-        if not line.type.value.startswith("BOARD_") or not board_files.meeting_ids(track.board):
+        if not line.type.value.startswith("BOARD_"):
             return
         try:
+            await self._adopt(track)  # what is said to a session is said after it was begun
+            if not board_files.meeting_ids(track.board):
+                return
             await in_thread(self._room(track).hear, line, self._around.clock.now().wall)
         except Busy as error:
             raise OSError(0, str(error)) from error  # the line will come again
@@ -118,6 +126,10 @@ class BoardGateway:
         finished = self._finished.setdefault(track.bus, set())
         room, self._due[track.bus] = self._room(track), float("inf")
         self._open[track.bus] = {}
+        try:
+            await self._adopt(track)
+        except Busy:
+            self._look_again(track, HELD_S)
         newest, refused = True, list[OSError]()
         for meeting_id in board_files.newest_first(track.board):
             if newest or meeting_id not in finished:
@@ -131,6 +143,40 @@ class BoardGateway:
             del self._due[track.bus]
         if refused:
             raise refused[0]
+
+    async def _adopt(self, track: Track) -> None:
+        """A session that the seed's own ``create_board_session`` has begun, if it is younger than its first phase may
+        last: what is older was somebody's long ago."""
+        room = self._room(track)
+        make = partial(self._as_meeting, track, room)
+        await in_thread(room.adopt, make, self._around.clock.now().wall)
+
+    def _as_meeting(
+        self, track: Track, room: BoardRoom, meeting_id: str, session: object, written_at: float, queue_from: int
+    ) -> Meeting | None:
+        if not foreign.is_open(session):
+            return None
+        path, wall = f"{track.board}/session-{meeting_id}.json", self._around.clock.now().wall
+        if abs(wall - written_at) > self._timeouts[Phase.ASSESSING]:
+            room.strange[path] = "a session that is older than its first phase may last: nobody drives it"
+            return None
+        try:
+            return foreign.adopted(
+                meeting_id,
+                session,
+                seat_of=self._seat,
+                opener=self._orchestrator,
+                rounds=self._rounds,
+                queue_from=queue_from,
+                begun_at=min(written_at, wall),
+            )
+        except BadMeeting as error:
+            room.strange[path] = error.why
+            return None
+
+    def _seat(self, director: str) -> Seat:
+        board = self._board
+        return Seat(director, board.directors.get(director, "the whole"), board.agents.get(director, director))
 
     async def _drive(self, track: Track, room: BoardRoom, meeting_id: str) -> None:
         now = self._around.clock.now()
@@ -170,12 +216,18 @@ class BoardGateway:
         return meeting
 
     def _left_s(self, track: Track, meeting: Meeting) -> float:
-        """Of the phase or round. By its deadline when it is first met, from then on by the monotonic clock."""
+        """Of the phase or round. By its deadline when it is first met, from then on by the monotonic clock. What is
+        complete and not ours is left for a moment to the hand that made it."""
         if not meeting.is_open or meeting.deadline_at is None:
             return 0.0
         now = self._around.clock.now()
         key = (track.bus, meeting.meeting_id, meeting.phase.value, meeting.round)
-        return self._ends.setdefault(key, now.mono + meeting.deadline_at - now.wall) - now.mono
+        end = self._ends.setdefault(key, now.mono + meeting.deadline_at - now.wall)
+        if meeting.driver is Driver.ADOPTED and not waited_for(meeting):
+            end = min(end, self._complete.setdefault(key, now.mono) + foreign.HAND_S)
+        else:
+            self._complete.pop(key, None)
+        return end - now.mono
 
     # --- errands ------------------------------------------------------------------------------------------------------
     async def _run_errands(self, track: Track, room: BoardRoom, meeting: Meeting) -> Meeting:
