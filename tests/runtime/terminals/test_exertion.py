@@ -63,3 +63,13 @@ def test_a_few_ticks_of_what_blinks_are_no_sign(spent_s: float, within_s: float,
     table.spent_s, table.looked_at = spent_s, within_s
     assert (exertion.take(7) is not None) is is_sign
     assert exertion.take(8) is None  # another pane: what it used before is not known
+
+
+@pytest.mark.parametrize(("spent_s", "is_sign"), [(2.6, False), (7.5, True)])
+def test_what_a_spinner_costs_is_no_sign_and_what_a_build_costs_is(spent_s: float, is_sign: bool) -> None:
+    """As measured with real programs that hang: up to 0.09 of a core."""
+    table = Told()
+    exertion = Exertion(table)  # type: ignore[arg-type]
+    exertion.take(7, busy=True)
+    table.spent_s, table.looked_at = spent_s, 30.0
+    assert (exertion.take(7, busy=True) is not None) == is_sign

@@ -36,6 +36,10 @@ class Doings:
     _steady: bytes = field(default=b"", init=False)
     _blind: int = field(default=0, init=False)
 
+    @property
+    def is_busy(self) -> bool:
+        return self._shown is Doing.BUSY
+
     def anew(self) -> None:
         """It was told something: whatever it shows next is said, though it be the same."""
         self._shown = None
@@ -67,7 +71,7 @@ class Doings:
 
     def child(self, pane_pid: int) -> str | None:
         """A child that was started since it went to work and is not through: a sign of life."""
-        if self._shown is not Doing.BUSY:
+        if not self.is_busy:
             return None
         return self.exertion.child_since(pane_pid, self._busy_since)
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: As a share of one core since it was asked last.
 SIGN_SHARE: Final = 0.05
+#: While it shows that it is busy: what turns costs Claude Code and Gemini up to a tenth of a core, though they hang.
+BUSY_SHARE: Final = 0.25
 #: And not less than this: clocks of the kernel tick a hundred times a second.
 SIGN_CPU_S: Final = 0.05
 
@@ -25,12 +27,13 @@ class Exertion:
     _cpu_s: float = field(default=0.0, init=False)
     _looked_at: float = field(default=0.0, init=False)
 
-    def take(self, pane_pid: int) -> str | None:
-        """What was used since this was asked last of the same pane. Quick, and never fails."""
+    def take(self, pane_pid: int, *, busy: bool = False) -> str | None:
+        """What was used since this was asked last of the same pane. Quick, and never fails. ``busy``: it shows so."""
+        share = BUSY_SHARE if busy else SIGN_SHARE
         cpu_s, looked_at = self.table.cpu_s(pane_pid), self.table.looked_at
         known, used_s, within_s = pane_pid == self._of, cpu_s - self._cpu_s, looked_at - self._looked_at
         self._of, self._cpu_s, self._looked_at = pane_pid, cpu_s, looked_at
-        return f"{used_s:.2f} s of CPU time" if known and used_s >= max(SIGN_CPU_S, SIGN_SHARE * within_s) else None
+        return f"{used_s:.2f} s of CPU time" if known and used_s >= max(SIGN_CPU_S, share * within_s) else None
 
     def child_since(self, pane_pid: int, boot_s: float) -> str | None:
         """A process below the pane that was started since then (seconds since the machine's boot) and lives."""

@@ -121,7 +121,7 @@ class Watch:
     def pulse(self) -> str | None:
         sign, self._sign = self._sign, None
         if self._pid and self.waiting in {None, Absence.BUSY}:
-            sign = sign or self.exertion.take(self._pid) or self.doings.child(self._pid)
+            sign = sign or self.exertion.take(self._pid, busy=self.doings.is_busy) or self.doings.child(self._pid)
         self._attention = _ATTENTION_LOOKS
         self.attend()
         return sign
