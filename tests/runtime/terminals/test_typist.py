@@ -9,6 +9,7 @@ import pytest
 
 from ackd.core.effects import RenewAgent
 from ackd.core.events import Absence, AgentReady, EndpointAway, NotTold, Told
+from ackd.dialects.screen import load_profile
 from tests.runtime.terminals.stage import TABLE, Stage, nudge, probe, tell
 from tests.runtime.terminals.test_failures_terminals import everything
 from tests.waiting import until
@@ -207,3 +208,18 @@ async def test_every_key_that_was_pressed_is_one_of_the_line_or_enter(stage: Sta
     async with stage.endpoint() as endpoint:
         assert isinstance(await endpoint.tell(tell()), Told)
     assert re.fullmatch(rb"[ -~]+\r", stage.given())
+
+
+async def test_an_agent_that_is_a_shell_is_told_though_our_line_hides_what_it_is_known_by(stage: Stage) -> None:
+    """Ready is a prompt with nothing after it; with a person's words after it, it gets no key."""
+    stage.open("env -i PATH=/usr/bin:/bin TERM=xterm PS1='me@host:~$ ' bash --norc")
+    await stage.shows("me@host:~$")
+    async with stage.endpoint() as endpoint:
+        shell = load_profile("shell")
+        endpoint.profile = endpoint.eye.profile = endpoint._rungs.profile = endpoint._rungs.typist.profile = shell
+        assert isinstance(await endpoint.tell(tell()), Told)
+        await stage.shows(": ackd: ")
+        await stage.tmux.type_text(stage.pane_id, "rm -r")
+        await stage.shows("$ rm -r")
+        assert not isinstance(await endpoint.tell(tell(2)), Told)
+        assert (await stage.shows("$ rm -r")).count("ackd: ") == 1

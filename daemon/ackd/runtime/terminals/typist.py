@@ -117,8 +117,11 @@ class Typist:
         return allowed(self._state(sight), self._left(sight), key, always=self.profile.interrupt.when == "always")
 
     def _state(self, sight: Sight) -> State:
-        """The list that some show beside a command is no menu of somebody's while the command is ours."""
+        """The list that some show beside a command is no menu of somebody's while the command is ours. And a shell that
+        is an agent is known by a prompt with nothing after it: not while our own line stands there."""
         state, command = sight.state, self._command
+        if self.profile.kind == "shell" and isinstance(state, Unknown) and self.unsent is not None:
+            return Ready() if self.standing(sight) is InputLine.OURS else state
         if command is not None and isinstance(state, Menu) and state.text and command.startswith(state.text):
             return Ready()
         return state
