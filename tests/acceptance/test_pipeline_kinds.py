@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackd.core.keepalive import Stay
+from ackd.site import find_site
+from ackd.stage import Stage
 from tests.acceptance.panes import Panes, fake, panes_in
 from tests.acceptance.teams import Team, running
-from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, REPORTS, ends, pipeline, results, start, story
+from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, QUICK, REPORTS, ends, pipeline, results, start, story
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +51,8 @@ def me(stage: int, generation: int) -> dict[str, str]:
 
 def children(place: Path, report: str) -> Team:
     command = json.dumps(["python3", "worker.py"])
-    team = Team(place, f'[pipeline]\nleave_s = 2\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n')
+    tables = f'[pipeline]\nleave_s = 2\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n'
+    team = Team(place, tables, quick=QUICK)
     (place / "worker.py").write_text(WORKER)
     team.script("report", f"{REPORTS}{report}")
     return team
@@ -110,9 +114,8 @@ run(work)
 def test_children_report(tmp_path: Path, program: str) -> None:
     command = json.dumps(["python3", "worker.py", *TEXTS])
     leave_s = 60 if program is IN_PYTHON else 1  # heard while it speaks: these do not end by themselves
-    team = Team(
-        tmp_path, f'[pipeline]\nleave_s = {leave_s}\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n'
-    )
+    tables = f'[pipeline]\nleave_s = {leave_s}\n[pipeline.worker]\nendpoint = "process"\ncommand = {command}\n'
+    team = Team(tmp_path, tables, quick=QUICK)
     (tmp_path / "worker.py").write_text(program)
     with running(team):
         start(team, "A-1")
@@ -182,7 +185,7 @@ def test_what_is_typed_in_a_workers_pane_knows_whose_it_is_and_a_pane_that_dies_
     panes: Panes, tmp_path: Path
 ) -> None:
     worker = 'endpoint = "tmux"\nprofile = "shell"\nstart = "sh"\n'
-    team = Team(tmp_path, f"{panes.config()}\n[pipeline]\nleave_s = 5\n[pipeline.worker]\n{worker}")
+    team = Team(tmp_path, f"{panes.config()}\n[pipeline]\nleave_s = 3\n[pipeline.worker]\n{worker}")
 
     def pane_of(nth: int) -> str:
         execute = team.until(lambda: team.facts("stage_execute")[nth : nth + 1], 60)[0]
@@ -266,8 +269,12 @@ def test_a_worker_that_is_never_answered_is_let_go(tmp_path: Path) -> None:
         start(team, "A-1")
         team.until((tmp_path / "runs.txt").exists)
         team.stop()
-        codes = [team.ackd("hook", "keepalive", "--wait", "0", env=me(0, 1)).returncode for _ in range(21)]
-    assert codes == [2] * 20 + [0]
+        hook = ("hook", "keepalive", "--wait", "0")
+        first = team.ackd(*hook, env=me(0, 1)).returncode
+        itself = Stage(find_site(None, str(tmp_path / "ackd.toml")), "A-1", 0, 1)  # what the command is made of
+        stays = [isinstance(itself.may_stop(0), Stay) for _ in range(18)]
+        last = [team.ackd(*hook, env=me(0, 1)).returncode for _ in range(2)]
+    assert (first, stays, last) == (2, [True] * 18, [2, 0])
 
 
 def test_what_the_lead_would_not_understand_is_refused_before_it_is_sent(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from tests.acceptance.teams import QUICK, Team, running
-from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, ends, pipeline, results, start, story
+from tests.acceptance.teams import Team, running
+from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, QUICK, ends, pipeline, results, start, story
 from tests.faults.grip import passed
 
 if TYPE_CHECKING:

@@ -209,8 +209,8 @@ def test_a_worker_that_works_in_silence_is_not_asked(tmp_path: Path) -> None:
         """
 def assign(a):
     say("heartbeat", payload={"task_id": a["task_id"]})
-    end = time.monotonic() + 5
-    while time.monotonic() < end and time.process_time() < 20:
+    end = time.monotonic() + 4
+    while time.monotonic() < end:
         sum(range(20000))
     done(a)
 """,
@@ -226,7 +226,7 @@ def test_a_worker_that_never_speaks_of_its_work_is_woken_rung_by_rung_and_then_d
     tmp_path: Path, begins: str
 ) -> None:
     """A worker that never wrote a heartbeat counts as healthy [zerg monitor]; one that wrote one must not, either."""
-    team = crew(tmp_path, delivery="ack_timeout_s = 1.5")
+    team = crew(tmp_path, delivery="ack_timeout_s = 1.5")  # longer than a worker without a word takes to be ready
     raw(team, f"{begins}\ndef assign(a):\n    if os.path.exists('well'): done(a)\nsignal.signal(signal.SIGINT, print)")
     with running(team):
         first = team.post("worker")
@@ -317,7 +317,7 @@ def test_a_paused_worker_is_given_nothing_more(tmp_path: Path) -> None:
         (team.place / "go").touch()
         team.fact("message_completed", message=first)
         team.fact("message_queued", message=second)
-        passed(team, 1)
+        passed(team, 0.5)
         assert notes(team) == [first]
         assert team.ackd("agent", "resume", "worker").returncode == 0
         team.fact("message_completed", message=second)
@@ -350,7 +350,7 @@ def assign(a):
 
 def test_a_flood_of_words_drowns_nobody(tmp_path: Path) -> None:
     team = Team(tmp_path, f"{agent()}{agent('other', program='other.py')}")
-    raw(team, "def assign(a):\n    for n in range(20000): print('la', n)\n    done(a)")
+    raw(team, "def assign(a):\n    for n in range(2000): print('la' * 100, n)\n    done(a)")  # six times a pipe's room
     raw(team, "", "other.py")
     with running(team):
         flooder = team.post("worker")
@@ -358,7 +358,7 @@ def test_a_flood_of_words_drowns_nobody(tmp_path: Path) -> None:
         for _ in range(5):
             team.fact("message_completed", message=team.post("other"))
         team.until(lambda: flooder in ends(team), LONG_S)
-        assert len(team.facts("bad_line")) < 200
+        assert len(team.facts("bad_line")) <= 20
 
 
 def test_a_blocked_worker_is_told_of_to_who_can_help(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def work(task):
         assert (told["to"], told["message_id"]) == ("dba", first)
         assert team.fact("work_blocked", message=first)["reason"] == "no schema"
         team.until(lambda: team.status()["agents"]["worker"]["worker_state"] == "blocked")
-        passed(team, 3)
+        passed(team, 1.5)  # longer than is waited for a sign of life
         assert team.facts("probe") == []
         (team.place / "go").touch()
         team.fact("message_completed", message=first)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.acceptance.teams import Team, running
+from tests.acceptance.test_pipeline import QUICK
 from tests.faults import counts
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ ackd stage report --wait 0 "$1"
 CONFIG = """
 [pipeline]
 max_parallel = 8
-leave_s = 2
+leave_s = 0.5
 [pipeline.worker]
 command = ["./work"]
 """
@@ -147,7 +148,7 @@ def story_of_open_mail(team: Team) -> str:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    team = Team(tmp_path, CONFIG, delivery='durability = "process"\n')
+    team = Team(tmp_path, CONFIG, delivery='durability = "process"\n', quick=QUICK)
     team.script("work", WORK)
     team.script("late", LATE)
     (tmp_path / "runs").mkdir()
