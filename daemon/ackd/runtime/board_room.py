@@ -298,12 +298,15 @@ class BoardRoom:
         return board_files.read_flat(f"{self.board}/session-{meeting_id}.json")
 
     def _write_session(self, meeting: Meeting) -> None:
-        """One that another made stays as it is while it says the same phase: its maker counts in it, too."""
-        there, data = self._session_file(meeting.meeting_id).data, papers.as_json(papers.session(meeting))
-        if meeting.driver is not Driver.OURS and foreign.status_of(_json(there)) is meeting.phase:
-            return
-        if there != data:
-            board_files.write_file(self.board, f"session-{meeting.meeting_id}.json", data, durable=False)
+        """One that another made stays as it is unless it lags behind: its maker counts in it, too, and may be further
+        than what we have read of it."""
+        there, data = self._session_file(meeting.meeting_id), papers.as_json(papers.session(meeting))
+        path = f"session-{meeting.meeting_id}.json"
+        if meeting.driver is not Driver.OURS:
+            if foreign.lags(_json(there.data), meeting):
+                board_files.put_flat(f"{self.board}/{path}", data, there)
+        elif there.data != data:
+            board_files.write_file(self.board, path, data, durable=False)
 
     # --- the bus ------------------------------------------------------------------------------------------------------
     def _published(self, meeting: Meeting) -> Meeting:

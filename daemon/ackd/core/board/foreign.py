@@ -100,6 +100,12 @@ def followed(meeting: Meeting, session: object, now: float) -> Meeting:
     return after if after == meeting else replace(after, driver=Driver.ANOTHER)
 
 
+def lags(session: object, meeting: Meeting) -> bool:
+    """Whether the session's file tells of an earlier phase. One that cannot be read is perhaps being written."""
+    status = status_of(session)
+    return status is not None and _rank(status) < _rank(meeting.phase)
+
+
 def _rank(phase: Phase) -> int:
     return _ORDER.index(phase) if phase in _ORDER else len(_ORDER)
 

@@ -18,6 +18,8 @@ from tests.runtime.gateways.board.house import NAMES, House
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackd.core.board.meeting import Meeting
+
 ID = "board-20260201120000"
 
 
@@ -155,6 +157,23 @@ async def test_an_orchestrator_that_stops_half_way_is_taken_over_from(house: Hou
     await house.gateway.look(frozenset())
     assert [draft.recipient for draft in house.mails] == list(NAMES)
     assert upstream.session()["status"] == "VOTING"
+
+
+async def test_a_word_of_its_orchestrator_that_comes_while_we_write_is_not_overwritten(
+    house: House, upstream: Upstream
+) -> None:
+    upstream.creates()
+    upstream.edits("assessments.json", **APPROVE)
+    await house.gateway.look(None)
+
+    def meanwhile(meeting: Meeting) -> Meeting:
+        upstream.advances("DISCUSSING")
+        return meeting
+
+    house.room.change(ID, meanwhile, house.wall)
+    assert upstream.session()["status"] == "DISCUSSING"
+    await house.gateway.look(None)
+    assert house.room.read(ID).phase is Phase.DISCUSSING
 
 
 async def test_what_is_said_on_the_bus_before_the_session_was_seen_counts(house: House, upstream: Upstream) -> None:
