@@ -103,7 +103,7 @@ class Aftermath:
                 self._write_down(entry, end, fact, words)
             if end is End.COMPLETED:
                 self.engine.desk.completed.remember(entry.message_id, entry.agent, entry.digest, now)
-            elif end is End.WITHDRAWN:
+            elif end is End.WITHDRAWN and entry.box in self.lost_boxes:
                 lost.setdefault(entry.box, []).append(Place(entry.box, Folder.PROCESSED, entry.name))
         for box, places in lost.items():
             self.post(events.SpoolLost(box, tuple(places)))
@@ -136,7 +136,21 @@ class Aftermath:
         if entry.box in self.lost_boxes:
             reason = "spool_lost: its directory was removed or replaced while ackd was away"
             return End.WITHDRAWN, "message_withdrawn", {"reason": reason}
+        if (moved_to := self._given_to_another(entry)) is not None:
+            return End.WITHDRAWN, "message_withdrawn", {"reason": f"moved by hand to {moved_to} while ackd was away"}
         return End.COMPLETED, "message_completed", {"by": "file deleted by its agent while ackd was away"}
+
+    def _given_to_another(self, entry: TakenIn) -> Place | None:
+        """Where it lies under its name in the queue of an agent that its headers do not name."""
+        for box in self.spool.boxes():
+            for folder in (Folder.QUEUE, Folder.PROCESSED):
+                place = Place(box, folder, entry.name)
+                if box != entry.box and not self.spool.is_gone(place) and self._is_it(place, entry):
+                    fields = ignite.split_head(self.spool.head(place)).fields
+                    names = f"{fields.get('to', '')},{fields.get('cc', '')}".split(",")
+                    if identity(box) not in {identity(name.strip()) for name in names}:
+                        return place
+        return None
 
     def _in_archive(self, entry: TakenIn) -> Place | None:
         """The one that bears its id and says the same: another message may have had the name, or a copied id."""

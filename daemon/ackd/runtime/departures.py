@@ -3,7 +3,8 @@
 Owns the proof: still absent after ``settle_s``, same directory, found nowhere else, and the directory is not being
 emptied. ``rm -rf`` of a large queue takes longer than any file may take to settle, and only its end tells it from an
 agent that deletes one file after the other: so what leaves a directory in one go is judged together, when nothing has
-left it for ``settle_s``. An agent that never pauses is not kept waiting for longer than ``IN_ONE_GO_S``.
+left it for ``settle_s``. An agent that never pauses is not kept waiting for longer than ``IN_ONE_GO_S``. What a person
+moved into another agent's queue was completed by nobody, and is served there.
 
 Refuses to know why a directory went (intake).
 """
@@ -18,13 +19,16 @@ import anyio.lowlevel
 
 from ackd.core import events
 from ackd.core.delivery import MOVING
-from ackd.core.message import Folder, Place
+from ackd.core.errors import BadMessage
+from ackd.core.message import Folder, Place, identity
+from ackd.dialects import ignite
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from ackd.adapters.spool import Spool
-    from ackd.core.book import Book
+    from ackd.core.book import Book, Delivery
+    from ackd.core.message import Message
     from ackd.ports import Clock, Post
     from ackd.syscalls import Birth
 
@@ -113,6 +117,39 @@ class Departures:
                 self._prove_gone(place, exodus.missed.pop(place))
         del self._leaving[exodus.box]
 
+    # --- moved into another agent's queue -----------------------------------------------------------------------------
+    def moved_here(self, event: events.Arrived) -> list[Place]:
+        """Where a message that came into a queue it is not addressed to has just left another. The kernel tells of the
+        leaving first, so that nobody is looked for who is not leaving."""
+        if not self._leaving:
+            return []
+        gone = [one.place for one in self._elsewhere(event.message) if self.spool.is_gone(one.place)]
+        return gone if gone and self._is_not_addressed(event.place, event.message.recipient) else []
+
+    def _elsewhere(self, message: Message) -> list[Delivery]:
+        """The same message, of other agents: copies that its sender made, or one that was moved."""
+        others = (agent for agent in self.book.agents if agent != message.recipient)
+        found = (one for agent in others for one in self.book.of_id(message.message_id, agent))
+        on_its_way = (Folder.QUEUE, Folder.PROCESSED)
+        return [one for one in found if one.message.digest == message.digest and one.place.folder in on_its_way]
+
+    def _is_not_addressed(self, place: Place, agent: str) -> bool:
+        """Whether its headers name others only: so it was not its sender who put it there."""
+        try:
+            fields = ignite.split_head(self.spool.head(place)).fields
+        except (OSError, BadMessage):
+            return False
+        names = f"{fields.get('to', '')},{fields.get('cc', '')}".split(",")
+        return identity(agent) not in {identity(name.strip()) for name in names}
+
+    def _given_to_another(self, place: Place) -> Place | None:
+        gone = self.book.at(place)
+        if gone is None:
+            return None
+        later = (one for one in self._elsewhere(gone.message) if one.met_at >= gone.met_at)
+        return next((one.place for one in later if self._is_not_addressed(one.place, one.agent)), None)
+
+    # --- proof ----------------------------------------------------------------------------------------------------------
     def _prove_gone(self, place: Place, missed: _Missed) -> None:
         if self.book.at(place) is None or not self.spool.is_gone(place) or self.door.is_losing(place.box):
             return  # with the whole directory: that is not its agent's word
@@ -122,6 +159,9 @@ class Departures:
             return  # it cannot be seen: the next scan misses the file again
         if births != missed.births:
             self.door.lose_box(place.box)
+            return
+        if (moved_to := self._given_to_another(place)) is not None:
+            self.post(events.Vanished(place, moved_to=moved_to))
             return
         other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED
         elsewhere = Place(place.box, other, place.name)

@@ -278,6 +278,8 @@ class Intake:
                 continue
             if same.message.digest == event.message.digest and self.spool.is_gone(old):
                 self.post(events.Vanished(old, moved_to=event.place))
+        for old in self.departures.moved_here(event):
+            self.post(events.Vanished(old, moved_to=event.place))
 
     def look(self, place: Place, *, recovered: bool = False) -> events.Arrived | events.Unreadable:
         """The file as an event: a message, or a named reason why it is none."""
