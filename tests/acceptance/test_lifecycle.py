@@ -68,7 +68,9 @@ def heeding_a_hangup() -> Iterator[None]:
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize("by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "by", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU]
+)
 def test_a_signal_lets_what_runs_finish_claims_nothing_more_and_ends_with_the_totals(
     tmp_path: Path, by: signal.Signals
 ) -> None:
@@ -158,6 +160,23 @@ def test_a_plain_handler_that_never_returns_does_not_keep_it_from_ending(tmp_pat
     team.fact("message_told", message=one)
     assert team.stop() == 0
     assert [fact["counted"] for fact in team.facts("message_retry", message=one)] == [False]
+
+
+# --- other signals ------------------------------------------------------------------------------------------------------
+def test_a_signal_that_means_nothing_is_written_down_and_ends_nothing(tmp_path: Path) -> None:
+    team = exec_team(tmp_path, "grep ^Sig[IB]gn: /proc/self/status >ignored.txt; true")
+    meaningless = ["SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGSTKFLT", "SIGPIPE", "SIGXFSZ"]
+    with running(team):
+        for name in meaningless * 2:
+            os.kill(team.pid, signal.Signals[name])
+        one = drop(team, 1)
+        team.fact("message_completed", message=one)
+        said = [fact["signal"] for fact in team.facts("signal_ignored")]
+        assert sorted(said) == sorted(meaningless[:-2])  # Python ignores the last two by itself
+        ignored = int((team.place / "ignored.txt").read_text().split()[1], 16)
+        assert not any(ignored >> (signal.Signals[name] - 1) & 1 for name in meaningless[:-2])
+        assert team.stop() == 0
+    assert team.lines()[-1]["type"] == "session_end"
 
 
 # --- one per root -----------------------------------------------------------------------------------------------------
@@ -539,3 +558,39 @@ def test_a_state_of_a_newer_ackd_is_refused_by_name_and_not_touched(tmp_path: Pa
     (team.root / "state/version").write_text('{"version": 1, "first_start": "2026-11-18T00:00:00Z"}\n')
     with running(team):
         team.fact("message_completed", message=one)
+
+
+# --- a message that a person gives to another agent -------------------------------------------------------------------
+@pytest.mark.parametrize("away", [False, True], ids=["while it serves", "while it is away"])
+def test_what_is_moved_into_anothers_queue_is_served_there_and_completed_by_nobody_before(
+    tmp_path: Path, away: bool
+) -> None:
+    team = exec_team(tmp_path, 'echo "$ACKD_MESSAGE_ID" >>runs.txt', agents="[agents.clerk]\n")
+    with running(team):
+        one = drop(team, 1, to="clerk")
+        team.fact("message_told", message=one)
+        (file,) = (team.root / "queue/clerk/processed").iterdir()
+        if away:
+            team.stop()
+        file.rename(team.root / "queue/worker" / file.name)
+        if away:
+            team.start()
+        withdrawn = team.fact("message_withdrawn", message=one)
+        assert withdrawn["agent"] == "clerk"
+        assert "moved by hand to queue/worker/" in withdrawn["reason"]
+        completed = team.fact("message_completed", message=one)
+        assert completed["agent"] == "worker"
+        assert runs(team) == [one]
+        assert [fact["agent"] for fact in team.facts("message_completed", message=one)] == ["worker"]
+        assert team.facts("spool_lost") == []
+
+
+def test_one_of_two_recipients_who_deletes_its_file_has_completed_it(tmp_path: Path) -> None:
+    team = Team(tmp_path, "[agents.clerk]\n[agents.other]\n")
+    with running(team):
+        message_id = team.send("clerk", "other")
+        team.until(lambda: len(team.facts("message_told", message=message_id)) == 2)
+        (file,) = (team.root / "queue/clerk/processed").iterdir()
+        file.unlink()
+        assert team.fact("message_completed", message=message_id)["agent"] == "clerk"
+        assert team.facts("message_withdrawn") == []

@@ -70,6 +70,19 @@ if TYPE_CHECKING:
     from ackd.ports import Clock, View
     from ackd.site import Site
 
+#: A stop, and never an end without a last word: asked for, or because the power or the allowed CPU time runs out.
+ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU)
+#: They would end us by default, and mean nothing here: each is written down once. Handled and not ignored, for what is
+#: ignored is inherited by every command that we start. (Python itself ignores SIGPIPE and SIGXFSZ.)
+MEANINGLESS: Final = (
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+    signal.SIGALRM,
+    signal.SIGVTALRM,
+    signal.SIGPROF,
+    signal.SIGIO,
+    signal.SIGSTKFLT,
+)
 #: How long the last lines may take after everything has stopped.
 LAST_WORDS_S: Final = 5.0
 
@@ -339,11 +352,18 @@ class Daemon:
 
     # --- stopping ---------------------------------------------------------------------------------------------------
     async def _signals(self) -> None:
-        heard = [signal.SIGTERM, signal.SIGINT]
+        ends = list(ENDING)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # not under nohup: the terminal was closed
-            heard.append(signal.SIGHUP)
-        with anyio.open_signal_receiver(*heard) as signals:
+            ends.append(signal.SIGHUP)
+        nothing = [number for number in MEANINGLESS if signal.getsignal(number) is signal.SIG_DFL]
+        said: set[signal.Signals] = set()
+        with anyio.open_signal_receiver(*ends, *nothing) as signals:
             async for number in signals:
+                if number in nothing:
+                    if number not in said:
+                        said.add(number)
+                        self._chronicle.record("signal_ignored", {"signal": number.name})
+                    continue
                 if self._stop_asked.is_set():
                     self._leave_at_once(number)
                 self._reason = number.name

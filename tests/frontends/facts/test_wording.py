@@ -100,6 +100,7 @@ GOLDEN = [
         "child       1763.42.ab12  builder       it prints more than 8388608 bytes: only the end is kept, and it goes on",
     ),
     ("child_ended", about(pid=77, outcome="failed"), "child       1763.42.ab12  builder       pid 77 ended, nobody knows how"),
+    ("signal_ignored", {"signal": "SIGUSR1"}, "daemon      SIGUSR1 means nothing to ackd, which goes on"),
     ("overslept", {"seconds": 12.5}, "daemon      ackd did not run for 12.5 s and more: receipts and files are read first"),
     ("archive_swept", {"days": ["20261001", "20261002"]}, "archive     older than archive_days, removed: 20261001, 20261002"),
     ("vague_report", {"message_id": "1763.42.ab12cd@ignite.local", "agent": "builder", "file": "queue/reports/T-1.yaml", "words": ["line 1"]}, "report      1763.42.ab12cd  builder       vague words in queue/reports/T-1.yaml: line 1"),

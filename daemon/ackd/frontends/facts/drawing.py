@@ -126,6 +126,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "session_end": Look("daemon", "■", BLUE),
     "config_reloaded": Look("daemon", "■", BLUE),
     "overslept": Look("daemon", "!", YELLOW),
+    "signal_ignored": Look("daemon", "!", YELLOW),
     "archive_swept": Look("archive", "-", DIM),
     "message_queued": Look("queued", "+", CYAN),
     "message_claimed": Look("claimed", "·", DIM),

@@ -338,6 +338,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "pane_found": lambda of: f"pane {of['pane']}{of('target', ' ({})')} found{of('by', ' by {}')}",
     "pane_gone": lambda of: f"its pane is gone: {of['why']}",
     "pane_stuck": lambda of: f"its pane waits: {of['why']}",
+    "signal_ignored": lambda of: f"{of['signal']} means nothing to ackd, which goes on",
     "overslept": lambda of: f"ackd did not run for {of['seconds']} s and more: receipts and files are read first",
     "archive_swept": lambda of: f"older than archive_days, removed: {of['days']}",
     "output_cut": lambda of: f"it prints more than {of['limit_bytes']} bytes: only the end is kept, and it goes on",
