@@ -235,3 +235,35 @@ def test_a_checkpoint_for_what_is_over_is_said_to_mean_nothing(tmp_path: Path) -
         said = team.fact("message_warning", message=message_id)
         assert said["warning"] == "checkpoint for a message that is not open here"
         assert team.files("state/checkpoints") == []
+
+
+def test_a_file_of_pauses_that_cannot_be_read_pauses_everybody_loudly_until_a_person_says_otherwise(
+    tmp_path: Path,
+) -> None:
+    agents = "".join(f'[agents.{name}]\nendpoint = "exec"\ncommand = ["true"]\n' for name in ("one", "two"))
+    team = Team(tmp_path, agents)
+    with running(team):
+        assert team.ackd("agent", "pause", "one").returncode == 0
+        team.stop()
+        paused = team.root / "state/paused.json"
+        paused.write_text('{"one": ')  # a torn copy, brought back by a person
+        said = json.loads(team.ackd("status", "--json").stdout)["agents"]
+        assert {name: said[name]["state"] for name in ("one", "two")} == {"one": "paused", "two": "paused"}
+        assert "everybody stays paused" in team.ackd("agent", "resume", "two").stderr
+        ids = {name: team.send(name) for name in ("one", "two")}
+        team.start()
+        (warning,) = [fact for fact in team.facts("io_error") if fact["what"] == "who is paused"]
+        assert "everybody stays paused" in warning["error"]
+        told = team.fact("escalation")
+        assert (told["cause"], told["to"]) == ("pauses_unknown", "user")
+        team.until(lambda: team.files("queue/user/processed"))
+        assert paused.read_text() == '{"one": '
+        assert team.ackd("agent", "resume", "two").returncode == 0
+        team.fact("message_completed", message=ids["two"])
+        assert list(json.loads(paused.read_text())) == ["one"]
+        assert (team.root / "state/paused.json.broken").read_text() == '{"one": '
+        assert not team.facts("message_told", message=ids["one"])
+        team.stop()
+        team.start()  # it is as the person said
+        assert team.ackd("agent", "resume", "one").returncode == 0
+        team.fact("message_completed", message=ids["one"])

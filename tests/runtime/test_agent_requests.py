@@ -191,12 +191,16 @@ async def test_whoever_was_paused_is_paused_when_it_joins_and_once(tmp_path: Pat
         assert desk.posted == [events.AgentPaused("leader")]
 
 
-async def test_a_file_that_is_not_ours_is_told_of(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_ours_is_told_of_and_everybody_is_paused(tmp_path: Path) -> None:
     (tmp_path / "state").mkdir(parents=True)
     (tmp_path / "state" / "paused.json").write_text("{")
     async with desk_in(tmp_path) as desk:
         desk.requests.load()
-        assert "nobody is taken for paused" in str(desk.said("io_error")[0]["error"])
+        assert "everybody stays paused" in str(desk.said("io_error")[0]["error"])
+        live(desk)
+        for name in ("worker_1", "user"):
+            desk.requests.joined(name)
+        assert ("worker_1" in desk.pauses, "user" in desk.pauses) == (True, False)
 
 
 # --- lives --------------------------------------------------------------------------------------------------------------

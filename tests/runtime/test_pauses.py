@@ -64,12 +64,18 @@ def test_two_spellings_are_one_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"../x": {"at": "a", "by": "b"}}', '{"worker": 3}'])
-def test_what_is_not_ours_is_said_and_nobody_is_paused(tmp_path: Path, content: str) -> None:
+def test_what_is_not_ours_is_said_and_kept_when_a_person_says_more(tmp_path: Path, content: str) -> None:
     (tmp_path / "paused.json").write_text(content)
     pauses = Pauses(tmp_path)
-    with pytest.raises(BadPauses, match=r"paused\.json.*nobody is taken for paused"):
+    with pytest.raises(BadPauses, match=r"paused\.json.*everybody stays paused"):
         pauses.load()
-    assert pauses.all() == {}
+    pauses.assume("worker", PAUSE)
+    pauses.assume("leader", PAUSE)
+    assert "worker" in pauses
+    assert (tmp_path / "paused.json").read_text() == content
+    assert pauses.remove("worker")
+    assert loaded(tmp_path).all() == {"leader": PAUSE}
+    assert (tmp_path / "paused.json.broken").read_text() == content
 
 
 def test_what_the_disk_refuses_did_not_happen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,9 +18,10 @@ import anyio
 from ackd.core import events
 from ackd.core.errors import CannotStart
 from ackd.core.escalations import stamp
-from ackd.core.message import USER, ReceiptKind
+from ackd.core.message import MONITOR, USER, ReceiptKind
 from ackd.core.requests import refusal
 from ackd.runtime.pauses import BadPauses, Pause
+from ackd.site import ALWAYS
 from ackd.threads import in_thread
 
 if TYPE_CHECKING:
@@ -97,6 +98,8 @@ class AgentRequests:
     #: Of whom the engine knows that they are paused.
     _said: set[str] = field(default_factory=set)
     _loaded: bool = False
+    #: Why nobody knows who is paused: then everybody is.
+    unknown: str = ""
 
     # --- at start -----------------------------------------------------------------------------------------------------
     def load(self) -> None:
@@ -105,10 +108,16 @@ class AgentRequests:
         try:
             self.pauses.load()
         except (OSError, BadPauses) as error:
-            self.record("io_error", {"what": "who is paused", "error": str(error)})
+            self.unknown = str(error)
+            self.record("io_error", {"what": "who is paused", "error": self.unknown})
 
     def joined(self, agent: str) -> None:
-        """Before any mail of its is met: it may have been paused before we were there."""
+        """Before any mail of its is met: it may have been paused before we were there. If nobody knows, it was: a
+        person's word is not taken back by a broken file. Not the person, who hears of it, nor who answers for ackd
+        itself."""
+        if self._loaded and self.unknown and agent not in ALWAYS:
+            pause = Pause(stamp(self.clock.now().wall), MONITOR, stopped=self.lives.keeps(agent))
+            self.pauses.assume(agent, pause)
         if self._loaded and agent in self.pauses and agent not in self._said:
             self._said.add(agent)
             self.post(events.AgentPaused(agent))

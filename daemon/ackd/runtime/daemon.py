@@ -32,7 +32,9 @@ from ackd.adapters.spool import Spool
 from ackd.adapters.systemd import ServiceManager
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
+from ackd.core.escalations import derived_id, escalation
 from ackd.core.events import StopRequested
+from ackd.core.message import MONITOR, USER
 from ackd.core.stage_words import LEAD
 from ackd.core.words import accepted_types
 from ackd.dialects import ignite
@@ -324,6 +326,8 @@ class Daemon:
         self._requests.load()
         for name in self._engine.desk.book.agents:
             self._requests.joined(name)
+        if self._requests.unknown:
+            tasks.start_soon(self._escalate, self._pauses_unknown(self._requests.unknown), name="who is paused")
         with self._chronicle.reporting("journal"):
             journal.compact(state)
         self._chronicle.listeners.setdefault("message_queued", []).append(recovery.was_met)
@@ -331,6 +335,15 @@ class Daemon:
         await self._lookout.begin()
         await recovery.recover(state, runs)
         tasks.start_soon(self._catch_up, tasks, recovery, aftermath, name="backlog")
+
+    def _pauses_unknown(self, why: str) -> Draft:
+        """To a person, once an hour at most, however often we are started."""
+        wall = self.clock.now().wall
+        count = len(self._engine.desk.book.agents) - len(ALWAYS)
+        what = f"{why}. {count} of {count} agents (100%) are paused, and their mail waits"
+        action = "`ackd agent resume NAME` for each that is to go on; or mend or remove the file, and start ackd again"
+        ident = derived_id("pauses_unknown", int(wall) // 3600)
+        return escalation(ident, USER, MONITOR, "pauses_unknown", what, action, None, wall)
 
     async def _catch_up(self, tasks: TaskGroup, recovery: Recovery, aftermath: Aftermath) -> None:
         """Beside the deliveries, for a queue and a log may be long. The scan would meet what is still to be read."""
@@ -449,10 +462,12 @@ class Daemon:
         return agent
 
     def _was_stopped(self, agent: str) -> bool:
-        """Asked before there is a log to say it to if that cannot be known; `_recover` does."""
+        """Asked before there is a log to say it to if that cannot be known; `_recover` does, and nobody is started."""
         pauses = Pauses(self.site.state)
-        with contextlib.suppress(OSError, BadPauses):
+        try:
             pauses.load()
+        except (OSError, BadPauses):
+            return True
         return pauses.is_stopped(agent)
 
     async def _shown(self) -> None:

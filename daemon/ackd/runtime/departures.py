@@ -149,7 +149,7 @@ class Departures:
         later = (one for one in self._elsewhere(gone.message) if one.met_at >= gone.met_at)
         return next((one.place for one in later if self._is_not_addressed(one.place, one.agent)), None)
 
-    # --- proof ----------------------------------------------------------------------------------------------------------
+    # --- proof --------------------------------------------------------------------------------------------------------
     def _prove_gone(self, place: Place, missed: _Missed) -> None:
         if self.book.at(place) is None or not self.spool.is_gone(place) or self.door.is_losing(place.box):
             return  # with the whole directory: that is not its agent's word

@@ -3,10 +3,13 @@
 Owns the file: who, since when, by whom, and whether it was stopped as well. For the holder of the root only: the
 daemon, or with none running `ackd agent pause`. Refuses to know what being paused means (core/availability).
 Synchronous and quick to import. Fails with OSError and ``BadPauses``; a file that is not there says that nobody is.
+Nobody knows whom a file names that cannot be read: whoever asks takes everybody for paused (``assume``), until a person
+says otherwise.
 """
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.adapters import atomic_file
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME: Final = "paused.json"
+BROKEN: Final = "paused.json.broken"
 
 
 class BadPauses(TheirFault):
@@ -29,7 +33,7 @@ class BadPauses(TheirFault):
         self.why = why
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.why}: nobody is taken for paused"
+        return f"{self.path}: {self.why}: everybody stays paused until it is mended, or removed if nobody is to be"
 
 
 class Pause(NamedTuple):
@@ -46,10 +50,12 @@ class Pauses:
     def __init__(self, state_dir: Path) -> None:
         self._path = state_dir / NAME
         self._paused: dict[str, tuple[str, Pause]] = {}
+        self._is_broken = False
 
     def load(self) -> None:
-        self._paused = {}
+        self._paused, self._is_broken = {}, True
         self._paused = {identity(name): (name, pause) for name, pause in _read(self._path).items()}
+        self._is_broken = False
 
     def __contains__(self, agent: str) -> bool:
         return identity(agent) in self._paused
@@ -59,6 +65,10 @@ class Pauses:
 
     def is_stopped(self, agent: str) -> bool:
         return agent in self and self._paused[identity(agent)][1].stopped
+
+    def assume(self, agent: str, pause: Pause) -> None:
+        """Paused as long as nobody says otherwise, and written down with the next word about anybody."""
+        self._paused.setdefault(identity(agent), (agent, pause))
 
     def add(self, agent: str, pause: Pause) -> bool:
         """Durable when this returns. False: it was paused already, and the first to say so stays named."""
@@ -78,10 +88,13 @@ class Pauses:
         """What the disk refused did not happen."""
         import json  # noqa: PLC0415 - a command that only looks does not need it
 
+        if self._is_broken:  # kept, for whoever can read it after all
+            with contextlib.suppress(OSError):
+                self._path.with_name(BROKEN).hardlink_to(self._path)
         content = {name: pause._asdict() for name, pause in paused.values()}
         temp = self._path.with_name(f".{NAME}.tmp")  # one name: what a crash leaves, the next writer takes
         atomic_file.put_durably(self._path, temp, json.dumps(content, indent=1).encode() + b"\n")
-        self._paused = paused
+        self._paused, self._is_broken = paused, False
 
 
 def _read(path: Path) -> dict[str, Pause]:

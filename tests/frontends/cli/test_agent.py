@@ -108,7 +108,8 @@ def test_a_file_of_pauses_that_is_not_ours_is_not_written_over(team: Team) -> No
     assert result.exit_code == 65
     assert "paused.json" in result.stderr
     assert (team.root / "state" / "paused.json").read_text() == "{"
-    assert team.json("status")["agents"]["coder"]["state"] == "unknown"
+    said = team.json("status")["agents"]["coder"]
+    assert (said["state"], "everybody stays paused" in said["reason"]) == ("paused", True)
 
 
 @pytest.mark.parametrize("command", [["agent", "start"], ["agent", "stop"], ["agent", "restart"], ["nudge"]])

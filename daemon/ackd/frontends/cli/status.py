@@ -9,7 +9,6 @@ believed. On a full or read-only disk no status can be written at all, so faults
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import time
@@ -189,15 +188,18 @@ def endpoint_of(site: Site, name: str) -> str:
 
 
 def _add_pauses(site: Site, agents: dict[str, dict[str, Any]]) -> None:
-    """A person's word outlives the daemon that heard it. What cannot be read says nothing."""
+    """A person's word outlives the daemon that heard it. If it cannot be read, everybody is paused."""
     from ackd.runtime.pauses import BadPauses, Pauses
 
     pauses = Pauses(site.state)
-    with contextlib.suppress(OSError, BadPauses):
+    reason = "by hand"
+    try:
         pauses.load()
+    except (OSError, BadPauses) as error:
+        reason = str(error)
     for name, said in agents.items():
-        if name in pauses:
-            said |= {"state": "paused", "reason": "by hand"}
+        if name in pauses or (reason != "by hand" and name not in ALWAYS):
+            said |= {"state": "paused", "reason": reason}
 
 
 def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
