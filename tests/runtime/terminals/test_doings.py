@@ -75,7 +75,7 @@ async def test_a_spinner_alone_is_no_sign_of_life_and_new_rows_are(
         await endpoint.tell(tell())
         stage.control("busy")
         await becomes(stage, Doing.BUSY)
-        monkeypatch.setattr(Exertion, "take", lambda _self, _pid: None)  # a spinner costs some
+        monkeypatch.setattr(Exertion, "take", lambda _self, _pid, **_: None)  # a spinner costs some
         await _settled(stage, endpoint)
         await stage.shows(f"Working ({int(time.monotonic() * 5) + 1},")
         await stage.looks(2, endpoint)
@@ -92,7 +92,7 @@ async def test_a_child_that_its_turn_started_is_a_sign_of_life(stage: Stage, mon
         await endpoint.tell(tell())
         stage.control("busy")
         await becomes(stage, Doing.BUSY)
-        monkeypatch.setattr(Exertion, "take", lambda _self, _pid: None)  # a spinner costs some
+        monkeypatch.setattr(Exertion, "take", lambda _self, _pid, **_: None)  # a spinner costs some
         await _settled(stage, endpoint)
         assert endpoint.pulse() is None
         stage.control("child sleep 600")
