@@ -202,8 +202,8 @@ def over_with(desk: Desk, delivery: Delivery) -> None:
     """What was said about this message is over: it ended, was dug up, or was taken after all. Its death is over only
     when it lives again."""
     ends = (Over.MESSAGE,) if delivery.state is S.DEAD else (Over.MESSAGE, Over.LETTER)
-    ended = desk.escalations.settled(delivery.agent, delivery.message.message_id, *ends)
-    calling.over(desk, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
+    if ended := desk.escalations.settled(delivery.agent, delivery.message.message_id, *ends):
+        calling.over(desk, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
 
 
 def purged(desk: Desk, message_id: str, agent: str) -> None:
