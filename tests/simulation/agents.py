@@ -13,6 +13,7 @@ import anyio
 
 from ackd.adapters import maildrop
 from ackd.core.events import EndpointAway, NotTold
+from ackd.core.idleness import Doing
 from ackd.core.message import ReceiptKind
 from ackd.handlers import Defer, Refuse
 
@@ -46,6 +47,7 @@ class Agents:
         self._rng, self._swarm, self._kernel, self._site, self._ledger = rng, swarm, kernel, site, ledger
         self._away: dict[str, bool] = {}
         self._hangs: dict[str, bool] = {}
+        self._doing: dict[str, Doing] = {}
 
     @contextlib.contextmanager
     def as_world(self) -> Iterator[None]:
@@ -66,7 +68,19 @@ class Agents:
         """A sign of life that can be read from outside: of most, most of the time; a hanging one has hours without."""
         if self._rng.random() < 0.01:
             self._hangs[name] = self._rng.random() < self._swarm.odd_agents
-        return not self._away.get(name, False) and not self._hangs.get(name, False) and self._rng.random() < 0.7
+        idle = self._doing.get(name) is Doing.IDLE  # then hardly anything moves
+        if self._away.get(name, False) or self._hangs.get(name, False):
+            return False
+        return self._rng.random() < (0.05 * self._swarm.odd_agents if idle else 0.7)
+
+    def doing(self, name: str) -> Doing:
+        """What its screen shows. In a fair world whoever is looked at has nothing better to do than its mail."""
+        if self._hangs.get(name, False):
+            self._doing[name] = Doing.BUSY
+        elif self._rng.random() < 0.1 or name not in self._doing or not self._swarm.odd_agents:
+            odd = self._rng.random() < self._swarm.odd_agents
+            self._doing[name] = self._rng.choice((Doing.IDLE, Doing.BUSY, Doing.UNCLEAR)) if odd else Doing.IDLE
+        return self._doing[name]
 
     def trouble_asking(self, name: str, key: int) -> NotTold | None:
         if self._rng.random() < 0.5:

@@ -20,7 +20,7 @@ import anyio
 from ackd.adapters.exec_runs import ExecEndpoint, discard_run
 from ackd.adapters.exec_runs.run_files import read_status, write_private, write_spec
 from ackd.adapters.exec_runs.verdict import verdict
-from ackd.core.events import EndpointAway, NotTold, Outcome, RunEnded, Told
+from ackd.core.events import AgentShowed, EndpointAway, NotTold, Outcome, RunEnded, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,18 +28,22 @@ if TYPE_CHECKING:
 
     from ackd.adapters.exec_runs import FoundRun
     from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
+    from ackd.core.idleness import Doing
+    from ackd.ports import Post
     from tests.simulation.agents import Agents
 
 
 class PaneEndpoint:
-    def __init__(self, name: str, agents: Agents) -> None:
-        self._name, self._agents = name, agents
+    def __init__(self, name: str, agents: Agents, post: Post) -> None:
+        self._name, self._agents, self._post = name, agents, post
+        self._shown: Doing | None = None
 
     async def tell(self, order: TellAgent) -> Told | NotTold | EndpointAway:
         await anyio.sleep(self._agents.reach_s())
         trouble = self._agents.trouble(self._name, order.key)
         if trouble is None:
             self._agents.hear(self._name, order.message, order.place)
+            self._shown = None
         return trouble or Told(order.key, "typed, and Enter was taken")
 
     async def nudge(self, order: NudgeAgent) -> Told | NotTold:
@@ -57,6 +61,7 @@ class PaneEndpoint:
         trouble = self._agents.trouble_asking(self._name, order.key)
         if trouble is None and self._agents.wakes(self._name):
             self._agents.hear(self._name, order.message, order.place)
+        self._shown = None
         return trouble or Told(order.key, "reminded")
 
     async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold:
@@ -69,6 +74,11 @@ class PaneEndpoint:
         await anyio.sleep(self._agents.reach_s())
 
     def pulse(self) -> str | None:
+        """A look at its screen as well."""
+        doing = self._agents.doing(self._name)
+        if doing is not self._shown:
+            self._shown = doing
+            self._post(AgentShowed(self._name, doing))
         return "the pane changed" if self._agents.stirs(self._name) else None
 
     def forget(self, key: int) -> None:

@@ -17,6 +17,7 @@ from ackd.core.completion import completes_on
 from ackd.core.delivery import MOVING, State
 from ackd.core.message import Folder, Place
 from ackd.core.policy import CompletesOn
+from ackd.core.waits import Waiting
 from tests.simulation.people import place_of
 from tests.simulation.verdict import Broken, Verdict
 
@@ -170,6 +171,8 @@ class Judge:
         agent = desk.book.agents[delivery.agent]
         if agent.state not in QUIET:
             return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
+        if delivery.state in (S.DELIVERED, S.ACKED) and delivery.seen and agent.policy.shows:
+            return self._unnoticed(daemon, delivery)
         if delivery.state is S.DELIVERED:
             at_work = any(other is not None and other.state is S.ACKED for other in map(desk.book.get, agent.window))
             policy, now = agent.policy, desk.now.mono
@@ -185,6 +188,15 @@ class Judge:
             return None
         recently = self._run.timeline.wall - delivery.met_at < 3600
         return None if recently else "nothing keeps it from going on"
+
+    def _unnoticed(self, daemon: Daemon, delivery: Delivery) -> str | None:
+        """Taken in a terminal that has shown for hours that it is idle: it waits for others, or someone was told."""
+        desk = daemon._engine.desk
+        policy = desk.book.agents[delivery.agent].policy
+        patience_s = 4 * policy.ack_timeout_s * len(desk.book.agents[delivery.agent].window) + policy.busy_timeout_s
+        noticed = delivery.idled.told or delivery.idled.stalled or delivery.waiting is not Waiting.NOT
+        lately = desk.now.mono - delivery.first_told_at < patience_s
+        return None if noticed or lately else "its agent took it, is idle, and nobody was told"
 
     def conclude(self) -> None:
         Verdict(self._run, last_start=self._last_start, power_cuts=self.power_cuts).speak()

@@ -96,6 +96,14 @@ def trusting(run: Simulation) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def content(run: Simulation) -> Iterator[None]:
+    """Looks at agents that are idle with work in hand, and leaves it at that."""
+    run.swarm.odd_agents = 1.0
+    with mock.patch("ackd.core.idling._take_step", lambda *_: None):
+        yield
+
+
+@contextlib.contextmanager
 def unread(run: Simulation) -> Iterator[None]:
     """Holds a notice that was seen until somebody says that it is done, which nobody does."""
     run.swarm.odd_agents = 1.0
@@ -166,5 +174,5 @@ def restless(run: Simulation) -> Iterator[None]:
 
 ALL: Final[dict[str, Callable[[Simulation], Any]]] = {
     one.__name__: one
-    for one in (deaf, boastful, careless, patient, trusting, unread, forgetful, hoarding, silent, restless)
+    for one in (deaf, boastful, careless, patient, trusting, content, unread, forgetful, hoarding, silent, restless)
 }

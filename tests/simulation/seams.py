@@ -37,7 +37,7 @@ def of(run: Simulation) -> list[tuple[Any, str, Any]]:
 
     def built(of: Team, name: str, table: Any) -> Any:
         if table.endpoint is EndpointKind.TMUX:
-            return PaneEndpoint(name, run.agents)
+            return PaneEndpoint(name, run.agents, of.post)
         if table.endpoint is EndpointKind.EXEC:
             return _commands(run, of, name, table)
         return build(of, name, table)
