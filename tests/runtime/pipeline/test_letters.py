@@ -110,10 +110,9 @@ def test_what_is_typed_to_a_worker_in_a_pane_is_the_leads_own_words_and_names_th
         return letters.line_for(STORY, ONE, message, Path("/x/y.mime"))
 
     execute = letters.execute(STORY, ONE, None)
-    assert line(execute) == (
-        f"ackd: Execute Stage 0 for A-1: run: ackd read {execute.message_id} and when the stage is over report it: "
-        "ackd stage report"
-    )
+    short = execute.message_id.partition("@")[0].rpartition(".")[2][:8]
+    report = "and when it is over: ackd stage report"
+    assert line(execute) == f"ackd: Execute Stage 0 for A-1. Run: ackd read {short} {report}"
     check = letters.status_check(STORY, replace(ONE, asks=3))
     assert line(check) == (
         "ackd: Status check: are you still working on Stage 0 for A-1? Answer with: ackd stage status"
@@ -121,4 +120,4 @@ def test_what_is_typed_to_a_worker_in_a_pane_is_the_leads_own_words_and_names_th
     assert line(letters.ack(STORY, ONE, WORKER, "m")) == "ackd: ACK Stage 0 for A-1"
     assert line(letters.shutdown(STORY, ONE)) == "ackd: Stage 0 for A-1 is over, you may stop"
     other = letters.execute(STORY, replace(ONE, generation=7), None)
-    assert line(other).startswith(f"ackd: message {other.message_id} from pipeline-lead of type message waits")
+    assert line(other).startswith("ackd: mail from pipeline-lead (message). Run: ackd read ")

@@ -83,7 +83,7 @@ def line_for(story: Story, one: Try, message: Message, path: Path) -> str:
         return lines.ack_stage(*about)
     if any(ident == story_ids.ask_id(story, generation, number) for number in range(1, _MOST_ASKS)):
         return lines.check_stage(*about)
-    return lines.waits(message, path)
+    return lines.mail(message, path)
 
 
 def escalation(story: Story, wall: float) -> Draft:

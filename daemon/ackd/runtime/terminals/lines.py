@@ -127,9 +127,7 @@ def _reference(message: Message, path: Path) -> str | None:
 # --- stages of a story
 def execute_stage(story: str, stage: int, message: Message, path: Path) -> str:
     """Its end is said by a report, not by ``ackd done``."""
-    known = _reference(message, path)
-    read = f"run: ackd read {known}" if known is not None else "run: ackd inbox"
-    return f"ackd: Execute {_stage(story, stage)}: {read} and when the stage is over report it: ackd stage report"
+    return f"ackd: Execute {_stage(story, stage)}. Run: {_read(message, path)} and when it is over: ackd stage report"
 
 
 def check_stage(story: str, stage: int) -> str:
