@@ -122,3 +122,75 @@ def test_without_a_config_escalations_go_to_the_leader_if_there_is_one(
     with running(team):
         team.drop("worker", mime(sender="somebody", to="worker", kind="gossip"), "gossip.mime")
         assert team.fact("notice")["to"] == told
+
+
+# --- files that name several ------------------------------------------------------------------------------------------
+SEVERAL = """
+[agents.leader]
+endpoint = "inbox"
+[agents.coder]
+endpoint = "inbox"
+[agents.tester]
+endpoint = "inbox"
+"""
+
+
+@pytest.fixture(scope="module")
+def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
+    with running(Team(tmp_path_factory.mktemp("several"), SEVERAL)) as team:
+        yield team
+        assert "Traceback" not in team.output()
+
+
+def told(team: Team, message_id: str) -> list[str]:
+    return sorted(fact["agent"] for fact in team.facts("message_told", message=message_id))
+
+
+def test_a_file_dropped_by_hand_that_names_others_is_copied_to_them_and_told_once_each(several: Team) -> None:
+    one = "1.6.hand@x"
+    extra = "Cc: tester, nobody-here\n"
+    several.drop("leader", mime(to="leader, coder", message_id=one, extra=extra), "hand_1.mime")
+    several.until(lambda: told(several, one) == ["coder", "leader", "tester"])
+    assert sorted(fact["agent"] for fact in several.facts("message_copied", message=one)) == ["coder", "tester"]
+    assert "nobody-here" in several.facts("message_warning", message=one)[0]["warning"]
+    (copy,) = (several.root / "queue/coder/processed").glob("message_*.mime")
+    assert several.header(copy, "Message-ID") == f"<{one}>"
+
+
+def test_who_writes_a_file_for_each_is_not_helped(several: Team) -> None:
+    """With one id, or with one each; before and after the others."""
+    for number, box in enumerate(("coder", "tester")):
+        several.drop(box, mime(to="coder, tester", message_id="1.7.each@x", body="a: 1\n"), f"each_{number}.mime")
+    for number, box in enumerate(("tester", "coder")):
+        data = mime(to="coder, tester", message_id=f"1.7.own{number}@x", body="b: 1\n")
+        several.drop(box, data, f"own_{number}.mime")
+    several.until(lambda: told(several, "1.7.each@x") == ["coder", "tester"])
+    several.until(lambda: told(several, "1.7.own0@x") + told(several, "1.7.own1@x") == ["tester", "coder"])
+    assert not several.facts("message_copied", message="1.7.each@x")
+    assert not [fact for fact in several.facts("message_copied") if "own" in fact["message_id"]]
+
+
+def test_what_another_had_and_finished_is_not_copied_to_it_again(several: Team) -> None:
+    several.drop("coder", mime(to="coder", message_id="1.8.done@x"), "done_1.mime")
+    several.fact("message_told", message="1.8.done@x")
+    assert several.ackd("done", "1.8.done@x", "--agent", "coder").returncode == 0
+    several.fact("message_completed", message="1.8.done@x")
+    several.drop("leader", mime(to="leader, coder", message_id="1.8.done@x", body="c: 1\n"), "done_2.mime")
+    several.until(lambda: told(several, "1.8.done@x") == ["coder", "leader"])
+    assert not several.facts("message_copied", message="1.8.done@x")
+
+
+def test_what_ackd_send_wrote_bears_its_mark_and_is_never_copied(several: Team) -> None:
+    one = several.send("leader", "coder", "--cc", "tester")
+    several.until(lambda: told(several, one) == ["coder", "leader", "tester"])
+    assert not several.facts("message_copied", message=one)
+
+
+def test_what_lay_there_before_the_first_start_is_never_copied(tmp_path: Path) -> None:
+    team = workspace(tmp_path)
+    (team.root / "queue/coder").mkdir(parents=True)
+    team.drop("leader", mime(to="leader, coder", message_id="1.9.old@x"), "old_1.mime")
+    with running(team):
+        team.fact("message_told", message="1.9.old@x")
+        assert team.files("queue/coder/processed") + team.files("queue/coder")[1:] == []
+        assert not team.facts("message_copied")

@@ -109,6 +109,7 @@ class Message:
     progress: Progress | None = None
     verdict: str | None = None  # of an evaluation_result
     automatic: bool = False  # Auto-Submitted: no person or agent wrote it
+    others: tuple[str, ...] = ()  # whom else it names, if nobody says that they have it
 
 
 @value

@@ -44,6 +44,7 @@ from ackd.runtime.agent_requests import AgentRequests
 from ackd.runtime.backlog import Backlog
 from ackd.runtime.checkpoint_receipts import CheckpointReceipts
 from ackd.runtime.chronicle import Chronicle
+from ackd.runtime.copies import Copies
 from ackd.runtime.effect_runner import EffectRunner
 from ackd.runtime.intake import Intake
 from ackd.runtime.kept_work import KeptWork
@@ -207,6 +208,8 @@ class Daemon:
         self._chronicle.listeners.setdefault("message_queued", []).append(self._letterbox.was_met)
         around = (self._join, record, self._letterbox, self._keep_lock, self._team.fresh)
         self._intake = Intake(*common, settle_s, extra_types, *around, first_start=self._begun.first_start)
+        kept_in = (self.site.root, self.site.logs, self._spool, desk, self.clock)
+        self._intake.copies = Copies(*kept_in, self._team.called, self._runner.put, record)
         watched = (self._pump.hold, self._pump.come_round)
         self._lookout = Lookout(self.site, config.watch, self._intake, tasks, record, self._fail, *watched)
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)

@@ -428,6 +428,11 @@ class EffectRunner:
         name = ignite.file_name(draft.type, int(self.clock.now().wall * 1_000_000))
         await self._pen.drop(self.team.box(draft.recipient), name, data)
 
+    async def put(self, agent: str, type_: str, data: bytes) -> Place:
+        """Somebody's message, for one more agent: durable when it returns, OSError when it could not be."""
+        name = ignite.file_name(type_, int(self.clock.now().wall * 1_000_000))
+        return await self._pen.drop(self.team.box(agent), name, data)
+
     async def send(self, draft: Draft) -> None:
         """For handlers: durable when it returns, OSError when it could not be."""
         await self._drop(draft, ignite.encode_draft(draft, self.clock.now().wall))

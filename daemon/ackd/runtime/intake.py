@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ackd.core.book import Book, Delivery
     from ackd.core.message import Message
     from ackd.ports import Clock, Hint, Post
+    from ackd.runtime.copies import Copies
     from ackd.runtime.letterbox import Letterbox
     from ackd.syscalls import Birth
 
@@ -63,11 +64,15 @@ class Intake:
     fresh: FreshMail = field(default_factory=FreshMail)
     #: When this version of ackd first served this root (wall); 0: nobody knows, and nothing is older.
     first_start: float = 0.0
+    #: Gives a message that was dropped by hand to the others whom it names.
+    copies: Copies | None = None
     #: Directories as they were when last seen whole: another birth means another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
     #: Whose each of them is.
     _owners: dict[str, str] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
+    #: Files whose others have theirs: place and stamp.
+    _copied: set[tuple[Place, int]] = field(default_factory=set)
     #: While a start reads what is in hand: files that were hinted at, and whether their writers had closed them.
     _held: dict[Place, bool] | None = None
     _owed: dict[Place, Callable[[events.Arrived], events.Arrived]] = field(default_factory=dict)
@@ -244,6 +249,11 @@ class Intake:
                 event = take_up(event)
             if known is not None and not self._was_overwritten(known, event.message):
                 return
+            if self.must_copy(event):
+                self._settling.add(place)
+                self.tasks.start_soon(self._copy_then_read, event, name=f"copies of {place}")
+                return
+            self._copied.discard((place, event.stamp))
             self._tell_of_moves(event)
         elif not self._has_settled(place):
             if known is not None:
@@ -251,6 +261,26 @@ class Intake:
             self._read_later(place)
             return
         self.post(event)
+
+    def must_copy(self, event: events.Arrived) -> bool:
+        """Whether others are named who may not have it. They get theirs first, while it waits where it lies: a crash in
+        between finds it there, and looks again."""
+        if not event.message.others or self.copies is None or event.place.folder is not Folder.QUEUE:
+            return False
+        return not self._is_old(event.arrived_at) and (event.place, event.stamp) not in self._copied
+
+    async def _copy_then_read(self, event: events.Arrived) -> None:
+        """Whoever writes a file for each is given the time to."""
+        assert self.copies is not None
+        place = event.place
+        try:
+            await anyio.sleep(self.settle_s)
+            if not await self.copies.make(event.message, place):
+                return  # gone, or another by now: its own arrival is read
+            self._copied.add((place, event.stamp))
+        finally:
+            self._settling.discard(place)
+        self.read(place)
 
     def _has_settled(self, place: Place) -> bool:
         """Whoever closes a file may open it once more and go on: what is no message yet is given the same time as what

@@ -280,6 +280,9 @@ class Recovery:
             return None
         if place.folder is Folder.PROCESSED and isinstance(event, events.Arrived):
             return self._taken_up(event)
+        if isinstance(event, events.Arrived) and self.intake.must_copy(event):
+            self.intake.came(place, closed=False)
+            return None
         return event
 
     def _settled(self, place: Place) -> bool:

@@ -57,6 +57,7 @@ GOLDEN = [
     ("escalation_closed", {"agent": "builder", "cause": "stuck", "by": "queue_monitor", "how": "over", "why": "it goes on", "counted": 1}, "escalation  builder       closed: stuck, over: it goes on"),
     ("escalation_closed", {"agent": "builder", "cause": "dead_letter", "by": "leader", "how": "withdrawn", "counted": 3}, "escalation  builder       closed: dead_letter, 3 cases, withdrawn by leader"),
     ("loop_detected", {"members": ["x", "y"], "about": "T1", "rounds": 6}, "loop        x, y passed T1 around 6 times"),
+    ("message_copied", about(file="queue/builder/a.mime", of="queue/leader/a.mime"), "copied      1763.42.ab12  builder       queue/leader/a.mime names it as well and lay there alone: copied to queue/builder/a.mime"),
     ("message_held", about(reason="a and b answered each other", release="ackd loop release 1"), "held        1763.42.ab12  builder       held in the queue: a and b answered each other; `ackd loop release 1` lets it go"),
     ("message_released", about(by="a person"), "released    1763.42.ab12  builder       held no longer: let go by a person"),
     ("deadlock_detected", {"track": "auth", "members": ["w1", "w2"], "youngest": "w2", "told": ["w1"]}, "deadlock    w1, w2 wait in a circle on auth: w2 is to yield"),

@@ -16,6 +16,7 @@ from ackd.core.words import Rejection
 from ackd.dialects.ignite.fields import bare_id, faults, names
 from ackd.dialects.ignite.form import (
     CONTENT_TYPE,
+    COPIES,
     ERROR_AT,
     ERROR_REASON,
     MAX_HEADER_BYTES,
@@ -45,12 +46,24 @@ from ackd.dialects.ignite.writing import (
 )
 
 if TYPE_CHECKING:
-    from ackd.dialects.ignite.reading import claimed_sender, decode, glance, glanced_id, progress, standing, task_id
+    from ackd.dialects.ignite.reading import (
+        claimed_sender,
+        decode,
+        gist,
+        glance,
+        glanced_id,
+        progress,
+        standing,
+        task_id,
+    )
 
-_READING: Final = frozenset({"claimed_sender", "decode", "glance", "glanced_id", "progress", "standing", "task_id"})
+_READING: Final = frozenset(
+    {"claimed_sender", "decode", "gist", "glance", "glanced_id", "progress", "standing", "task_id"}
+)
 
 __all__ = [
     "CONTENT_TYPE",
+    "COPIES",
     "ERROR_AT",
     "ERROR_REASON",
     "MAX_HEADER_BYTES",
@@ -72,6 +85,7 @@ __all__ = [
     "encode_draft",
     "faults",
     "file_name",
+    "gist",
     "glance",
     "glanced_id",
     "header_line",

@@ -35,6 +35,8 @@ ERROR_AT: Final = "X-IGNITE-Error-At"
 RECIPIENT: Final = "X-IGNITE-Recipient"
 #: RFC 3834's: no person or agent wrote it. ``no`` says the same as its absence.
 AUTO_SUBMITTED: Final = "Auto-Submitted"
+#: Ours: everyone whom To and Cc name has a file of it. `ackd send` says so, and the daemon of what it copied.
+COPIES: Final = "X-ACKD-Copies"
 
 #: The seed's "Required: Yes", in its order.
 REQUIRED: Final = (
@@ -49,7 +51,7 @@ REQUIRED: Final = (
     "Content-Transfer-Encoding",
 )
 _KNOWN: Final = (
-    *REQUIRED, "Cc", "In-Reply-To", AUTO_SUBMITTED, THREAD_ID, "X-IGNITE-Repository", "X-IGNITE-Issue", STATUS,
+    *REQUIRED, "Cc", "In-Reply-To", AUTO_SUBMITTED, COPIES, THREAD_ID, "X-IGNITE-Repository", "X-IGNITE-Issue", STATUS,
     PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT,
 )  # fmt: skip
 #: Names as they are usually spelled, so that most lines need neither a pattern nor lower().

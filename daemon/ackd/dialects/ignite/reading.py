@@ -8,12 +8,14 @@ Refuses to judge bodies: they never cause a rejection. Fails with ``BadMessage``
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ackd.core.errors import BadMessage
 from ackd.core.message import KNOWN_TYPES, MONITOR, RESERVED_NAMES, Message, Priority, Progress, Standing, Status
-from ackd.core.names import is_agent_name
-from ackd.dialects.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, plainly_right
-from ackd.dialects.ignite.form import CONTROL, MAX_HEADER_BYTES, checked_body, split, split_head
+from ackd.core.names import identity, is_agent_name
+from ackd.dialects.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, names, plainly_right
+from ackd.dialects.ignite.form import CONTROL, COPIES, KEYS, MAX_HEADER_BYTES, checked_body, split, split_head
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -45,7 +47,7 @@ def _line_by_line(data: bytes, recipient: str, extra_types: Container[str]) -> M
     if not plainly_right(raw):
         for fault in faults(raw, extra_types):
             raise fault
-    return _message(
+    message = _message(
         bare_id(fields["message-id"]),
         fields["from"],
         recipient,
@@ -56,6 +58,28 @@ def _line_by_line(data: bytes, recipient: str, extra_types: Container[str]) -> M
         fields.get("auto-submitted", ""),
         raw.body,
     )
+    others = _others(fields, recipient)
+    return replace(message, others=others) if others else message
+
+
+def _others(fields: Mapping[str, str], recipient: str) -> tuple[str, ...]:
+    """Whom it names besides, if nobody says that they have it: each once, in whatever spelling."""
+    if "cc" not in fields and "," not in fields["to"]:
+        return ()  # nearly always
+    if KEYS[COPIES] in fields:
+        return ()
+    named = [*names(fields["to"]), *(names(fields["cc"]) if fields.get("cc") else ())]
+    others = {identity(name): name for name in reversed(named) if identity(name) != identity(recipient)}
+    return tuple(reversed(others.values()))
+
+
+def gist(data: bytes) -> tuple[str, str, bytes] | None:
+    """From, type and body: what two files have in common that say the same. None for what is no message."""
+    try:
+        raw = split(data)
+    except BadMessage:
+        return None
+    return raw.fields.get("from", ""), raw.fields.get("x-ignite-type", ""), raw.body.rstrip()
 
 
 #: The headers as ackd itself writes them (writing.build) to one recipient, with nothing to be judged beyond a word's

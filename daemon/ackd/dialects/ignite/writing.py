@@ -17,6 +17,7 @@ from ackd.dialects.ignite.fields import bare_id, faults, plainly_right
 from ackd.dialects.ignite.form import (
     AUTO_SUBMITTED,
     CONTENT_TYPE,
+    COPIES,
     HEADER_NAME,
     KEYS,
     MAX_HEADER_BYTES,
@@ -107,6 +108,7 @@ def build(
     issue: str | None = None,
     status: str | None = None,
     auto: str | None = None,
+    copies: str | None = None,
     extra_types: Container[str] = frozenset(),
 ) -> bytes:
     """A new message in the seed's header order, read back before it is returned. A body gets its last line end."""
@@ -125,6 +127,7 @@ def build(
         ("X-IGNITE-Repository", repository or ""),
         ("X-IGNITE-Issue", issue or ""),
         (STATUS, status or ""),
+        (COPIES, copies or ""),
         ("Content-Type", CONTENT_TYPE),
         ("Content-Transfer-Encoding", TRANSFER_ENCODING),
     )

@@ -308,6 +308,7 @@ def queue(site: Site, outgoing: Outgoing) -> Queued:
         thread_id=outgoing.thread_id,
         repository=outgoing.repository,
         issue=outgoing.issue,
+        copies="all" if len(outgoing.recipients) > 1 else None,
         extra_types=accepted_types(site.extra_types, site.unknown_types),
     )
     if len(data) > site.max_message_bytes:

@@ -155,6 +155,7 @@ LOOKS: Final[Mapping[str, Look]] = {
     "deadlock_detected": Look("deadlock", "▲", RED),
     "deadlock_broken": Look("deadlock", "✓", GREEN),
     "loop_detected": Look("loop", "▲", RED),
+    "message_copied": Look("copied", "+", CYAN),
     "message_held": Look("held", "▲", RED),
     "message_released": Look("released", "·", CYAN),
     "nudge": Look("nudge", "!", YELLOW),

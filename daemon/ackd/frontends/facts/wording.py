@@ -309,6 +309,7 @@ WORDS: Final[Mapping[str, Callable[[_Values], str]]] = {
     "deadlock_detected": lambda of: f"{of['members']} wait in a circle on {of['track']}: {of['youngest']} is to yield",
     "deadlock_broken": lambda of: f"{of['members']} wait no more on {of['track']}{of.time('seconds', ', after {}')}",
     "loop_detected": _loop,
+    "message_copied": lambda of: f"{of['of']} names it as well and lay there alone: copied to {of['file']}",
     "message_held": lambda of: f"held in the queue: {of['reason']}{of('release', '; `{}` lets it go')}",
     "message_released": lambda of: f"held no longer{of('by', ': let go by {}')}",
     "nudge": _nudge,
