@@ -11,7 +11,7 @@ not there yet has nothing in it.
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
@@ -36,6 +36,8 @@ _ENDLESS_KEY: Final = r"""(?<![\w.-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+
 _WRITABLE_BY_ALL: Final = 0o002
 _WRITABLE_BY_GROUP: Final = 0o020
 _STICKY: Final = 0o1000
+
+_ROOT_LINE: Final = r"""(?m)^[ \t]*root[ \t]*=[ \t]*(["'])([^"'\\\n]+)\1"""
 
 _Value = TypeVar("_Value")
 
@@ -160,15 +162,36 @@ def find_site(
     with a config replaces the config's own. Then ackd.toml upwards from ``cwd``, then a ``.ackd/`` or ``.ignite/``.
     What is found and not named must be the caller's or root's own (``_trust``).
     """
+    return _find(root, config, cwd, env, read_site)
+
+
+def find_root(
+    root: str | Path | None = None,
+    config: str | Path | None = None,
+    cwd: str | Path | None = None,
+    env: Mapping[str, str] = os.environ,
+) -> Site:
+    """The same for a command that needs the root only: a config that cannot be read, while a daemon may go on with what
+    it has read before, keeps no agent from acknowledging. ``BadConfig`` where no root can be told either."""
+    return _find(root, config, cwd, env, _read_root)
+
+
+def _find(
+    root: str | Path | None,
+    config: str | Path | None,
+    cwd: str | Path | None,
+    env: Mapping[str, str],
+    read: Callable[[Path, Path | None], Site],
+) -> Site:
     here = Path(cwd) if cwd is not None else Path.cwd()
     if root is None and config is None:
         root, config = env.get("ACKD_ROOT") or None, env.get("ACKD_CONFIG") or None
     if config is not None:
-        return read_site(here / config, root=here / root if root is not None else None)
+        return read(here / config, here / root if root is not None else None)
     if root is not None:
-        return _site_at(here / root, here, env)
+        return _site_at(here / root, here, env, read)
     if (found := _upwards(here, CONFIG_NAME)) is not None:
-        return _found(found, None, env)
+        return _found(found, None, env, read)
     for name in BARE_ROOTS:
         if (found := _upwards(here, name)) is not None:
             _trust(found, "--root", env)
@@ -176,20 +199,20 @@ def find_site(
     raise BadConfig(str(here), (Problem("", "no ackd.toml or .ackd/ here or above: run `ackd init`"),))
 
 
-def _site_at(root: Path, here: Path, env: Mapping[str, str]) -> Site:
+def _site_at(root: Path, here: Path, env: Mapping[str, str], read: Callable[[Path, Path | None], Site]) -> Site:
     root = Path(os.path.abspath(root))  # noqa: PTH100 - resolve() would follow a link the user chose as the root's name
     found = _upwards(root.parent, CONFIG_NAME) or _upwards(here, CONFIG_NAME)
     if found is not None:
-        return _found(found, root, env)
+        return _found(found, root, env, read)
     if not root.is_dir():
         raise BadConfig(str(root), (Problem("", "no such directory: `ackd init --root` makes one"),))
     return Site(config_path=None, root=root)
 
 
-def _found(config: Path, root: Path | None, env: Mapping[str, str]) -> Site:
+def _found(config: Path, root: Path | None, env: Mapping[str, str], read: Callable[[Path, Path | None], Site]) -> Site:
     """The site of a config that nobody named; and its own root, if nobody named that either."""
     _trust(config, "--config", env)
-    site = read_site(config, root=root)
+    site = read(config, root)
     if root is None and os.path.lexists(site.root):
         _trust(site.root, "--root", env)
     return site
@@ -326,6 +349,23 @@ def read_site(path: Path, root: Path | None = None) -> Site:
     if problems:
         raise BadConfig(str(path), tuple(problems))
     return site
+
+
+def _read_root(path: Path, root: Path | None = None) -> Site:
+    """A site without anything of its config but the root: the one that was said, or that stands in the file as a line
+    of its own, else the usual one. It must be there."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100
+    if root is None:
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")[:_MAX_CONFIG_CHARS]
+        except OSError:
+            text = ""
+        said = re.search(_ROOT_LINE, re.split(r"(?m)^[ \t]*\[", text, maxsplit=1)[0])
+        root = path.parent / (said[2] if said else ".ackd")
+    root = Path(os.path.abspath(root))  # noqa: PTH100
+    if not os.path.isdir(root / "queue"):  # noqa: PTH112
+        return read_site(path, root)  # which says what is wrong
+    return Site(config_path=path, root=root)
 
 
 def _seconds(value: object, default: float) -> float:

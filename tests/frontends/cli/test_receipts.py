@@ -117,3 +117,36 @@ def test_a_late_completion_of_a_dead_letter_counts_but_it_cannot_be_given_back(t
     assert team.ackd("defer", message_id, "--agent", "leader", "--reason", "x").exit_code == 1
     assert team.ackd("done", message_id, "--agent", "leader").exit_code == 0
     assert len(team.receipts()) == 1
+
+
+# --- a config that cannot be read -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "words", [["ack"], ["done"], ["refuse", "--reason", "x"], ["defer", "--reason", "x"], ["checkpoint"], ["read"]]
+)
+@pytest.mark.parametrize("config", ["escalate_to = \n", "\xff[[", "escalate_to = 3\n"])
+def test_a_broken_config_keeps_no_agent_from_its_mail(team: Team, words: list[str], config: str) -> None:
+    message_id = team.send("worker_1", "--body", "x")
+    (team.home / "ackd.toml").write_text(config, encoding="latin-1")
+    text = ["half"] if words[0] == "checkpoint" else []
+    done = team.ackd(words[0], message_id, *text, *words[1:], "--agent", "worker_1")
+    assert done.exit_code == 0, done.output
+    assert "ackd.toml" in done.stderr
+    assert "needs the root only" in done.stderr
+    assert len(team.receipts()) == 1
+    assert team.ackd("send", "worker_1", "--body", "x").exit_code == 78  # which needs all of it
+
+
+@pytest.mark.parametrize("line", ['root = "mail"', "root='mail' # here"])
+def test_its_root_is_found_where_the_broken_config_says_so(team: Team, line: str) -> None:
+    message_id = team.send("worker_1", "--body", "x")
+    team.root.rename(team.home / "mail")
+    (team.home / "ackd.toml").write_text(f'{line}\n[agents.x]\nroot = "elsewhere"\nbroken')
+    assert team.ackd("ack", message_id, "--agent", "worker_1").exit_code == 0
+    (receipt,) = (team.home / "mail/receipts").iterdir()
+    assert message_id in receipt.read_text()
+
+
+def test_without_a_root_the_broken_config_is_the_answer(team: Team) -> None:
+    (team.home / "ackd.toml").write_text("broken")
+    refused = team.ackd("ack", "x")
+    assert (refused.exit_code, "not TOML" in refused.stderr) == (78, True)

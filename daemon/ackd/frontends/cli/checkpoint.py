@@ -92,4 +92,5 @@ CHECKPOINT: Final = Command(
         AGENT,
     ),
     checkpoint,
+    root_only=True,
 )

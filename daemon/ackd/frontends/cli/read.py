@@ -114,4 +114,5 @@ READ: Final = Command(
     Operand("message_id", "ID"),
     (AGENT,),
     read,
+    root_only=True,
 )

@@ -32,7 +32,9 @@ def _command(kind: ReceiptKind, words: str, why: str | None = None) -> Command:
         _drop(site, kind, message_ids, agent, reason, as_json=as_json)
 
     reason = () if why is None else (Option("--reason", "reason", required=True, metavar="TEXT", help=why),)
-    return Command(kind.value, words, Operand("message_ids", "ID...", several=True), (*reason, AGENT), run)
+    return Command(
+        kind.value, words, Operand("message_ids", "ID...", several=True), (*reason, AGENT), run, root_only=True
+    )
 
 
 ACK: Final = _command(

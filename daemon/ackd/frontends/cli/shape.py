@@ -52,6 +52,8 @@ class Command(NamedTuple):
     operand: Operand | None
     own_options: tuple[Option, ...]
     run: Callable[..., None]
+    #: Of the site it needs the root only, and works though the config cannot be read.
+    root_only: bool = False
 
     @property
     def options(self) -> tuple[Option, ...]:
@@ -74,7 +76,18 @@ AGENT: Final = Option(
 
 def perform(command: Command, values: Mapping[str, Any]) -> None:
     """Run it on what was read from the command line, by whomever."""
-    from ackd.site import find_site
+    from ackd.core.errors import BadConfig
+    from ackd.site import find_root, find_site
 
     rest = dict(values)
-    command.run(site=find_site(rest.pop("root"), rest.pop("config")), **rest)
+    where = rest.pop("root"), rest.pop("config")
+    try:
+        site = find_site(*where)
+    except BadConfig as broken:
+        if not command.root_only:
+            raise
+        site = find_root(*where)
+        from ackd.frontends.cli.output import echo, printable
+
+        echo(printable(f"ackd: {broken}; this command goes on, for it needs the root only ({site.root})"), err=True)
+    command.run(site=site, **rest)
