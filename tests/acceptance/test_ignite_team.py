@@ -76,7 +76,7 @@ def test_a_broken_body_that_came_by_file_is_delivered_with_a_line_in_the_log(tea
         team.drop("worker", mime(to="worker", kind="task_assignment", message_id=one, body=body), f"body_{number}.mime")
         team.fact("message_completed", message=one)
         (warning,) = team.facts("message_warning", message=one)
-        assert "not what a task_assignment should have, delivered all the same" in warning["warning"]
+        assert "does not fit its type (task_assignment), delivered all the same" in warning["warning"]
 
 
 def workspace(place: Path) -> Team:

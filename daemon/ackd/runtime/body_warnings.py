@@ -38,4 +38,4 @@ def body_warning(message: Message, data: bytes) -> str:
     except BadBody as bad:
         problems = bad.problems
     said = "; ".join(str(problem) for problem in problems[:_MOST_PROBLEMS])
-    return f"its body is not what a {message.type} should have, delivered all the same: {said}"
+    return f"its body does not fit its type ({message.type}), delivered all the same: {said}"
