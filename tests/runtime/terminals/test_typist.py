@@ -157,6 +157,15 @@ async def test_what_was_not_submitted_is_taken_back_in_small_panes(
     assert stage.submitted() == []
 
 
+async def test_a_line_of_which_little_is_shown_is_ours_until_it_is_gone(stage: Stage) -> None:
+    """What was taken back is not taken for somebody's words afterwards."""
+    await stage.agent("--swallow-enter", "99", "--shown", "20")
+    async with stage.endpoint({"submit": {"pause_s": 0.1, "wait_s": 0.3}}) as endpoint:
+        answer = await endpoint.tell(tell())
+        assert answer == NotTold(1, "the line still stood on its input line after Enter, Enter, CR", attempt=1)
+        await stage.shows(">\n")
+
+
 # --- the command that clears
 async def test_the_list_beside_our_own_command_is_no_menu_of_somebodys(stage: Stage) -> None:
     await stage.agent("--slash-menu")

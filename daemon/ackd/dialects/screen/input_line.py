@@ -24,7 +24,7 @@ _ENOUGH: Final = 40
 #: So many, where we have just typed it.
 _PIECE: Final = 8
 #: At the end of a row, where there is more above or below it. No line of ours has one.
-_SCROLLED: Final = re.compile(r"\s[↑↓]$", re.MULTILINE)
+_SCROLLED: Final = re.compile(r"[↑↓]$", re.MULTILINE)
 
 
 class InputLine(enum.Enum):

@@ -159,8 +159,9 @@ class Typist:
         await anyio.sleep(self.profile.submit.pause_s)
         sight = await self.look()
         if not self.allows(sight, Key.SUBMIT):
+            refusal = self._not_now(sight, self.standing(sight))
             await self.take_back()
-            return self._not_now(sight, self.standing(sight))
+            return refusal
         return await self._enter(line, sight, marked, self._count(before, line))
 
     async def _unseen(self, sight: Sight) -> NotSubmitted:
@@ -187,10 +188,11 @@ class Typist:
             sight = await self._until_twice(lambda now: not self._holds(now, line), self.profile.submit.wait_s)
             if not self._holds(sight, line):
                 return self._judged(sight, line, before, count, tuple(pressed))
+        standing = self.standing(sight)
         await self.take_back()
-        if self.standing(sight) is InputLine.OURS and isinstance(sight.state, Ready):
+        if standing is InputLine.OURS and isinstance(sight.state, Ready):
             return NotSubmitted(f"the line still stood on its input line after {', '.join(pressed)}", tuple(pressed))
-        return self._not_now(sight, self.standing(sight), tuple(pressed))
+        return self._not_now(sight, standing, tuple(pressed))
 
     def _judged(self, sight: Sight, line: str, before: Mark, count: int, pressed: tuple[str, ...]) -> Typed:
         """It is gone from the input line. That alone proves nothing of an agent that ended meanwhile."""
