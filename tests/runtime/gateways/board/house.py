@@ -11,7 +11,7 @@ from ackd.core.board.meeting import Meeting, Seat, recorded
 from ackd.core.board.phases import Checkpoint
 from ackd.core.bus_layout import Track
 from ackd.core.errors import UnknownAgent
-from ackd.core.events import Now
+from ackd.core.events import Event, Now
 from ackd.runtime.board_room import BoardRoom
 from ackd.runtime.gateways import Around
 from ackd.runtime.gateways.board import BoardGateway
@@ -35,6 +35,7 @@ class House:
         self.bus.mkdir(parents=True)
         self.wall, self.mono = 1769947200.0, 50.0
         self.mails: list[Draft] = []
+        self.posted: list[Event] = []
         self.lines: list[tuple[str, dict[str, object]]] = []
         self.unknown: set[str] = set()
         self.refuse: OSError | None = None
@@ -44,7 +45,7 @@ class House:
     def made(self) -> BoardGateway:
         """After a restart: nothing is remembered but the files."""
         state = self.root / "state"
-        inside = (self, self._record, self._mail, lambda _: None, lambda name: name)
+        inside = (self, self._record, self._mail, self.posted.append, lambda name: name)
         around = Around(*inside, self.base, self.root, state, settle_s=0.1, durable=False)
         self.gateway = BoardGateway(BOARD, Bus(tracks=("tracks/*",)), "boss", around)
         return self.gateway

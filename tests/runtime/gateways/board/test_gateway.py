@@ -12,6 +12,8 @@ from ackd.core.board.meeting import Meeting, Seat
 from ackd.core.board.phases import Checkpoint, Phase
 from ackd.core.bus_layout import Track
 from ackd.core.bus_words import BusLine, BusType
+from ackd.core.events import AgentWaits
+from ackd.core.waits import Wait
 from ackd.runtime.board_room import WRITING_S, BoardRoom
 from ackd.runtime.gateways.gateway import LookRefused
 from tests.runtime.gateways.board.house import NAMES, House
@@ -36,6 +38,16 @@ async def test_directors_are_asked_once_and_the_clock_begins_then(house: House) 
     await house.made().look(None)
     assert len(house.mails) == 3
     assert house.gateway.page() == {"api": {meeting: "ASSESSING"}}
+
+
+async def test_whoever_called_a_meeting_is_said_to_wait_until_it_is_over(house: House) -> None:
+    meeting = house.open(quick=True)
+    for _ in range(2):  # each change once
+        await house.gateway.look(None)
+    assert house.posted == [AgentWaits("leader", "board", (Wait(None, f"board meeting {meeting}"),))]
+    house.assess()
+    await house.gateway.look(None)
+    assert house.posted[1:] == [AgentWaits("leader", "board", ())]
 
 
 async def test_a_file_that_stays_unreadable_is_looked_at_once_more_and_then_wakes_nobody(house: House) -> None:

@@ -21,8 +21,10 @@ from ackd.core.board.meeting import Driver, Meeting, Seat, advanced, timed, wait
 from ackd.core.board.phases import Phase
 from ackd.core.errors import BadMeeting, Busy, NoMeeting, UnknownAgent
 from ackd.core.message import USER
+from ackd.core.waits import Wait
 from ackd.runtime.board_room import WRITING_S, BoardRoom
 from ackd.runtime.gateways.gateway import LookRefused
+from ackd.runtime.gateways.waits_said import WaitsSaid
 from ackd.threads import in_thread
 from ackd.tracks import find_tracks, watch_places
 
@@ -66,6 +68,9 @@ class BoardGateway:
         self._complete: dict[tuple[str, str, str, int], float] = {}
         self._open: dict[str, dict[str, str]] = {}
         self._told_of: set[str] = set()
+        #: By the bus and the meeting: who called it, and waits for its end.
+        self._openers: dict[str, dict[str, str]] = {}
+        self._waits_said = WaitsSaid(self.name, around.post)
 
     # --- as a gateway -------------------------------------------------------------------------------------------------
     def heard(self, type_: str, data: dict[str, object]) -> None:
@@ -90,6 +95,12 @@ class BoardGateway:
                     refused[f"track {track.name}"] = error
         known = {track.bus for track in self._tracks}
         self._due = {bus: at for bus, at in self._due.items() if bus in known}
+        self._openers = {bus: openers for bus, openers in self._openers.items() if bus in known}
+        self._waits_said.say(
+            (self._around.called(opener), Wait(None, f"board meeting {meeting_id}"))
+            for openers in self._openers.values()
+            for meeting_id, opener in openers.items()
+        )
         wish = max(0.0, min(self._due.values()) - self._around.clock.now().mono) if self._due else None
         if refused:
             raise LookRefused(refused, wish)
@@ -125,7 +136,7 @@ class BoardGateway:
         """One meeting that the disk refuses keeps no other waiting: the first refusal is raised when all were met."""
         finished = self._finished.setdefault(track.bus, set())
         room, self._due[track.bus] = self._room(track), float("inf")
-        self._open[track.bus] = {}
+        self._open[track.bus], self._openers[track.bus] = {}, {}
         try:
             await self._adopt(track)
         except Busy:
@@ -198,6 +209,7 @@ class BoardGateway:
         if meeting.is_over:
             self._finished[track.bus].add(meeting_id)
             return
+        self._openers[track.bus][meeting_id] = meeting.opener
         self._open[track.bus][meeting_id] = f"{meeting.phase.value} {meeting.round or ''}".rstrip()
         self._look_again(track, self._left_s(track, meeting))
 

@@ -20,12 +20,14 @@ from ackd.core.deadlock import Wait
 from ackd.core.errors import BadPath
 from ackd.core.escalations import stamp
 from ackd.core.lease_words import EMPTY, Change, Earlier, Why
+from ackd.core.waits import Wait as AgentWait
 from ackd.leases import Leases
 from ackd.runtime.gateways.gateway import LookRefused
 from ackd.runtime.gateways.leases import endings, lines
 from ackd.runtime.gateways.leases.heartbeats import Beat, read_beats
 from ackd.runtime.gateways.leases.known import Known
 from ackd.runtime.gateways.leases.record import Recorder
+from ackd.runtime.gateways.waits_said import WaitsSaid
 from ackd.threads import in_thread
 
 if TYPE_CHECKING:
@@ -69,6 +71,7 @@ class LeaseGateway:
         self._ended: dict[str, float] = {}  # agent → when it was through
         self._desks: dict[str, Desk] = {}
         self._recorder = Recorder(around, self.agent_of)
+        self._waits_said = WaitsSaid(self.name, around.post)
 
     # --- a gateway --------------------------------------------------------------------------------------------------
     def heard(self, type_: str, data: dict[str, object]) -> None:
@@ -95,6 +98,7 @@ class LeaseGateway:
             except OSError as error:  # who is through is heard of again, by this one only
                 refused[f"track {desk.track.name}"] = error
         self._recorder.conflicts((desk.track, desk.table) for desk in self._desks.values())
+        self._waits_said.say(self._agents_that_wait())
         due = [desk.due for desk in self._desks.values() if desk.due is not None]
         wishes += [max(0.0, min(due) - self._mono())] if due else []
         wish = min((wish for wish in wishes if wish is not None), default=None)
@@ -116,6 +120,12 @@ class LeaseGateway:
         files = self._desk(track).doors.files
         table = await in_thread(files.look)
         return [*_waits(table), *_waits_said(table, blocked, files)]
+
+    def _agents_that_wait(self) -> Iterator[tuple[str | None, AgentWait]]:
+        """Who waits at its prompt for a lease is not idle."""
+        for desk in self._desks.values():
+            for wait in _waits(desk.table):
+                yield self.agent_of(wait.waiter), AgentWait(self.agent_of(wait.holder), wait.what)
 
     def agent_of(self, worker: str) -> str | None:
         """The agent behind a worker's id, as far as there is one."""
