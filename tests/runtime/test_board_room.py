@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from typing import TYPE_CHECKING, Any
@@ -88,6 +89,29 @@ class Place:
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["the first one", "after another"])
+def test_a_meeting_that_a_full_disk_refuses_leaves_nothing(
+    place: Place, monkeypatch: pytest.MonkeyPatch, before: bool
+) -> None:
+    place.board.mkdir()
+    if before:
+        place.open()
+    else:
+        (place.board / "votes.json").write_text("{}")  # somebody's, from before there was a meeting
+    lying = sorted(path.relative_to(place.board) for path in place.board.rglob("*") if path.name != ".lock")
+    with monkeypatch.context() as full:
+        full.setattr("ackd.adapters.board_files.rooms.os.write", refuse)
+        with pytest.raises(OSError, match="No space"):
+            place.open()
+    left = sorted(path.relative_to(place.board) for path in place.board.rglob("*") if path.name != ".lock")
+    assert [path for path in left if path not in lying and path.parts[0] not in {one.parts[0] for one in lying}] == []
+    place.open()
+
+
+def refuse(*_: object) -> int:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def test_votes_are_sealed_in_the_files_and_on_the_bus_until_all_are_in(place: Place) -> None:

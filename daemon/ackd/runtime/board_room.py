@@ -90,9 +90,13 @@ class BoardRoom:
             if newest is not None:
                 self._settle_if_readable(newest, wall)
             meeting_id = board_files.make_room(self.board, wall)
-            self._clear_the_table(newest or meeting_id)
-            meeting = make(meeting_id, board_files.queue_size(self.track.queue))
-            return self._settled(meeting, None, wall)
+            try:
+                self._clear_the_table(newest or meeting_id)
+                meeting = make(meeting_id, board_files.queue_size(self.track.queue))
+                return self._settled(meeting, None, wall)
+            except OSError:
+                board_files.give_up_room(self.board, meeting_id, _FLAT)
+                raise
 
     def adopt(self, make: Callable[[str, object, float, int], Meeting | None], wall: float) -> Meeting | None:
         """The newest session, if the seed's own code has begun it: as a meeting from now on. ``make``: of its id, what

@@ -518,6 +518,20 @@ def test_temporary_files_of_crashed_writers_are_swept_and_others_left(spool: Spo
     assert spool.read(place).data == b"x"
 
 
+def test_what_a_killed_sender_left_is_swept_though_another_process_has_its_number(spool: Spool) -> None:
+    """In a container the same few numbers are always taken: 1 lives for ever."""
+    place = put(spool)
+    hidden = spool.path(place).with_name(".message_1.mime.1.0a1b2c3d")
+    hidden.touch()
+    ours = spool.path(place).with_name(f".message_1.mime.{os.getpid()}.0a1b2c3d")
+    ours.touch()
+    up_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert spool.sweep_temps(3600, time.time() + 7200) == 0
+    assert spool.sweep_temps(3600, time.time() + up_s + 90_000) == 2
+    assert not hidden.exists()
+    assert spool.path(place).exists()
+
+
 def test_what_a_crash_left_aside_is_a_message_unless_it_has_another_name(tmp_path: Path, spool: Spool) -> None:
     """As a kill leaves it in the midst of a move, where the file system has no renameat2."""
     moved, waiting = put(spool, folder=Folder.PROCESSED), put(spool, name="other.mime")

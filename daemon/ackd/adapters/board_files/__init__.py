@@ -3,6 +3,7 @@
 from ackd.adapters.board_files.flat import Flat, append_lines, put_flat, read_flat, set_aside
 from ackd.adapters.board_files.queue_tail import queue_size, said_since
 from ackd.adapters.board_files.rooms import (
+    give_up_room,
     held,
     make_board,
     make_room,
@@ -19,6 +20,7 @@ from ackd.adapters.board_files.rooms import (
 __all__ = [
     "Flat",
     "append_lines",
+    "give_up_room",
     "held",
     "make_board",
     "make_room",

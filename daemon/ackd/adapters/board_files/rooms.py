@@ -19,9 +19,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import Busy, NoMeeting
+from ackd.syscalls import rename_noreplace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 MAX_MEETING_BYTES: Final = 32 * 1024 * 1024
 LOCK: Final = ".lock"
@@ -135,6 +136,19 @@ def make_room(board: str, wall: float) -> str:
     name = f"board-{moment}" if number == 1 else f"board-{moment}-{number}"
     os.mkdir(f"{board}/{name}", 0o700)
     return name
+
+
+def give_up_room(board: str, meeting_id: str, flat: Iterable[str]) -> None:
+    """The disk refused the meeting's record: nothing is left of it, and what was moved aside for it lies where it did.
+    A meeting that has its record is one, whatever was refused after that."""
+    room = f"{board}/{meeting_id}"
+    if os.path.lexists(f"{room}/meeting.json"):
+        return
+    with contextlib.suppress(OSError):
+        for name in flat:
+            with contextlib.suppress(FileNotFoundError, FileExistsError):
+                rename_noreplace(f"{room}/{name}", f"{board}/{name}")
+        os.rmdir(room)  # noqa: PTH106
 
 
 def read_meeting(board: str, meeting_id: str) -> bytes:

@@ -417,7 +417,7 @@ class Spool:
             if self.is_apart(box):  # what is copied to the archive; older days go with what is in them
                 directories += [f"{self._archive}/{day}/{box}" for day in latest_days(self._archive, 2)]
         asides = sum(settle_asides(each, ".json" if each == self._receipts else ".mime") for each in directories)
-        return asides + sum(sweep_temporary(directory, now_wall - older_than_s) for directory in directories)
+        return asides + sum(sweep_temporary(each, now_wall - older_than_s, now_wall) for each in directories)
 
     # --- the steps ----------------------------------------------------------------------------------------------------
     def _path(self, place: Place) -> str:

@@ -13,12 +13,16 @@ import datetime as dt
 import os
 import re
 import shutil
+import time
 from typing import Final
 
 from ackd.adapters.spool.names import writer_of
 from ackd.syscalls import ASIDE, settle_aside
 
 _DAY: Final = re.compile(r"\d{8}")
+#: Where the start time stands in /proc/PID/stat, counted behind the program's name.
+_START_TICKS: Final = 19
+_CLOCK_SET_S: Final = 86_400.0
 
 
 def old_days(archive: str, oldest: dt.date, ours: tuple[dt.date, dt.date] | None) -> list[str]:
@@ -62,7 +66,7 @@ def _as_day(name: str) -> dt.date | None:
         return None
 
 
-def sweep_temporary(directory: str, before: float) -> int:
+def sweep_temporary(directory: str, before: float, now: float) -> int:
     """Judged by ctime, since a rewrite in progress carries the mtime of its file."""
     try:
         with os.scandir(directory) as entries:
@@ -72,10 +76,11 @@ def sweep_temporary(directory: str, before: float) -> int:
     swept = 0
     for entry in temps:
         writer = writer_of(entry.name)
-        if writer is None or _lives(writer):
+        if writer is None:
             continue
         with contextlib.suppress(FileNotFoundError):  # somebody else has swept it
-            if entry.stat(follow_symlinks=False).st_ctime < before:
+            written_at = entry.stat(follow_symlinks=False).st_ctime
+            if written_at < before and not _lives(writer, now - written_at):
                 os.unlink(entry.path)
                 swept += 1
     return swept
@@ -96,6 +101,15 @@ def settle_asides(directory: str, suffix: str) -> int:
     return settled
 
 
-def _lives(pid: int) -> bool:
-    """Or another process that has its number by now: then the file stays a while longer."""
-    return os.path.exists(f"/proc/{pid}")  # noqa: PTH110 - also for processes of others, and without a signal
+def _lives(pid: int, age_s: float) -> bool:
+    """Not another process that has its number by now, as in a container, where the same few numbers are always taken:
+    that one began long after the file was written. By a day, for the clock that says so may have been set."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:  # noqa: PTH123 - also of others
+            ticks = int(file.read().rpartition(")")[2].split()[_START_TICKS])
+    except FileNotFoundError:
+        return False
+    except (OSError, ValueError, IndexError):
+        return True
+    lives_for_s = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK")
+    return age_s < lives_for_s + _CLOCK_SET_S
