@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
 
 _LONGEST: Final = (
+    "real_clis/",  # mostly waiting, one program after the other
     "test_a_minute_of_simulated_weeks",
     "faults/test_soak",
     "faults/test_pipeline_storm",

@@ -73,6 +73,13 @@ class Stage:
     def until_idle(self) -> None:
         self.team.until(lambda: self.reading().is_idle, PATIENCE_S)
 
+    def person_says(self, text: str) -> None:
+        """Typed and submitted at a person's pace: Enter that comes with the text is part of it."""
+        self.pane.type(text)
+        self.until(lambda: self.reading().typed == text)
+        self.pane.settled(quiet_s=0.6)
+        self.pane.press("Enter")
+
     # --- what happened since the test began
     def facts(self, *types: str, **fields: Any) -> list[dict[str, Any]]:
         since = self.team.lines()[self._lines :]

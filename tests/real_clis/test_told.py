@@ -53,6 +53,21 @@ def test_a_notice_is_completed_when_it_was_seen(stage: Stage) -> None:
     assert stage.facts("nudge", "escalation") == []
 
 
+def test_in_a_pane_of_40x12_the_line_is_short_submitted_and_obeyed(stage: Stage) -> None:
+    stage.pane.resize(40, 12)
+    try:
+        stage.until_idle()
+        message_id = stage.team.send("worker", body="build it")
+        stage.fact("message_completed", message_id=message_id)
+        (line,) = stage.lines()
+        assert "ackd read" in line
+        assert len(line) < 80
+        stage.until_idle()
+        assert stage.facts("nudge", "message_retry", "escalation") == []
+    finally:
+        stage.pane.resize(120, 40)
+
+
 def test_a_permission_prompt_is_quoted_to_a_person_and_its_escalation_closes_by_itself(stage: Stage) -> None:
     def asks(command: str) -> None:
         stage.thinks(
@@ -70,9 +85,7 @@ def test_a_permission_prompt_is_quoted_to_a_person_and_its_escalation_closes_by_
     stage.until_idle()
     stage.fact("escalation_closed")
     asks("rm -rf ./second")
-    stage.pane.type("and another thing")
-    stage.until(lambda: stage.reading().typed == "and another thing")
-    stage.pane.press("Enter")
+    stage.person_says("and another thing")
     stage.until(lambda: len(stage.escalations()) == 2)
     assert "rm -rf ./second" in stage.mail_of(stage.escalations()[1])
     answer(stage)
