@@ -167,6 +167,14 @@ def test_it_asks_and_what_it_asks_is_quoted(program: str, name: str, text: str) 
     assert reading(program, name).state == Prompt(text)
 
 
+@pytest.mark.parametrize(
+    ("program", "name"), [(program, name) for program in ("claude", "gemini", "opencode") for name in PROMPTS[program]]
+)
+def test_a_question_leaves_no_input_line_and_what_was_said_is_not_taken_for_one(program: str, name: str) -> None:
+    """Else a line whose turn asks at once would seem to stand there still, and be told a second time."""
+    assert reading(program, name).typed is None
+
+
 @pytest.mark.parametrize(("program", "name"), rows(MENUS))
 def test_a_menu_is_no_input_line(program: str, name: str) -> None:
     assert isinstance(reading(program, name).state, Menu)
