@@ -160,3 +160,22 @@ def test_ids_and_names_are_told_apart_though_the_same_time_comes_again(tmp_path:
         assert len(set(ids)) == 6
         assert sorted(team.runs()) == sorted(ids)
         assert len(list((team.root / "archive").rglob("*.mime"))) == 6
+
+
+@either_way
+def test_a_lease_is_neither_over_nor_longer_and_no_worker_of_a_bus_is_stale(tmp_path: Path, shift_s: int) -> None:
+    """Commands read the same clock as the daemon: nobody takes what another still has."""
+    team = ShiftedTeam(tmp_path)
+    with running(team):
+        assert team.ackd("lock", "acquire", "a.py", "--agent", "w1").returncode == 0
+        assert team.ackd("bus", "post", "PROGRESS", "--source", "w1", "--task", "1.1").returncode == 0
+        team.fact("lease_granted")
+        team.fact("bus_message")
+        team.shift(shift_s)
+        team.scanned_twice()
+        assert team.clock(team.lines()[-1]) == 0, "nothing was said of it"
+        held = team.ackd("lock", "acquire", "a.py", "--agent", "w2")
+        assert (held.returncode, "w1" in held.stderr) == (1, True)
+        assert not team.facts("lease_expired", "lease_released", "lease_renewed", "worker_stale")
+        assert team.ackd("lock", "release", "a.py", "--agent", "w1").returncode == 0
+        team.fact("lease_released")
