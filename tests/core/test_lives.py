@@ -106,6 +106,20 @@ def test_one_that_a_person_stopped_is_nobodys_escalation() -> None:
 
 
 # --- waiting for a person, or for its own work ------------------------------------------------------------------------
+def test_words_of_others_in_its_pane_are_no_escalation_and_it_is_told_when_they_are_gone() -> None:
+    """Who watches the pane says in time that they stay there, by a notice."""
+    world = panes()
+    world.on_tell["worker"] = lambda order: [ev.EndpointAway(order.key, "words", order.attempt, ev.Absence.TAKEN)]
+    world.send(letter("m1"))
+    assert (world.agent("worker").state.value, world.agent("worker").reason) == ("parked", "words")
+    world.wait(2_000)
+    assert (world.facts("escalation"), world.delivery("m1").retries) == ([], 0)
+    del world.on_tell["worker"]
+    told = len(world.told("worker"))
+    world.tell(ev.AgentReady("worker", "its pane shows that it waits for a line"))
+    assert len(world.told("worker")) == told + 1
+
+
 def test_a_prompt_parks_the_agent_and_someone_is_told_once() -> None:
     """Permission-prompt and usage-limit stalls never escalated."""
     world = panes()
