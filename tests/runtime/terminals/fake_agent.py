@@ -221,7 +221,8 @@ class FakeAgent:
     def run(self) -> None:
         if self.options.forgets and Path("control").exists():
             self.control = len(Path("control").read_text().splitlines())
-        Path("up").write_text(str(os.getpid()))
+        Path("up.new").write_text(str(os.getpid()))
+        Path("up.new").rename("up")  # whoever sees it reads all of it
         while self.obey():
             if self.until is not None and time.monotonic() >= self.until:
                 self.worked()
