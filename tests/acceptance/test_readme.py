@@ -138,7 +138,7 @@ def test_the_program_that_locks_logs_and_waits_for_an_ack_does_so(
     defined: dict[str, Any] = {}
     exec(python_of("Lock, log and acknowledge from Python"), defined)
     stale = tmp_path / "queue" / "ack" / "task-001.ack"
-    stale.parent.mkdir(parents=True)
+    stale.parent.mkdir(parents=True, exist_ok=True)  # the constructor made it
     stale.touch()
     os.utime(stale, (0, 0))
     task = tmp_path / "queue" / "tasks" / "worker-1-task-001.yaml"
