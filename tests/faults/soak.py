@@ -346,7 +346,7 @@ def soak(place: Path, size: Size) -> Iterator[Soak]:
     with panes_in(place) as panes:
         tables = [_child(panes, name) for name in children] + [_pane(panes, name) for name in terminals]
         config = f"{panes.config()}\n{''.join(tables)}"
-        delivery = f"ack_timeout_s = {size.quiet_s}\nbackoff_base_s = 0.2\nbackoff_cap_s = 2\n"
+        delivery = f"ack_timeout_s = {size.quiet_s}\nhung_after_s = {2 * size.quiet_s}\nbackoff_base_s = 0.2\nbackoff_cap_s = 2\n"
         team = Team(place, config, delivery=delivery, quick=WAITS.format(quiet=size.quiet_s))
         with running(team):
             yield Soak(size, team, panes, children, terminals, random.Random(size.seed))
