@@ -22,7 +22,7 @@ def test_a_team_under_faults_loses_no_message_and_leaves_nothing_behind(
     """Zombies [IGNITE a0e5ebc]; 50 children and 20 panes for 5 minutes when everything is asked for."""
     size = Size(pick(8, 50), pick(4, 20), pick(18, 300))
     if not full():  # as many faults and messages as in half a minute
-        size = replace(size, fault_every_s=0.9, rate=2, quiet_s=3)
+        size = replace(size, fault_every_s=0.7, rate=2, quiet_s=3)
     with soak(tmp_path, size) as run:
         figures = run.run()
     record_property("told", figures.text())
