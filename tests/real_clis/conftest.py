@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.real_clis.programs import why_missing
-from tests.real_clis.stage import Stage, staged
+from tests.real_clis.stage import DELIVERY, Stage, staged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 PROGRAMS = [pytest.param(name, marks=pytest.mark.xdist_group(f"real {name}")) for name in ("claude", "codex", "gemini")]
 
 
-@pytest.fixture(scope="package", params=PROGRAMS)
+@pytest.fixture(scope="module", params=PROGRAMS)
 def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    """A module may say how hasty it is: ``DELIVERY``."""
     name: str = request.param
     if (why := why_missing(name)) is not None:
         pytest.skip(why)
-    with staged(name, tmp_path_factory.mktemp(name)) as found:
+    delivery = getattr(request.module, "DELIVERY", DELIVERY)
+    with staged(name, tmp_path_factory.mktemp(name), delivery=delivery) as found:
         yield found
 
 

@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE_S: Final = 60.0
-#: Short enough for a test, long enough for a program that draws slowly.
-DELIVERY: Final = "ack_timeout_s = 4\nhung_after_s = 4\n"
+#: On a machine that has much else to do, a program takes its time to draw what it was told.
+DELIVERY: Final = "ack_timeout_s = 30\n"
+#: For what is about silence: short enough for a test.
+HASTY: Final = "ack_timeout_s = 6\nhung_after_s = 4\n"
 
 
 @dataclass

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.real_clis.model import Answer, Asked, obedient, plain
+from tests.real_clis.stage import HASTY
 
 if TYPE_CHECKING:
     from tests.real_clis.stage import Stage
+
+DELIVERY = HASTY
 
 
 def test_one_that_saw_its_mail_and_does_not_finish_it_is_reminded_twice_then_someone_is_told(stage: Stage) -> None:
