@@ -45,6 +45,8 @@ class Stage:
     def begin(self) -> None:
         self.model.brain = obedient
         self.until_idle()
+        self.pane.settled(quiet_s=0.5)  # between two steps of a turn, codex looks idle for a moment
+        self.until_idle()
         self._asked, self._lines = len(self.model.asked), len(self.team.lines())
 
     def end(self) -> None:

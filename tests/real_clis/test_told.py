@@ -36,7 +36,7 @@ def test_half_typed_words_of_a_person_are_left_alone(stage: Stage) -> None:
     assert parked["reason"] == "someone's own words stand on its input line"
     assert stage.reading().typed == "please refactor"
     assert stage.facts("keys_sent", "message_told") == []
-    assert stage.asked() == []
+    assert stage.lines() == []
     stage.pane.press("C-u")
     stage.fact("message_completed", message_id=message_id)
     assert "refactor" not in " ".join(stage.lines())
