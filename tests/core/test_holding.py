@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 
+from ackd.core import effects as fx
 from ackd.core import plain_words
 from ackd.core.message import Folder
 from ackd.core.policy import EnginePolicy
@@ -111,6 +112,34 @@ def test_its_agent_may_take_or_end_what_is_held(word: str) -> None:
     *_, newest = go_around(world, ("a", "b"), HELD_AT)
     world.says(word, newest, world.delivery(newest).agent)
     assert not world.engine.desk.held
+
+
+@pytest.mark.parametrize("word", ["done", "refuse"])
+def test_what_is_on_its_way_out_is_not_let_go_into_the_line(word: str) -> None:
+    world = world_of("a", "b")
+    *_, newest = go_around(world, ("a", "b"), HELD_AT)
+    agent = world.delivery(newest).agent
+    told = world.told(agent)
+    world.refused = {fx.ArchiveMessage, fx.BuryMessage}
+    world.says(word, newest, agent)
+    world.says("release", newest, agent)
+    world.refused = set()
+    world.wait(10)
+    assert world.told(agent) == told
+    assert world.folder_of(newest) is {"done": Folder.ARCHIVE, "refuse": Folder.DEAD}[word]
+    assert world.engine.desk.held == {}
+
+
+@pytest.mark.parametrize("word", ["done", "refuse"])
+def test_who_ends_what_is_held_has_answered_its_escalation_and_the_next_is_told_of(word: str) -> None:
+    world = world_of("a", "b")
+    *before, newest = go_around(world, ("a", "b"), HELD_AT)
+    world.says(word, newest, world.delivery(newest).agent)
+    assert "loop_held" in [one["cause"] for one in world.facts("escalation_closed")]
+    go_on = len(before) + 1
+    world.send(letter(f"m{go_on}@x", "a", sender="b"))
+    go_around(world, ("a", "b"), HELD_AT, begin=go_on + 1)
+    assert [one.draft.body["cause"] for one in world.mail("escalation")].count("loop_held") == 2
 
 
 def test_to_release_what_is_not_held_changes_nothing_and_is_said() -> None:

@@ -35,6 +35,7 @@ ENDS: Final[dict[str, Over]] = {
     "overdue": Over.MESSAGE,
     "idle": Over.MESSAGE,
     "blocked": Over.MESSAGE,
+    "loop_held": Over.MESSAGE,
     "dead": Over.LETTER,
     "refused": Over.LETTER,
     "unfinished": Over.LETTER,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from ackd.core import calling, facts, trouble
 from ackd.core.acts import line_up
+from ackd.core.delivery import State
 from ackd.core.desk import Held
 from ackd.core.effects import RecordFact
-from ackd.core.escalations import derived_id
+from ackd.core.escalations import Over, derived_id
 from ackd.core.message import Folder
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def keeps(desk: Desk, delivery: Delivery) -> bool:
 
 def release(desk: Desk, delivery: Delivery, by: str) -> None:
     """A person lets it go. The chain goes on from there, with a new count."""
-    if desk.unhold(delivery):
+    if delivery.state is State.QUEUED and desk.unhold(delivery):  # else it is on its way out
         desk.put(RecordFact("message_released", facts.about(delivery, by=by)))
         _close_escalation(desk, delivery.agent, by)
         line_up(desk, delivery)
@@ -103,6 +104,7 @@ def forget_absent(desk: Desk) -> None:
         if not any(one.held for one in desk.book.of_id(message_id, agent)):
             del desk.held[message_id, agent]
             desk.held_changes += 1
+            calling.over(desk, desk.escalations.settled(agent, message_id, Over.MESSAGE), f"{message_id} is gone")
 
 
 def _key(delivery: Delivery) -> tuple[str, str]:
