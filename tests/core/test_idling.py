@@ -163,6 +163,22 @@ def test_a_reminder_that_could_not_be_typed_is_none_and_one_that_never_can_be_is
     assert world.delivery("m1").idled.reminders == int(made_at_last)
 
 
+def test_a_reminder_whose_message_went_meanwhile_keeps_its_agent_from_no_other() -> None:
+    world = World({**TEAM, "worker": (TWO, "tmux")})
+    take(world, "m1")
+    take(world, "m2")
+    world.on_remind = lambda order: ev.AgentShowed("worker", Doing.IDLE)  # still being typed
+    world.wait(60)
+    (order,) = (effect for effect in world.done if isinstance(effect, fx.RemindAgent))
+    world.deletes("m1")
+    world.on_remind = World().on_remind
+    world.tell(ev.Reminded(order.key, made=True, detail="typed", attempt=order.attempt))
+    shows(world, Doing.IDLE)
+    world.wait(180)
+    assert reminders(world) == ["m1", "m2", "m2"]
+    assert world.fact("escalation")["cause"] == "idle"
+
+
 def test_the_counts_are_on_disk_and_a_restart_does_not_begin_anew() -> None:
     world = panes()
     take(world)

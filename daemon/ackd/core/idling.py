@@ -154,12 +154,17 @@ def _take_step(desk: Desk, agent: Agent, delivery: Delivery, happened: Idling, w
 
 def reminded(desk: Desk, event: events.Reminded) -> None:
     """A reminder that could not be typed is none; one that never can be, someone is told instead."""
+    asked = next((one for one in desk.book.agents.values() if one.reminding == event.key), None)
+    if asked is not None:
+        asked.reminding = None
     delivery = desk.book.get(event.key)
     if delivery is None:
+        if asked is not None:  # its message went while it was typed: it may be reminded of another
+            asked.stepped_at = desk.now.mono
+            spells.show(desk, asked, None)
+            look(desk, asked)
         return
     agent = desk.book.agents[delivery.agent]
-    if agent.reminding == event.key:
-        agent.reminding = None
     if delivery.state not in _TOLD or event.attempt not in (0, delivery.tells):
         return
     agent.stepped_at, was_idle = desk.now.mono, agent.doing is Doing.IDLE
