@@ -232,3 +232,17 @@ async def test_an_agent_that_is_a_shell_is_told_though_our_line_hides_what_it_is
         await stage.shows("$ rm -r")
         assert not isinstance(await endpoint.tell(tell(2)), Told)
         assert (await stage.shows("$ rm -r")).count("ackd: ") == 1
+
+
+async def test_an_agent_that_is_a_shell_is_cleared_by_its_own_command(stage: Stage) -> None:
+    """Half of that command hides what it is known by, too."""
+    stage.open("env -i PATH=/usr/bin:/bin TERM=xterm PS1='me@host:~$ ' bash --norc")
+    await stage.shows("me@host:~$")
+    await stage.tmux.type_text(stage.pane_id, "echo before")
+    await stage.tmux.press(stage.pane_id, "Enter")
+    await stage.shows("\nbefore")
+    async with stage.endpoint() as endpoint:
+        shell = load_profile("shell")
+        endpoint.profile = endpoint.eye.profile = endpoint._rungs.profile = endpoint._rungs.typist.profile = shell
+        assert isinstance(await endpoint.nudge(nudge(3)), Told)
+        assert "before" not in await stage.shows(": ackd: ")

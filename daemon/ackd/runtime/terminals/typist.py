@@ -105,8 +105,8 @@ class Typist:
     # --- what stands on the input line
     def standing(self, sight: Sight, line: str | None = None) -> InputLine:
         """``line``: one that may stand there since before our start."""
-        typed, command = sight.reading.typed, self._command
-        if command is not None and isinstance(self._state(sight), Ready) and isinstance(sight.state, Menu):
+        typed = sight.reading.typed
+        if isinstance(sight.state, Menu) and self._is_beside_ours(sight.state):
             typed = sight.state.text  # without the list below it
         for ours, sure in ((self.unsent, True), (line, False), (self._last, False)):
             if ours is not None and (found := whose(typed, self.profile, ours, sure=sure)) is not InputLine.OTHERS:
@@ -119,12 +119,13 @@ class Typist:
     def _state(self, sight: Sight) -> State:
         """The list that some show beside a command is no menu of somebody's while the command is ours. And a shell that
         is an agent is known by a prompt with nothing after it: not while our own line stands there."""
-        state, command = sight.state, self._command
+        state = sight.state
         if self.profile.kind == "shell" and isinstance(state, Unknown) and self.unsent is not None:
             return Ready() if self.standing(sight) is InputLine.OURS else state
-        if command is not None and isinstance(state, Menu) and state.text and command.startswith(state.text):
-            return Ready()
-        return state
+        return Ready() if isinstance(state, Menu) and self._is_beside_ours(state) else state
+
+    def _is_beside_ours(self, menu: Menu) -> bool:
+        return self._command is not None and bool(menu.text) and self._command.startswith(menu.text)
 
     def _left(self, sight: Sight) -> InputLine:
         """As ``standing``; and what we have just typed may hide what the input line is known by."""
