@@ -11,7 +11,8 @@ import pytest
 
 from ackd.adapters.session_log import SessionLog
 from ackd.core.engine import Engine
-from ackd.core.escalations import OpenEscalation
+from ackd.core.escalations import OpenEscalation, stamp
+from ackd.core.notices import summary
 from ackd.core.policy import EnginePolicy
 from ackd.runtime.memory import Memory, marks
 from tests.acceptance.teams import mime
@@ -205,6 +206,17 @@ def test_whatever_stands_in_the_files_it_starts(place: Path, broken: bytes) -> N
     assert engine.desk.escalations.all() == []
     assert engine.desk.totals.completed == 0
     memory.boxes()
+
+
+def test_no_count_and_no_time_of_what_stands_there_ends_what_is_made_of_it(place: Path) -> None:
+    hour = {"to": "user", "hour": 0, "told": [], "held": {"stray": "many"}}
+    (place / "state" / "notices.json").write_text(json.dumps({"hours": [hour]}))
+    held = {"message_id": "m@x", "agent": "user", "members": ["a", "b"], "rounds": 3, "since": 1 << 52}
+    (place / "state" / "held.json").write_text(json.dumps({"held": [held]}))
+    _, engine = begin(place)
+    for one in engine.desk.notices.over(1):
+        summary(one, "user")
+    assert [stamp(one.since) for one in engine.desk.held.values()]
 
 
 def test_a_disk_that_refuses_costs_a_count_and_nothing_else(place: Path) -> None:

@@ -106,8 +106,9 @@ class Memory:
         for item in items if isinstance(items, list) else ():
             match item:
                 case {"message_id": str(message_id), "agent": str(agent), "members": list(members), **more}:
-                    rounds, since = _count(more.get("rounds")), _count(more.get("since"))
-                    desk.held[message_id, agent] = Held(tuple(_texts(members)), rounds, float(since))
+                    rounds, since = _count(more.get("rounds")), float(_count(more.get("since")))
+                    since = since if since < _END_OF_TIME_S else 0.0
+                    desk.held[message_id, agent] = Held(tuple(_texts(members)), rounds, since)
         self._held_written = desk.held_changes
 
     def _ids_with(self, agent: str) -> set[str]:
@@ -269,7 +270,7 @@ def _hour(item: object) -> Hour | None:
                 to,
                 hour,
                 set(_texts(told)),
-                {str(kind): _count(number) for kind, number in held.items()},
+                {str(kind): number for kind, found in held.items() if (number := _count(found))},
                 set(_texts(causes)),
                 _texts(named),
             )

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackd.core import headers
 from ackd.core.errors import BadMessage
-from ackd.core.message import Rejection
+from ackd.core.message import Idled, Rejection
 from ackd.dialects import ignite
 
 CORPUS = Path(__file__).parents[1] / "corpus"
@@ -94,6 +95,14 @@ def test_the_largest_message_that_is_accepted_can_still_be_given_its_status_and_
         ],
     )
     assert ignite.decode(buried, "ignitian_1") == ignite.decode(fits, "ignitian_1")
+
+
+def test_the_largest_message_that_is_accepted_is_read_again_with_all_that_we_wrote_while_it_was_in_hand() -> None:
+    limit = ignite.MAX_HEADER_BYTES - ignite.RESERVED_BYTES
+    fits = with_line(b"X-Fill: " + b"x" * (limit - PLAIN.index(b"\n\n") - len(b"X-Fill: \n")))
+    idled = Idled(reminders=2, told=True, idle_s=1800, beside=True, stalled=True)
+    told = ignite.rewrite(fits, headers.in_hand("delivered", 0, seen=True, retries=3, idled=idled))
+    assert ignite.decode(told, "ignitian_1") == ignite.decode(fits, "ignitian_1")
 
 
 def test_the_form_ends_at_64_KiB_whoever_wrote_the_headers() -> None:

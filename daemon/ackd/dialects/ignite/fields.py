@@ -41,7 +41,7 @@ PRIORITIES: Final = {priority.value: priority for priority in Priority}
 _ID: Final = re.compile(r"[!#-;=?-\[\]-~]{1,250}")
 _FORMAT: Final = (MIME_VERSION, CONTENT_TYPE, TRANSFER_ENCODING)
 MAX_FOREIGN_BYTES: Final = MAX_HEADER_BYTES - RESERVED_BYTES
-_OURS: Final = frozenset(
+_OURS: Final = frozenset({"x-ignite-seen", "x-ignite-idle"}).union(
     KEYS[name] for name in (STATUS, PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT)
 )
 _format_of: Final = operator.itemgetter("mime-version", "content-type", "content-transfer-encoding")
