@@ -8,6 +8,7 @@ import pytest
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
+from ackd.core.escalations import OpenEscalation
 from ackd.core.message import MONITOR, USER
 from tests.core.driving import PANE, TEAM, WATCHED_PANE, World, letter
 
@@ -172,6 +173,15 @@ def test_escalations_go_to_the_leader_or_if_nobody_answers_there_to_a_person(eve
     world.send(letter("m1"))
     world.says("refuse", "m1")
     assert [e.draft.recipient for e in world.mail("escalation")] == [USER if event else "leader"]
+
+
+def test_an_escalation_to_one_who_left_the_team_keeps_nobody_from_hearing_of_the_next_case() -> None:
+    world = World()
+    world.engine.desk.escalations.open(OpenEscalation("e@x", "worker", "refused", "boss", world.wall, told=True))
+    world.send(letter("m1"))
+    world.says("refuse", "m1", reason="not mine")
+    assert [one.draft.recipient for one in world.mail("escalation")] == ["leader"]
+    assert world.fact("escalation_closed")["escalation_id"] == "e@x"
 
 
 def test_what_is_wrong_with_the_leader_is_told_to_a_person() -> None:

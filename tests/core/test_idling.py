@@ -437,6 +437,23 @@ def test_a_wait_in_which_nothing_moves_is_told_of_once_and_mail_behind_it_flows(
     assert (len(world.facts("notice")), reminders(world), world.state_of("goal")) == (1, [], "acked")
 
 
+def test_a_wait_that_ended_while_nobody_looked_does_not_use_up_the_notice_of_the_next() -> None:
+    world = team()
+    take(world, "goal", to="leader", sender="user", acked=True)
+    world.send(letter("q1", "user", sender="leader"))
+    shows(world, Doing.IDLE, "leader")
+    world.wait(1861)
+    assert len(world.facts("notice")) == 1
+    world.receipt("done", "q1", "user")
+    world.restart(away_s=1)
+    shows(world, Doing.IDLE, "leader")
+    world.wait(1)
+    world.send(letter("q2", "user", sender="leader"))
+    shows(world, Doing.IDLE, "leader")
+    world.wait(1861)
+    assert [d["cause"] for d in world.facts("notice")] == ["waiting", "waiting"]
+
+
 def test_a_circle_of_idle_ones_is_told_of_and_the_idle_rules_apply_again() -> None:
     world = team()
     for one, other in (("coder", "tester"), ("tester", "coder")):

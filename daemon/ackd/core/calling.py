@@ -240,6 +240,10 @@ def escalate(
     """Tell someone, once per agent and cause while it is open. A person's inbox also rings (``on_escalation``).
     ``about``: what it is about, if that is no message."""
     existing = desk.escalations.counted(agent, cause)
+    if existing is not None and desk.agent_called(existing.to) is None:
+        desk.escalations.close(existing.escalation_id)
+        over(desk, [existing], f"{existing.to}, whom it went to, is no agent here any more")
+        existing = None
     if existing is None:
         to = to or target(desk, agent)
         draft = escalations.escalation(escalation_id, to, agent, cause, summary, action, delivery, desk.now.wall)

@@ -274,6 +274,8 @@ def gather(desk: Desk, agent: Agent, delivery: Delivery) -> None:
         found += others
     waited = delivery.waiting is not Waiting.NOT
     delivery.waits_for = tuple(dict.fromkeys(found))
+    if not found and not waited and delivery.idled.stalled and not desk.reading:
+        delivery.idled = replace(delivery.idled, stalled=False)  # it ended while nobody looked
     if bool(found) == waited:
         return
     spells.note(desk, agent)
