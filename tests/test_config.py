@@ -73,7 +73,7 @@ def test_the_end_of_a_turn_cannot_complete_what_no_endpoint_can_prove(tmp_path: 
     pane = '[agents.a]\nendpoint = "tmux"\npane = "a:0.0"\n'
     problems = problems_of(tmp_path, f'{pane}completes_on = "turn"\ncompletes_on_type = {{ message = "turn" }}')
     assert len(problems) == 2
-    assert "`turn` needs an endpoint that says when a turn ends" in problems[0]
+    assert "must be 'done' or 'seen', not 'turn'" in problems[0]
     assert problems_of(tmp_path, '[delivery]\ncompletes_on = "turn"')
     (meaningless,) = problems_of(tmp_path, '[agents.a]\nendpoint = "exec"\ncommand = ["x"]\ncompletes_on = "seen"')
     assert "has no meaning for endpoint exec" in meaningless

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 Rung = Literal["nudge", "interrupt", "reset"]
-Completion = Literal["done", "seen", "turn"]
+Completion = Literal["done", "seen"]
 
 #: What a ladder's rungs may be, and the number by which the endpoints know each.
 RUNGS: Final[Mapping[Rung, int]] = {"nudge": 1, "interrupt": 2, "reset": 3}
@@ -65,7 +65,6 @@ _KEYS_OF: Final[Mapping[EndpointKind, frozenset[str]]] = {
     EndpointKind.HANDLER: frozenset({"handler"}),
 }
 _ENDPOINT_KEYS: Final = frozenset().union(*_KEYS_OF.values())
-_NO_TURNS: Final = "`turn` needs an endpoint that says when a turn ends, and this kind does not: `done` or `seen`"
 #: Keys of [delivery] that hold for the team as a whole and cannot differ by agent.
 TEAM_ONLY: Final = frozenset({"dedup_window_s", "loop_limit", "durability"})
 
@@ -395,12 +394,8 @@ def _completion_problems(config: Config) -> Iterator[Problem]:
     tables: list[tuple[tuple[str, ...], Delivery | Agent]] = [(("delivery",), config.delivery)]
     tables += [(("agents", name), table) for name, table in config.agents.items()]
     for where, table in tables:
-        if table.completes_on == "turn":
-            yield config.problem((*where, "completes_on"), _NO_TURNS)
-        for type_, word in table.completes_on_type.items():
+        for type_ in table.completes_on_type:
             key = (*where, "completes_on_type", type_)
-            if word == "turn":
-                yield config.problem(key, _NO_TURNS)
             if type_ not in known and config.unknown_types != "deliver":
                 near = difflib.get_close_matches(type_, known, n=1)
                 hint = f": did you mean `{near[0]}`?" if near else ""

@@ -17,7 +17,6 @@ class CompletesOn(Word):
 
     DONE = "done"  # nothing else: a receipt, a report in reply, the deletion of its file, the end of its run
     SEEN = "seen"  # evidence that its agent took it in
-    TURN = "turn"  # the end of the turn that it began
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,7 +169,7 @@ def _receipts_after(course: Course, line: Line) -> tuple[Proven, ...]:
     if not receipt or (receipt == "queued" and course.receipts):
         return course.receipts
     proof = _text(line.data, key) or "not said"
-    if receipt == "seen":
+    if receipt in ("seen", "completed"):
         proof = evidence(proof)
     if receipt == "told" and "attempt" in line.data:
         proof = f"{proof} (attempt {line.data['attempt']})"

@@ -432,9 +432,8 @@ class Intake:
         if ignite.glanced_id(head) is None or sender == MONITOR:
             return
         agent = self._owners.get(place.box, place.box)
-        text = (
-            f"1 file for {agent}, {place}, lies there since more than {STRAY_AFTER_S:.0f} s: {STRAY_WORDS} (0 of 1, 0%)"
-        )
+        lain = f"has lain there for more than {STRAY_AFTER_S:.0f} s"
+        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS} (0 of 1, 0%)"
         self.post(events.TroubleSeen("stray", str(place), text, STRAY_CURE, agent, sender))
 
     def _say_stray(self, file: str, agent: str | None, why: str) -> None:

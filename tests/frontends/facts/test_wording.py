@@ -41,6 +41,11 @@ GOLDEN = [
     ("message_requeued", about(file="f"), "requeued    1763.42.ab12  builder       back in the queue: f"),
     ("message_requeued", {"agent": "builder", "file": "queue/builder/f", "kept_as": "f-1"}, "requeued    builder       back in the queue: queue/builder/f, out of quarantine (f-1)"),
     ("message_purged", {"file": "dead_letter/f", "message_id": ID}, "purged      1763.42.ab12  removed for good by a person: dead_letter/f"),
+    (
+        "message_completed",
+        about(by="seen: ackd seen"),
+        "completed   1763.42.ab12  builder       by seen: read through `ackd read`",
+    ),
     ("message_seen", about(evidence="ackd seen"), "seen        1763.42.ab12  builder       read through `ackd read`"),
     ("message_warning", about(warning="same id, other content"), "warning     1763.42.ab12  builder       same id, other content"),
     ("message_overdue", about(seconds=1800), "overdue     1763.42.ab12  builder       still no result after 30 min"),

@@ -246,3 +246,14 @@ async def test_an_agent_that_is_a_shell_is_cleared_by_its_own_command(stage: Sta
         endpoint.profile = endpoint.eye.profile = endpoint._rungs.profile = endpoint._rungs.typist.profile = shell
         assert isinstance(await endpoint.nudge(nudge(3)), Told)
         assert "before" not in await stage.shows(": ackd: ")
+
+
+async def test_a_shell_that_is_told_by_the_short_line_finds_nothing_in_it_to_run(stage: Stage) -> None:
+    stage.open("env -i PATH=/usr/bin:/bin TERM=xterm PS1='me@host:~$ ' bash --norc")
+    await stage.shows("me@host:~$")
+    async with stage.endpoint() as endpoint:
+        shell = load_profile("shell")
+        endpoint.profile = endpoint.eye.profile = endpoint._rungs.profile = endpoint._rungs.typist.profile = shell
+        endpoint.line = "read"
+        assert isinstance(await endpoint.tell(tell()), Told)
+        assert "syntax error" not in await stage.shows(": ackd: mail from leader. Run: ackd read ")

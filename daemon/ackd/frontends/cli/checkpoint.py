@@ -83,8 +83,8 @@ def _checked(data: bytes, limit_bytes: int) -> str:
 
 CHECKPOINT: Final = Command(
     "checkpoint",
-    "Say where the work on a message stands: whoever goes on with it is told. An ID is whole, a unique beginning, or a "
-    "path. The last one counts.",
+    "Say where the work on a message stands: whoever goes on with it is told. An ID is whole, a unique beginning, its "
+    "hash, or a path. The last one counts.",
     Operand("words", "ID [TEXT]", several=True),
     (
         Option("--step", "step", least=0, metavar="N", help="How many steps are done."),

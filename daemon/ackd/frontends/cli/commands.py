@@ -32,7 +32,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "agent": (f"{_HERE}.agent:agent", "List agents; start, stop, restart, pause, resume them, or look in on one."),
     "nudge": (f"{_HERE}.agent:nudge", "Wake an agent for what it has in hand."),
     "story": (f"{_HERE}.story:story", "Start, list, show, pause, resume or cancel stories of the pipeline."),
-    "stage": (f"{_HERE}.stage:stage", "For a story's stage workers: report, status, checkpoint."),
+    "stage": (f"{_HERE}.stage:stage", "For a story's stage workers: report, check, status, checkpoint."),
     "hook": (f"{_HERE}.stage:hook", "For agents' hooks: whether a stage worker may stop."),
     "explain": (f"{_HERE}.explain:explain", "Tell the whole story of a message."),
     "dead": (f"{_HERE}.dead:dead", "List, show, requeue or purge what could not be delivered or read."),

@@ -42,7 +42,7 @@ escalate_to = "user"           # who is told when something is dead or down
 # [agents.coder]
 # endpoint = "tmux"
 # pane = "team:0.0"
-# profile = "claude"             # or codex, gemini, shell, or one of your own
+# profile = "claude"             # or codex, gemini, opencode, shell, or one of your own
 #
 # And one that reads its mail itself, with `ackd inbox leader`, `ackd read` and `ackd done`:
 #

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ackd.core.words import Folder, ReceiptKind
 from ackd.frontends.cli.errors import NOT_FOUND, Failure, creating
 from ackd.frontends.cli.output import print_json, printable_lines
-from ackd.frontends.cli.shape import AGENT, Command, Operand
+from ackd.frontends.cli.shape import Command, Operand, Option
 from ackd.frontends.cli.whose import check_reader, said
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _next(one: Found) -> dict[str, str]:
     return {
         "you are at it": f"ackd ack {known}",
         "it is finished": f"ackd done {known}",
-        "answer, which finishes it": f"ackd reply {known} --body TEXT",
+        "answer, which is an ack, too": f"ackd reply {known} --body TEXT",
         "where you stand, if it takes long": f"ackd checkpoint {known} TEXT",
         "not now": f"ackd defer {known} --reason WHY",
         "not at all": f"ackd refuse {known} --reason WHY",
@@ -112,7 +112,7 @@ READ: Final = Command(
     "Print a message, and to its recipient what to do next. ID is whole, a unique beginning, its hash, or a path. Read "
     "by its recipient, it counts as seen.",
     Operand("message_id", "ID"),
-    (AGENT,),
+    (Option("--agent", "agent", metavar="NAME", help="Who reads (default: ACKD_AGENT, or this pane's)."),),
     read,
     root_only=True,
 )

@@ -39,10 +39,10 @@ def _command(kind: ReceiptKind, words: str, why: str | None = None) -> Command:
 
 ACK: Final = _command(
     ReceiptKind.ACK,
-    "Say that messages have arrived and are being worked on. An ID is whole, a unique beginning, or a path.",
+    "Say that messages have arrived and are being worked on. An ID is whole, a unique beginning, its hash, or a path.",
 )
 DONE: Final = _command(
-    ReceiptKind.DONE, "Say that messages are dealt with. An ID is whole, a unique beginning, or a path."
+    ReceiptKind.DONE, "Say that messages are dealt with. An ID is whole, a unique beginning, its hash, or a path."
 )
 REFUSE: Final = _command(
     ReceiptKind.REFUSE,

@@ -140,7 +140,7 @@ SEND: Final = Command(
 
 REPLY: Final = Command(
     "reply",
-    "Answer a message: to whoever sent it, in its thread. ID is whole, a unique beginning, or a path.",
+    "Answer a message: to whoever sent it, in its thread. ID is whole, a unique beginning, its hash, or a path.",
     Operand("message_id", "ID"),
     (
         Option("--type", "kind", default="message", metavar="TYPE", show_default=True, help="The answer's type."),
@@ -174,7 +174,7 @@ def check_type(site: Site, kind: str) -> None:
     near = difflib.get_close_matches(kind, known, n=1)
     if kind in accepted_types((), site.unknown_types):
         if near:
-            echo(f"ackd send: unknown type {kind!r}, sent all the same: did you mean {near[0]}?", err=True)
+            echo(f"ackd: unknown type {kind!r}, sent all the same: did you mean {near[0]}?", err=True)
         return
     hint = f": did you mean {near[0]}?" if near else "; extra_types in ackd.toml adds one"
     raise Failure(BAD_DATA, f"unknown type {kind!r}{hint}")
@@ -234,7 +234,7 @@ def checked_body(kind: str, text: str, *, force: bool = False) -> str:
 def _warn_of_body(kind: str, wrong: BadBody) -> None:
     from ackd.frontends.cli.output import printable
 
-    echo(f"ackd send: the body is not what a {kind} should be, sent all the same: {printable(str(wrong))}", err=True)
+    echo(f"ackd: the body is not what a {kind} should be, sent all the same: {printable(str(wrong))}", err=True)
 
 
 def _has_keys(text: str) -> bool:

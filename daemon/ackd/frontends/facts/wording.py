@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 SEEN_BY_READING: Final = "read through `ackd read`"
+_SEEN: Final = "ackd seen"
 
 
 def words(line: Line) -> str:
@@ -88,7 +89,7 @@ def _queued(of: _Values) -> str:
 
 def _completed(of: _Values) -> str:
     late = of.mark("late", ", late") + of.mark("recovered", ", while the daemon was away")
-    return f"by {of['by']}{of.time('seconds', ', after {}')}{late}"
+    return f"by {evidence(of['by'])}{of.time('seconds', ', after {}')}{late}"
 
 
 def _retry(of: _Values) -> str:
@@ -134,8 +135,8 @@ def _notice(of: _Values) -> str:
 
 
 def evidence(said: str) -> str:
-    """What showed that it was seen. A receipt names its kind; the person typed another command."""
-    return SEEN_BY_READING if said == "ackd seen" else said
+    """What showed that it was seen (or so completed). A receipt names its kind; the person typed another command."""
+    return said.removesuffix(_SEEN) + SEEN_BY_READING if said in (_SEEN, f"seen: {_SEEN}") else said
 
 
 def _nudge(of: _Values) -> str:

@@ -11,7 +11,7 @@ submitted ``NotTold``, with what was seen. A pane outlives us: stopping ends the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -214,7 +214,7 @@ class TerminalEndpoint:
 
     def _line(self, order: TellAgent) -> str:
         """One that was handed over is told of to somebody with an empty head, or to who would do it all again."""
-        path, message = self.resolve(order.place), order.message
+        path, message = self.resolve(order.place), self._named(order.message)
         checkpoint = self.kept.path(self.agent, message.message_id) if self.kept is not None else None
         if checkpoint is not None and checkpoint.exists():
             return lines.goes_on(self.agent, message, path, checkpoint.absolute(), short=self._is_short)
@@ -223,6 +223,10 @@ class TerminalEndpoint:
     @property
     def _is_short(self) -> bool:
         return (self.line or self.profile.line) == "read"
+
+    def _named(self, message: Message) -> Message:
+        """The short line has its type in brackets, and those are a shell's own."""
+        return replace(message, type="") if self._is_short and self.profile.kind == "shell" else message
 
     def _opening(self, message: Message, path: Path) -> str:
         return (self.opening or (lines.mail if self._is_short else lines.waits))(message, path)
@@ -236,10 +240,10 @@ class TerminalEndpoint:
         return await self._rungs.say(line, why, partial(self._note, message))
 
     async def _shake(self, order: NudgeAgent) -> Typed | Away | OSError:
-        path = self.resolve(order.place)
-        line = self._opening(order.message, path)
+        path, message = self.resolve(order.place), self._named(order.message)
+        line = self._opening(message, path)
         afresh = lines.mail_for_one_who_knows_nothing if self._is_short else lines.waits_for_one_who_knows_nothing
-        fresh = afresh(self.agent, order.message, path)
+        fresh = afresh(self.agent, message, path)
         return await self._rungs.shake(order.rung, line, fresh, partial(self._note, order.message), hung=order.hung)
 
     async def _renew(self, why: str) -> None:
