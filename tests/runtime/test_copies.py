@@ -6,6 +6,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
+from ackd.adapters import session_log
 from ackd.core import events
 from ackd.core.message import Folder, Place
 from ackd.runtime import copies
@@ -69,6 +70,21 @@ async def test_a_queue_that_takes_no_file_is_said_and_delays_nobody(tmp_path: Pa
         desk.intake.came(desk.put(data=TO_BOTH), closed=True)
         await desk.until(lambda: desk.of(events.Arrived))
         assert "takes no file" in str(desk.said("message_warning")[0]["warning"])
+
+
+async def test_a_log_that_can_never_be_read_keeps_no_message_from_anybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EACCES, "another user's log")
+
+    monkeypatch.setattr(session_log, "find_message_lines", refuse)
+    async with desk_in(tmp_path) as desk:
+        puts = helped(desk)
+        desk.intake.came(desk.put(data=TO_BOTH), closed=True)
+        await desk.until(lambda: desk.of(events.Arrived))
+        assert [place.box for place in puts.made] == ["user"]
+        assert "whether user has it" in str(desk.said("message_warning")[0]["warning"])
 
 
 async def test_after_a_crash_between_two_copies_only_the_missing_one_is_made(tmp_path: Path) -> None:

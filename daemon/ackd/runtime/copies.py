@@ -93,6 +93,9 @@ class Copies:
                 return await in_thread(self._was_there, agent, message.message_id, data)
             except OSError as error:  # what cannot be looked at is not absent
                 self.record("io_error", {"what": f"look for {message.message_id} with {agent}", "error": str(error)})
+                if not is_nobodys(error):  # waiting mends nothing; one that it has is known again by its id
+                    self._warn(message, f"nobody can see whether {agent} has it: it is copied all the same ({error})")
+                    return False
                 await anyio.sleep(AGAIN_S)
 
     def _was_there(self, agent: str, message_id: str, data: bytes) -> bool:
