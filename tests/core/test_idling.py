@@ -269,6 +269,23 @@ def test_a_screen_that_cannot_be_read_for_long_is_told_of_once() -> None:
     assert [d["cause"] for d in world.facts("notice")] == ["busy"]
 
 
+def test_a_prompt_that_was_answered_while_nobody_looked_does_not_silence_the_same_one_later() -> None:
+    world = panes()
+    take(world)
+    world.wait(1)
+    world.tell(ev.AgentStuck("worker", "a permission prompt: Bash: make"))
+    (asked,) = world.engine.desk.escalations.all()
+    world.restart(away_s=1)
+    world.engine.desk.escalations.open(asked)  # as state/ has it
+    shows(world, Doing.BUSY)
+    assert world.fact("escalation_closed")["escalation_id"] == asked.escalation_id
+    world.wait(2)
+    world.tell(ev.AgentStuck("worker", "a permission prompt: Bash: make"))
+    assert len(world.mail("escalation")) == 2
+    shows(world, Doing.BUSY)  # what flickers beside a prompt
+    assert len(world.facts("escalation_closed")) == 1
+
+
 def test_mail_of_ours_that_is_not_finished_breeds_no_escalation() -> None:
     world = World({**TEAM, "worker": (replace(WATCHED_PANE), "tmux")})
     take(world, "n1", sender=MONITOR, type="board_request")

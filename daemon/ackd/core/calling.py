@@ -127,6 +127,14 @@ def stuck(desk: Desk, agent: Agent, reason: str, until: float | None, *, new: bo
     )
 
 
+def goes_on(desk: Desk, agent: Agent) -> None:
+    """Its screen says so, and nobody says that it is stuck: what it was asked was answered while nobody looked."""
+    known = desk.escalations.of(agent.name, "stuck")
+    if known is not None:
+        desk.escalations.close(known.escalation_id)
+        over(desk, [known], "it goes on")
+
+
 def park_ended(desk: Desk, agent: Agent) -> bool:
     """Its time is up: tried again. One that waits for a person with work in its hands waits on, for there is nothing
     that could be tried. True: it has been at work all the while, and nobody was told of that; it is left in peace, but

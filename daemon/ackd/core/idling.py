@@ -55,6 +55,8 @@ def showed(desk: Desk, agent: Agent, doing: Doing) -> None:
     spells.show(desk, agent, doing)
     if doing is not Doing.BUSY and agent.ladder is not None and agent.ladder.hung:
         agent.ladder = None  # it hung at its work, and is at that no longer: what follows are the idle rules
+    if doing is not Doing.UNCLEAR and agent.waits is None and agent.window:
+        calling.goes_on(desk, agent)
     if before is not doing and spells.taken(desk, agent):
         desk.fact("agent_shows", agent=agent.name, doing=doing.value)
     if agent.policy.shows and agent.window:
