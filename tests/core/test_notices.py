@@ -94,6 +94,20 @@ def test_a_summary_that_fell_due_while_nobody_ran_is_given_at_the_next_start() -
     assert last.draft.body["held_back"] == {"stray": 5}
 
 
+def test_a_summary_that_was_given_is_forgotten_an_hour_later_and_no_start_gives_it_again() -> None:
+    world = World()
+    world.tell(*(trouble(n) for n in range(AN_HOUR + 5)))
+    world.wait(HOUR_S)
+    assert [one.summed for one in world.engine.desk.notices.all()] == [True], "it may not be on disk yet"
+    changes = world.engine.desk.notices.changes
+    world.wait(HOUR_S)
+    assert world.engine.desk.notices.all() == []
+    assert world.engine.desk.notices.changes > changes, "state/ forgets it as well"
+    world.tell(*(trouble(n) for n in range(AN_HOUR + 3)))
+    world.wait(HOUR_S)
+    assert world.mail("notification", "leader")[-1].draft.body["held_back"] == {"stray": 3}
+
+
 def test_a_name_that_is_not_utf8_is_told_all_the_same() -> None:
     world = World()
     world.tell(TroubleSeen("stray", "queue/worker/\udcff.eml", "\udcff lies there", "Rename it", to="leader"))

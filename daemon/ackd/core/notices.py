@@ -87,7 +87,8 @@ class Notices:
         return Verdict.HELD
 
     def over(self, hour: int) -> list[Hour]:
-        """Hours before this one that owe a summary; each once in a session."""
+        """Hours before this one that owe a summary; each once in a session. Those that gave theirs long ago go."""
+        self._forget_before(hour - 1)
         found = [one for one in self._hours.values() if one.hour < hour and one.held and not one.summed]
         for one in found:
             one.summed = True
@@ -96,6 +97,11 @@ class Notices:
     @property
     def owes(self) -> bool:
         return any(one.held and not one.summed for one in self._hours.values())
+
+    @property
+    def has_given(self) -> bool:
+        """A summary that may not be on disk yet."""
+        return any(one.held and one.summed for one in self._hours.values())
 
     def all(self) -> list[Hour]:
         return list(self._hours.values())

@@ -61,10 +61,18 @@ def _reader(desk: Desk, to: str | None, about: str | None) -> str:
 
 
 def wait_for_summary(desk: Desk) -> None:
-    """After a start as well: an hour may have ended in our absence."""
-    if desk.notices.owes and ("summary", "") not in desk.alarms:
+    """After a start as well: an hour may have ended in our absence. What was given is forgotten an hour later, or every
+    start would give it again."""
+    if desk.notices.owes:
         first = min(one.hour for one in desk.notices.all() if one.held and not one.summed)
-        desk.alarm("summary", "", max(0.0, (first + 1) * notices.HOUR_S - desk.steady))
+        in_s = max(0.0, (first + 1) * notices.HOUR_S - desk.steady)
+    elif desk.notices.has_given:
+        in_s = notices.HOUR_S
+    else:
+        return
+    rings_at = desk.alarms.at(("summary", ""))
+    if rings_at is None or rings_at > desk.now.mono + in_s:
+        desk.alarm("summary", "", in_s)
 
 
 def sum_up(desk: Desk) -> None:
