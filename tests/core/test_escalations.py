@@ -4,7 +4,17 @@ from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core import plain_words
 from ackd.core.book import Delivery
-from ackd.core.escalations import Escalations, OpenEscalation, dead_notice, death_id, derived_id, escalation, stamp
+from ackd.core.escalations import (
+    MOST_ABOUT,
+    Escalations,
+    OpenEscalation,
+    Over,
+    dead_notice,
+    death_id,
+    derived_id,
+    escalation,
+    stamp,
+)
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
 from tests.core.driving import PROCESS, START_WALL, TEAM, WATCHED_PANE, World, letter
 
@@ -57,6 +67,14 @@ def test_a_closed_one_makes_room_for_the_next() -> None:
 
 
 # --- the words --------------------------------------------------------------------------------------------------------
+def test_one_that_is_about_more_than_it_remembers_waits_for_an_answer() -> None:
+    escalations = Escalations()
+    about = [f"m{number}" for number in range(MOST_ABOUT)]
+    escalations.open(OpenEscalation("e", "worker", "dead", "leader", 0.0, counted=MOST_ABOUT + 1, about=list(about)))
+    assert [escalations.settled("worker", one, Over.LETTER) for one in about] == [[]] * MOST_ABOUT
+    assert escalations.close("e") is not None
+
+
 def test_an_escalation_tells_the_story_of_the_attempts() -> None:
     delivery = dying()
     delivery.remember(START_WALL, "attempt 1: exit status 1")

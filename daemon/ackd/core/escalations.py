@@ -95,7 +95,7 @@ class Escalations:
         for (who, cause), one in list(self._open.items()):
             if who == agent and message_id in one.about and ENDS.get(cause) in ends:
                 one.about.remove(message_id)
-                if not one.about:
+                if not one.about and one.counted <= MOST_ABOUT:
                     over.append(self._open.pop((who, cause)))
         return over
 
