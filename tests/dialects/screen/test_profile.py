@@ -35,11 +35,13 @@ def test_a_users_own_may_build_on_a_shipped_one_and_replace_it() -> None:
     ("differs", "said"),
     [
         ({"ready": []}, "ready"),
-        ({"ready": [{"pattern": "(", "assumed": "x"}]}, "no regular expression"),
+        ({"ready": [{"pattern": "(", "assumed": "x"}]}, "pattern: no regular expression"),
         ({"ready": [{"pattern": "x"}]}, "say how it is known"),
         ({"submit": {"tries": ["Enter; kill-server"]}}, "not the name of a key"),
         ({"reset": {"type": "/clear\n"}}, "pressed as keys, not typed"),
-        ({"reste": {}}, "reste"),
+        ({"reste": {}}, "reste: unknown key `reste`: did you mean `reset`?"),
+        ({"line": "short"}, "line: must be 'read' or 'path'"),
+        ({"interrupt": {"wenn": 1}}, "interrupt.wenn: unknown key `wenn`"),
         ({"like": "emacs"}, "like: is one of claude, codex, gemini, opencode, shell"),
     ],
 )

@@ -7,6 +7,7 @@ seen it here, and where it was read. Refuses to know screens. Fails with ``BadPr
 
 from __future__ import annotations
 
+import difflib
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -16,6 +17,8 @@ from ackd.core.errors import Problem, TheirFault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
 
 #: Beside tmux's names of keys: bytes that no name stands for everywhere.
 RAW_KEYS: Final = {"CR": b"\r", "LF": b"\n"}
@@ -169,5 +172,15 @@ def profile_of(table: Mapping[str, Any], name: str) -> Profile:
     try:
         return Profile.model_validate({"name": name, **table})
     except ValidationError as error:
-        problems = (Problem(".".join(map(str, one["loc"])), one["msg"]) for one in error.errors())
+        problems = (Problem(".".join(map(str, one["loc"])), _in_words(one)) for one in error.errors())
         raise BadProfile(name, tuple(problems)) from None
+
+
+def _in_words(problem: ErrorDetails) -> str:
+    if problem["type"] == "missing":
+        return "is missing"
+    if problem["type"] != "extra_forbidden":
+        return problem["msg"].removeprefix("Value error, ").replace("Input should be ", "must be ")
+    *table, key = map(str, problem["loc"])
+    near = difflib.get_close_matches(key, () if table else Profile.model_fields, n=1)
+    return f"unknown key `{key}`" + (f": did you mean `{near[0]}`?" if near else "")
