@@ -199,6 +199,19 @@ async def test_each_rung_is_climbed_once_and_never_down_again(stage: Stage) -> N
         assert isinstance(await endpoint.nudge(nudge(0)), Told)
 
 
+async def test_a_rung_without_a_key_is_climbed_when_a_key_may_be_pressed(stage: Stage) -> None:
+    await stage.agent()
+    stage.control("write half")
+    await stage.shows("> half")
+    async with stage.endpoint() as endpoint:
+        assert not [rung for rung in (1, 2, 3) if isinstance(await endpoint.nudge(nudge(rung)), Told)]
+        assert stage.given() == b""
+        await stage.tmux.press(stage.pane_id, "C-u")
+        await stage.shows(">\n")
+        answers = [isinstance(await endpoint.nudge(nudge(rung)), Told) for rung in (1, 1, 2, 3)]
+        assert answers == [True, False, True, True]
+
+
 # --- Heartbeats that spend agent turns: 221 million tokens in a day [agent-deck #2348]
 async def test_watching_costs_an_agent_not_one_key(stage: Stage) -> None:
     await stage.agent("--work-s", "60", "--spinner")

@@ -89,6 +89,8 @@ class TerminalEndpoint:
     taken_timeout_s: float = 900.0
     _stopping: bool = field(default=False, init=False)
     _nudged: dict[int, tuple[int, int]] = field(default_factory=dict, init=False)
+    #: How often keys were written down.
+    _noted: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self.eye = Eye(
@@ -156,9 +158,11 @@ class TerminalEndpoint:
         return answer
 
     async def nudge(self, order: NudgeAgent) -> Told | NotTold:
-        """Rung 0 is a person's own wish, and may be repeated; the others are climbed once each."""
-        key, rung = order.key, order.rung
-        if rung and self._nudged.get(key, (0, 0)) >= (order.attempt, rung):
+        """Rung 0 is a person's own wish, and may be repeated; the others are climbed once each. One on which no
+        key was pressed was none: who was parked meanwhile is woken from there."""
+        key, rung, noted = order.key, order.rung, self._noted
+        before = self._nudged.get(key, (0, 0))
+        if rung and before >= (order.attempt, rung):
             return NotTold(key, f"nudged on rung {rung} before: never twice", order.attempt)
         if rung:
             self._nudged[key] = (order.attempt, rung)
@@ -169,6 +173,8 @@ class TerminalEndpoint:
                 self.post(Seen(key, answer.reason))
         else:
             answer = await self._shake(order)
+        if self._nudged.get(key) == (order.attempt, rung) and self._noted == noted:
+            self._nudged[key] = before
         return self._answer(order, answer)
 
     async def probe(self, order: ProbeAgent) -> Told | NotTold:
@@ -271,6 +277,7 @@ class TerminalEndpoint:
     # --- what is written down -----------------------------------------------------------------------------------------
     async def _note(self, message: Message | None, why: str, typed: Typed, *keys: str) -> None:
         """What was pressed, and what was seen of it. What is there now is ours: it is no sign of life."""
+        self._noted += 1
         self._watch.saw(await self.eye.look())
         said = typed.proof if isinstance(typed, Submitted) else typed.reason
         data: dict[str, object] = {"agent": self.agent, "why": why, "keys": [*keys, *typed.keys], "seen": said}
