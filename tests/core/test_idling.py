@@ -78,6 +78,18 @@ def test_it_is_dead_as_unfinished_after_its_idle_time_without_a_rung_and_a_late_
     assert world.fact("message_completed")["late"] is True
 
 
+def test_a_message_that_was_dug_up_and_lies_idle_again_is_another_escalation() -> None:
+    world = panes()
+    take(world)
+    world.wait(1800)
+    world.dig_up("requeue", "m1", "worker")
+    world.tell(ev.Seen(world.delivery("m1").key, "the pane went busy"))
+    shows(world, Doing.IDLE)
+    world.wait(180)
+    ids = [one.draft.message_id for one in world.mail("escalation") if one.draft.body["cause"] == "idle"]
+    assert (len(ids), len(set(ids))) == (2, 2)
+
+
 def test_who_acknowledged_it_has_twice_the_time_since_the_ack() -> None:
     world = panes()
     take(world)

@@ -343,7 +343,7 @@ def _warn(desk: Desk, delivery: Delivery, _happening: Happening, _why: str) -> N
         desk,
         delivery.agent,
         "overdue",
-        escalations.derived_id("overdue", delivery.message.message_id, delivery.agent, delivery.retries),
+        escalations.telling_id("overdue", delivery),
         f"{delivery.agent} {'acknowledged' if delivery.state is S.ACKED else 'was called with'} 1 message "
         f"{seconds:.0f} s ago and has not completed it: 1 of 1 open (100%), {delivery.place}",
         "Nothing was retried. Ask the agent, or answer for it with `ackd done` or `ackd defer`",

@@ -180,6 +180,11 @@ def death_summary(delivery: Delivery, reason: str) -> str:
     )
 
 
+def telling_id(kind: str, delivery: Delivery) -> str:
+    """About one telling of a message: the same after a crash, another for a counted retry or a requeue."""
+    return derived_id(kind, delivery.message.message_id, delivery.agent, delivery.retries, _life(delivery))
+
+
 def _life(delivery: Delivery) -> int:
     """Tells a requeued message's second death from its first: a requeue gives the file a new time, a crash does not."""
     return int(delivery.arrived_at * 1_000_000)

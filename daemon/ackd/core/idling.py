@@ -16,7 +16,7 @@ from ackd.core.availability import QUIET
 from ackd.core.completion import is_notice
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import RecordFact, RemindAgent, WriteStatus
-from ackd.core.escalations import derived_id
+from ackd.core.escalations import telling_id
 from ackd.core.idleness import (
     REMIND_TRIES,
     BusyDecision,
@@ -201,7 +201,7 @@ def _tell_of_idle(desk: Desk, agent: Agent, delivery: Delivery, why: str) -> Non
             desk,
             agent.name,
             "idle",
-            derived_id("idle", ident, agent.name, delivery.tells),
+            telling_id("idle", delivery),
             f"{agent.name} {said} 1 message and is back at its prompt without finishing it: {reminders} of {reminders} "
             f"reminders (100%) brought no answer{why}. It is {delivery.place}, and holds up no other mail any more",
             f"Ask it, or answer for it with `ackd done {ident}` or `ackd defer {ident}`",

@@ -17,7 +17,7 @@ from ackd.core.acts import IN_HAND, apply, fail
 from ackd.core.availability import QUIET, AgentHappening, AgentState
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import AskCheckpoint, ProbeAgent, RecordFact, RenewAgent, RestartAgent
-from ackd.core.escalations import derived_id
+from ackd.core.escalations import derived_id, telling_id
 from ackd.core.liveness import AskDecision, DisbelieveDecision, LookAgain, Pulse, decide
 from ackd.core.worker import WorkerState
 
@@ -258,7 +258,7 @@ def _blocked(desk: Desk, delivery: Delivery | None, reason: str, blocker: str | 
         desk,
         agent.name,
         "blocked",
-        derived_id("blocked", delivery.message.message_id, agent.name, delivery.tells),
+        telling_id("blocked", delivery),
         f"{agent.name} is blocked: {reason}. 1 of 1 message waits for that (100%), {delivery.place}"
         + (f"; it names {blocker}" if blocker else ""),
         f"Clear what blocks it, or take the work back with `ackd defer {delivery.message.message_id}`",
