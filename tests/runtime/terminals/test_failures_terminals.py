@@ -218,6 +218,7 @@ async def test_watching_costs_an_agent_not_one_key(stage: Stage) -> None:
     async with stage.endpoint() as endpoint:
         assert isinstance(await endpoint.tell(tell()), Told)
         before = stage.given()
+        stage.control("say agent: half of it is done")  # for a spinner is no sign of life
         await until(lambda: endpoint.pulse() is not None)
         for _ in range(50):
             endpoint.pulse()
