@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 PEERS := $(VENV)/.bench
 READY_TO_FUZZ := $(VENV)/.ready-to-fuzz
 FUZZ_SECONDS ?= 10
-WORKERS ?= 6
+WORKERS ?= 5
 BENCH_ARGS ?= --save
 
 .PHONY: help demo test check faults bench fuzz clis captures diagrams schemas picture clean
