@@ -257,6 +257,18 @@ def test_who_has_two_messages_is_reminded_of_one_at_a_time() -> None:
     assert [d["message_id"] for d in world.facts("escalation")] == ["m1", "m2"]
 
 
+def test_a_ladder_that_waits_for_acknowledged_work_and_that_work_do_not_wait_for_each_other() -> None:
+    """Found by the simulation: no rung 2 for one that holds acked work, no reminder for one that stands on a ladder."""
+    world = World({**TEAM, "worker": (TWO, "tmux")})
+    take(world, acked=True)
+    world.send(letter("m2"))
+    shows(world, Doing.IDLE)
+    world.wait(3 * 3600)
+    assert reminders(world) == ["m1", "m1"]
+    assert "unfinished" in str(world.facts("message_dead")[0]["reason"])
+    assert (world.folder_of("m1"), world.folder_of("m2")) == (Folder.DEAD, Folder.DEAD)
+
+
 def test_a_paused_or_stuck_agent_is_not_reminded_and_the_time_does_not_count() -> None:
     world = panes()
     take(world)

@@ -128,11 +128,12 @@ def _look_at_idle(desk: Desk, agent: Agent) -> float:
 
 
 def _is_spoken_to(desk: Desk, agent: Agent) -> bool:
-    """It is being reminded, told or woken."""
+    """It is being reminded, told or woken. A ladder that waits for other work to end wakes nobody: that work must be
+    reminded of, or each would wait for the other for ever."""
     in_hand = (desk.book.get(key) for key in agent.window)
     return (
         agent.reminding is not None
-        or agent.ladder is not None
+        or (agent.ladder is not None and not silence.is_held_up(desk, agent))
         or any(each is not None and each.state in (S.CLAIMING, S.PROCESSING) for each in in_hand)
     )
 

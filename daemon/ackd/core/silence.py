@@ -89,6 +89,14 @@ def _stands_on_ladder(agent: Agent, delivery: Delivery) -> bool:
     return agent.ladder is not None and agent.ladder.key == delivery.key
 
 
+def is_held_up(desk: Desk, agent: Agent) -> bool:
+    """Its ladder stands still: a higher rung would interrupt acknowledged work of another message, so it waits."""
+    held = desk.book.get(agent.ladder.key) if agent.ladder is not None else None
+    if agent.ladder is None or agent.ladder.rung < 1 or held is None:
+        return False
+    return _works_on_another(desk, agent, held)
+
+
 def _works_on_another(desk: Desk, agent: Agent, delivery: Delivery) -> bool:
     others = (desk.book.get(key) for key in agent.window if key != delivery.key)
     return any(other is not None and other.state is S.ACKED for other in others)
