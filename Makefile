@@ -21,7 +21,7 @@ help:
 	@echo "make bench  speed, beside limits, other queues and supervisors: prints a table, and keeps it with its plot in"
 	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
 	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 8 minutes in all)"
-	@echo "make clis   installs the real Claude Code, Codex and Gemini in .clis, for the tests that use them (360 MB; npm packages)"
+	@echo "make clis   installs the real Claude Code, Codex and Gemini in .clis, for the tests that use them (npm packages; 850 MB)"
 	@echo "make captures   the screens that the profiles are made from, taken anew from the real programs and opencode: 10 minutes"
 
 $(READY): pyproject.toml

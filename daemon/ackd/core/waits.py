@@ -2,7 +2,7 @@
 
 Owns the table of one message whose agent waits, and one decision: wait on, or tell someone, because nothing moves or
 because the waits close a circle in which all are idle. Refuses to know where waits come from (idling.py gathers them:
-open messages of its own, leases, boards, stories) and who is told. A pair that is not in the table cannot happen.
+open messages of its own, leases, boards) and who is told. A pair that is not in the table cannot happen.
 """
 
 from __future__ import annotations

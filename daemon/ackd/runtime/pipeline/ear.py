@@ -9,7 +9,7 @@ Cannot fail.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.stage_words import StandsAt
 from ackd.dialects import stage_text
@@ -17,6 +17,9 @@ from ackd.dialects.stage_text import BadStageText
 
 if TYPE_CHECKING:
     from ackd.core.stage_words import TextRules
+
+#: A line that has no end yet is kept up to this length; a longer one is no word for the lead.
+_LONGEST_BYTES: Final = 262_144
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,3 @@ class Ear:
 
     def took(self, said: Printed) -> None:
         self.waiting = [one for one in self.waiting if one is not said]
-
-
-#: Of a line without an end; a longer one is none of ours.
-_LONGEST_BYTES = 262_144
