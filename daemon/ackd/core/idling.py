@@ -19,6 +19,7 @@ from ackd.core.effects import RecordFact, RemindAgent, WriteStatus
 from ackd.core.escalations import telling_id
 from ackd.core.idleness import (
     REMIND_TRIES,
+    REMINDERS,
     BusyDecision,
     Doing,
     HungDecision,
@@ -203,8 +204,9 @@ def _tell_of_idle(desk: Desk, agent: Agent, delivery: Delivery, why: str) -> Non
             agent.name,
             "idle",
             telling_id("idle", delivery),
-            f"{agent.name} {said} 1 message and is back at its prompt without finishing it: {reminders} of {reminders} "
-            f"reminders (100%) brought no answer{why}. It is {delivery.place}, and holds up no other mail any more",
+            f"{agent.name} {said} 1 message and is back at its prompt without finishing it: {reminders} of {REMINDERS} "
+            f"reminders ({100 * reminders // REMINDERS}%) were typed, and brought no answer{why}. It is "
+            f"{delivery.place}, and holds up no other mail any more",
             f"Ask it, or answer for it with `ackd done {ident}` or `ackd defer {ident}`",
             delivery,
         )
