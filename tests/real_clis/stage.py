@@ -107,6 +107,12 @@ class Stage:
         """What was typed and submitted since the test began: a turn each."""
         return [" ".join(asked.said.split()) for asked in self.asked() if not asked.results]
 
+    def turns(self) -> list[str]:
+        """The lines, once there is one and its turn is over: a program draws that it is busy before it asks its model."""
+        self.until(self.lines)
+        self.until_idle()
+        return self.lines()
+
     def worker(self) -> dict[str, Any]:
         found: dict[str, Any] = self.team.status()["agents"]["worker"]
         return found

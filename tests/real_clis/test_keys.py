@@ -88,15 +88,13 @@ async def test_rung_2_at_an_empty_prompt_is_the_line_alone(stage: Stage) -> None
     answer = await rungs(stage).shake(2, SHORT, LONG, noted)
     assert isinstance(answer, Submitted)
     assert noted.keys == ["Enter"]
-    stage.until_idle()
-    assert stage.lines() == [SHORT]
+    assert stage.turns() == [SHORT]
 
 
 async def test_rung_3_clears_the_context_and_the_fresh_line_is_told(stage: Stage) -> None:
     answer = await rungs(stage).shake(3, SHORT, SHORT, Noted())
     assert isinstance(answer, Submitted), answer
-    stage.until_idle()
-    assert stage.lines() == [SHORT]
+    assert stage.turns() == [SHORT]
 
 
 async def test_neither_rung_touches_a_persons_words_or_one_that_is_busy(stage: Stage) -> None:

@@ -24,7 +24,7 @@ def test_a_turn_quicker_than_our_eye_was_seen(stage: Stage) -> None:
     stage.thinks(plain)
     message_id = stage.team.send("worker")
     stage.fact("message_seen", message_id=message_id)
-    assert len(stage.lines()) == 1
+    assert len(stage.turns()) == 1
     assert stage.facts("nudge") == []
 
 

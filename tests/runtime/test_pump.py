@@ -11,7 +11,7 @@ import pytest
 from ackd.adapters.clock import SystemClock
 from ackd.core.effects import ClaimMessage, Effect, RecordFact, ReviveMessage
 from ackd.core.engine import Engine
-from ackd.core.events import AgentJoined, Arrived, Event, Now, ReceiptCame, StopRequested
+from ackd.core.events import AgentJoined, Arrived, Event, Now, ReceiptCame, StopRequested, Ticked
 from ackd.core.message import Folder, Message, Place, Priority, Receipt, ReceiptKind
 from ackd.core.policy import AgentPolicy, EnginePolicy
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
@@ -262,3 +262,41 @@ async def test_a_deadline_that_is_met_late_waits_for_what_was_said_meanwhile() -
         tasks.cancel_scope.cancel()
     assert late == [pytest.approx(59.9)]
     assert handled == ["AgentJoined", *["StopRequested"] * (3 * EVENTS_A_TURN), "Ticked"]
+
+
+@pytest.mark.parametrize("when", ["in a turn", "while it catches up"])
+async def test_what_falls_due_while_it_is_frozen_waits_for_what_was_said_meanwhile(when: str) -> None:
+    """One deadline is due, and the process is stopped just then, past a second one: only the first is to be believed."""
+    clock, rang = Clock(), list[float | None]()
+    looked: list[int] = []
+
+    class Freezing(Engine):
+        def handle(self, event: Event, now: Now) -> list[Effect]:
+            if isinstance(event, Ticked):
+                rang.append(event.until)
+            elif isinstance(event, StopRequested):
+                clock.mono = 60.0
+            return super().handle(event, now)
+
+    engine = Freezing(EnginePolicy(), random.Random(1))
+    pump = Pump(engine, clock, lambda _: None, lambda: None, lambda: None)
+
+    async def look_round(_late_s: float) -> None:
+        looked.append(len(rang))
+
+    pump.overslept = look_round
+    for agent in ("one", "other"):
+        pump.post(AgentJoined(agent, AgentPolicy(), "exec"))
+    pump.turn()
+    engine.desk.alarm("offer", "one", 0.1)
+    engine.desk.alarm("offer", "other", 5)
+    async with anyio.create_task_group() as tasks:
+        clock.mono = {"in a turn": 0.12, "while it catches up": 0.2}[when]
+        pump.post(StopRequested())
+        tasks.start_soon(pump.run)
+        with anyio.fail_after(60):
+            while len(rang) < 2:  # noqa: ASYNC110 - the engine's, which has no event
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+    assert looked == [1]
+    assert rang == [{"in a turn": 0.12, "while it catches up": pytest.approx(0.2)}[when], 60.0]

@@ -100,8 +100,8 @@ class Engine:
                     self._answered(delivery, event)
             case events.ReceiptCame(receipt):
                 receipts.heard(self.desk, receipt)
-            case events.Ticked():
-                for kind, of in self.desk.alarms.due(self.desk.now.mono):
+            case events.Ticked(until):
+                for kind, of in self.desk.alarms.due(self.desk.now.mono if until is None else until):
                     clocks.rang(self.desk, kind, of)
             case events.Unreadable():
                 arrivals.refused(self.desk, event)

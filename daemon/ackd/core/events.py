@@ -380,7 +380,12 @@ class TroubleSeen:
 # --- time and the operator --------------------------------------------------------------------------------------------
 @value
 class Ticked:
-    """Time passed; deadlines up to now are due."""
+    """Time passed; deadlines up to ``until`` are due (None: up to now).
+
+    Up to the last moment of which everything that was said is heard: the answer to a later deadline may lie unread.
+    """
+
+    until: float | None = None
 
 
 @value

@@ -139,11 +139,13 @@ class Pump:
             self._coming = False
 
     def turn(self, began: Now | None = None) -> None:
-        """``began``: now, if that was asked already. What falls due meanwhile is the next turn's."""
+        """``began``: when, if that was asked already. What falls due meanwhile is a later turn's: we may be frozen at
+        any point of this one, and an answer that came then is not heard yet."""
+        until = (began or self._clock.now()).mono
         self._hear()
         deadline = self._engine.next_deadline() if not self.clocks_wait else None
-        if deadline is not None and deadline <= (began or self._clock.now()).mono and self._catching_up is None:
-            self._handle(Ticked())
+        if deadline is not None and deadline <= until and self._catching_up is None:
+            self._handle(Ticked(until))
         self._gathered()
         self._commit()
         self.turns += 1
@@ -180,7 +182,7 @@ class Pump:
         now, deadline = self._clock.now(), self._engine.next_deadline()
         late_s = now.mono - deadline if deadline is not None and not self.clocks_wait else 0.0
         if late_s > LATE_S and self._catching_up is None:
-            self._catching_up = self._bug.get_loop().create_task(self._catch_up(late_s), name="catch up")
+            self._catching_up = self._bug.get_loop().create_task(self._catch_up(now, late_s), name="catch up")
             self._catching_up.add_done_callback(self._caught_up)
         try:
             self.turn(now)
@@ -213,15 +215,15 @@ class Pump:
         self.wake()
 
     # --- late -------------------------------------------------------------------------------------------------------
-    async def _catch_up(self, late_s: float) -> None:
-        """Turns go on meanwhile; only the clocks wait."""
+    async def _catch_up(self, began: Now, late_s: float) -> None:
+        """Turns go on meanwhile; only the clocks wait. What was said before ``began`` is heard when they go on."""
         await anyio.sleep(HINTS_FIRST_S)
         if late_s > OVERSLEPT_S:
             await self.overslept(late_s)
         while len(self._inbox) > EVENTS_A_TURN:
             await anyio.lowlevel.checkpoint()
         self._catching_up = None
-        self.turn()
+        self.turn(began)
         self.wake()
 
     def _caught_up(self, task: asyncio.Task[None]) -> None:
