@@ -223,8 +223,18 @@ class Team:
         return None
 
     def files(self, folder: str) -> list[str]:
+        """Names, hidden ones too; but what our daemon writes under a temporary name just now, as the headers of what it
+        told, is waited for. What somebody else left is there, and what ours never removes fails."""
         directory = self.root / folder
-        return sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+        names: list[str] = []
+
+        def at_rest() -> bool:
+            names[:] = sorted(path.name for path in directory.iterdir()) if directory.is_dir() else []
+            ours = "" if self.process is None else f".ackd-{self.pid}-"
+            return not any(ours and name.startswith(ours) for name in names)
+
+        self.until(at_rest)
+        return names
 
 
 @contextlib.contextmanager

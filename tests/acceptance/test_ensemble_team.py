@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -131,6 +132,11 @@ class Noting(EnsembleTeam):
         """The message that a task became."""
         self.until(lambda: [fact for fact in self.facts("file_taken_in") if fact.get("task_id") == task_id])
         return str(next(fact["message_id"] for fact in self.facts("file_taken_in") if fact.get("task_id") == task_id))
+
+    def register(self) -> dict[str, Any]:
+        """What a daemon that comes after a crash knows."""
+        found: dict[str, Any] = json.loads((self.root / "state/gateways/ensemble.json").read_text())
+        return found
 
     def completes(self, number: int) -> None:
         self.until(lambda: len(self.facts("message_completed")) >= number)
@@ -264,11 +270,13 @@ def test_a_report_and_a_summary_that_do_not_come_are_told_of_once(tmp_path: Path
         escalation = team.fact("escalation")
         assert (escalation["cause"], escalation["to"]) == ("no_summary", "conductor")
         team.fact("message_completed", message=escalation["escalation_id"])
+        team.until(lambda: team.register()["work"]["told"])  # a crash before has the line again, and no second mail
         team.kill()
         team.start()
         team.shell("printf 'status: success\\n' >queue/reports/T-1-completed.yaml")
         team.until(lambda: team.status().get("ensemble", {}).get("polling") is False)
         assert (len(team.facts("report_overdue")), len(team.facts("escalation"))) == (1, 1)
+        assert [line for line in team.told() if "escalation" in line] == ["conductor escalation "]
 
 
 # --- in panes, with the prompts that it has ---------------------------------------------------------------------------

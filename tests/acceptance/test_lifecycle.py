@@ -570,7 +570,8 @@ def test_what_is_moved_into_anothers_queue_is_served_there_and_completed_by_nobo
     with running(team):
         one = drop(team, 1, to="clerk")
         team.fact("message_told", message=one)
-        (file,) = (team.root / "queue/clerk/processed").iterdir()
+        (name,) = team.files("queue/clerk/processed")
+        file = team.root / "queue/clerk/processed" / name
         if away:
             team.stop()
         file.rename(team.root / "queue/worker" / file.name)
@@ -591,7 +592,8 @@ def test_one_of_two_recipients_who_deletes_its_file_has_completed_it(tmp_path: P
     with running(team):
         message_id = team.send("clerk", "other")
         team.until(lambda: len(team.facts("message_told", message=message_id)) == 2)
-        (file,) = (team.root / "queue/clerk/processed").iterdir()
+        (name,) = team.files("queue/clerk/processed")
+        file = team.root / "queue/clerk/processed" / name
         file.unlink()
         assert team.fact("message_completed", message=message_id)["agent"] == "clerk"
         assert team.facts("message_withdrawn") == []

@@ -130,7 +130,8 @@ def use_up_inodes(directory: Path) -> Path:
 
 
 def half_written(root: Path) -> list[str]:
-    """Temporary files that somebody left behind: dot-names that are not the test's own."""
+    """Temporary files that somebody left behind: dot-names that are not the test's own. A daemon that runs may have
+    one for a moment: there, wait until there is none."""
     return [str(path) for path in root.rglob(".*") if path.name != ".ballast" and ".ballast" not in path.parts]
 
 

@@ -184,5 +184,8 @@ def test_what_was_answered_while_it_was_dead_is_heard_before_any_clock_rings(tmp
 
 
 def _status(team: Team, message: str) -> str:
-    (path,) = [path for path in (team.root / "queue/user/processed").iterdir() if message in path.read_text()]
+    processed = team.root / "queue/user/processed"
+    (path,) = [
+        processed / name for name in team.files("queue/user/processed") if message in (processed / name).read_text()
+    ]
     return team.header(path, "X-IGNITE-Status") or ""
