@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-PATIENCE_S: Final = 60.0
+#: A bound for what hangs: three times as long as ``hasty`` lets the longest thing take that any test waits for.
+PATIENCE_S: Final = 180.0
 #: On a machine that has much else to do, a program takes its time to draw what it was told.
 DELIVERY: Final = "ack_timeout_s = 30\n"
-#: For what is about silence: short enough for a test.
-HASTY: Final = "ack_timeout_s = 6\nhung_after_s = 4\n"
+
+
+def crowd() -> float:
+    """How many times longer than on an idle machine a program may take, by who waits for a processor: up to thrice."""
+    return min(3.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
+
+
+def hasty() -> str:
+    """For what is about silence: short enough for a test, and long enough for a program to say a word in it."""
+    longer = crowd()
+    return f"ack_timeout_s = {6 * longer:.1f}\nhung_after_s = {4 * longer:.1f}\n"
 
 
 @dataclass
@@ -44,9 +55,7 @@ class Stage:
     # --- between tests
     def begin(self) -> None:
         self.model.brain = obedient
-        self.until_idle()
-        self.pane.settled(quiet_s=0.5)  # between two steps of a turn, codex looks idle for a moment
-        self.until_idle()
+        self.until_at_rest()
         self._asked, self._lines = len(self.model.asked), len(self.team.lines())
 
     def end(self) -> None:
@@ -76,6 +85,12 @@ class Stage:
 
     def until_idle(self) -> None:
         self.team.until(lambda: self.reading().is_idle, PATIENCE_S)
+
+    def until_at_rest(self) -> None:
+        """Idle, and not only between two steps of a turn, where codex looks so for a moment."""
+        self.until_idle()
+        self.pane.settled(quiet_s=0.5)
+        self.until_idle()
 
     def person_says(self, text: str) -> None:
         """Typed and submitted at a person's pace: Enter that comes with the text is part of it."""
@@ -107,11 +122,12 @@ class Stage:
         """What was typed and submitted since the test began: a turn each."""
         return [" ".join(asked.said.split()) for asked in self.asked() if not asked.results]
 
-    def turns(self) -> list[str]:
-        """The lines, once there is one and its turn is over: a program draws that it is busy before it asks its model."""
-        self.until(self.lines)
-        self.until_idle()
-        return self.lines()
+    def turns(self, count: int = 1, about: str = "") -> list[str]:
+        """The lines with those words, once there are so many and the last turn is over: a program draws that it is busy
+        before it asks its model."""
+        self.until(lambda: sum(about in line for line in self.lines()) >= count)
+        self.until_at_rest()
+        return [line for line in self.lines() if about in line]
 
     def worker(self) -> dict[str, Any]:
         found: dict[str, Any] = self.team.status()["agents"]["worker"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tests.real_clis.model import Answer, Asked, obedient, plain
-from tests.real_clis.stage import HASTY
+from tests.real_clis.stage import hasty
 
 if TYPE_CHECKING:
     from tests.real_clis.stage import Stage
 
-DELIVERY = HASTY
+DELIVERY = hasty
 
 
 def test_one_that_saw_its_mail_and_does_not_finish_it_is_reminded_twice_then_someone_is_told(stage: Stage) -> None:
@@ -21,7 +21,7 @@ def test_one_that_saw_its_mail_and_does_not_finish_it_is_reminded_twice_then_som
     told = stage.fact("escalation", agent="worker")
     assert told["message_id"] == message_id
     assert [fact["number"] for fact in stage.facts("idle_reminder", message_id=message_id)] == [1, 2]
-    reminders = [line for line in stage.lines() if "is not finished" in line]
+    reminders = stage.turns(2, about=f"message {message_id} from user of type message is not finished")
     assert len(reminders) == 2
     assert all("ackd done" in line for line in reminders)
     stage.fact("message_told", message_id=behind)  # mail behind it flows

@@ -49,7 +49,7 @@ def test_a_notice_is_completed_when_it_was_seen(stage: Stage) -> None:
     notices = [stage.team.send("worker", "--type", "progress_update", body=body) for _ in range(2)]
     for message_id in notices:
         stage.fact("message_completed", message_id=message_id)
-    assert len(stage.lines()) == 2
+    assert len(stage.turns(2)) == 2
     assert stage.facts("nudge", "escalation") == []
 
 
@@ -82,7 +82,7 @@ def test_a_permission_prompt_is_quoted_to_a_person_and_its_escalation_closes_by_
     assert "rm -rf ./first" in stage.worker()["reason"]
     answer(stage)
     stage.fact("message_seen", message_id=message_id)
-    stage.until_idle()
+    stage.until_at_rest()
     stage.fact("escalation_closed")
     asks("rm -rf ./second")
     stage.person_says("and another thing")
