@@ -9,6 +9,7 @@ import pytest
 
 from tests.acceptance.panes import Panes, fake, panes_in
 from tests.acceptance.teams import Team, running
+from tests.strays import UNTIL_GO
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,6 +61,12 @@ while not (root / "go").exists():
 for ident, kind, sender in new():
     ackd("reply", ident, "--type", "task_completed", "--force", "--body", "task_id: " + me)
 """
+#: Starts a story for its goal, and waits at its prompt.
+STARTER = f"""{HANDS}
+for ident, kind, sender in new():
+    ackd("ack", ident)
+    ackd("story", "start", "A-1")
+"""
 
 
 @pytest.fixture
@@ -101,6 +108,35 @@ def test_a_leader_that_waits_at_its_prompt_gets_its_three_workers_answers_and_re
         assert report["from"] == "leader"
         assert team.facts("idle_reminder", "nudge", "probe", "escalation", "message_retry", "message_dead") == []
         assert "its agent waits for w1, w2, w3" in team.ackd("explain", goal).stdout
+
+
+def test_a_leader_that_waits_for_the_story_it_started_is_not_idle_until_that_is_over_across_a_kill(
+    panes: Panes,
+) -> None:
+    """The idle rules hold from the end of the story on, and no sooner. Its worker is at work until it is let go."""
+    leader = agent(panes, "leader", "--work-s", "0.1", "--runs", program(panes, "leader", STARTER))
+    table = '[pipeline.worker]\ncommand = ["./work"]\n'
+    team = Team(panes.place, f"{panes.config()}\n{leader}{table}", delivery="ack_timeout_s = 3\n")
+    team.script("work", f'{UNTIL_GO}\necho "Stage $ACKD_STAGE ERROR for A-1: no"')
+
+    def waits() -> list[object]:
+        return [fact.get("waits_for") for fact in team.facts("message_waits", message=goal)]
+
+    with running(team):
+        goal = team.send("leader", "--type", "user_goal", "--force", body="goal: ship it")
+        team.until(lambda: waits() == [["story A-1"]], LONG_S)
+        team.kill()
+        team.start()
+        team.until(lambda: waits() == [["story A-1"]] * 2, LONG_S)
+        assert "waits for story A-1" in team.ackd("status").stdout
+        assert "started by leader" in team.ackd("story", "show", "A-1").stdout
+        assert team.ackd("story", "cancel", "A-1").returncode == 0
+        (panes.place / "go").touch()
+        team.until(lambda: team.facts("idle_reminder", message=goal), LONG_S)
+        seen = [one for one in team.types_of(goal) if one in ("message_waits", "idle_reminder")]
+        assert (seen, waits()[2:]) == (["message_waits"] * 3 + ["idle_reminder"], [None])
+        assert "its agent waits for story A-1" in team.ackd("explain", goal).stdout
+        assert "waits for" not in team.ackd("status").stdout
 
 
 def test_seen_and_never_finished_is_reminded_of_twice_told_of_and_dead_as_unfinished_across_a_kill(

@@ -450,15 +450,36 @@ def test_mail_from_before_it_was_told_counts_only_in_the_same_thread() -> None:
     assert reminders(world) == []
 
 
-def test_a_lease_a_board_or_a_story_is_waited_for_as_well() -> None:
+@pytest.mark.parametrize(
+    ("source", "wait"),
+    [
+        ("leases", Wait(None, "the lease on a.py")),
+        ("board", Wait(None, "board meeting b1")),
+        ("pipeline", Wait(None, "story A-1")),
+    ],
+)
+def test_a_lease_a_board_or_a_story_is_waited_for_as_well(source: str, wait: Wait) -> None:
     world = team()
     take(world, "goal", to="leader", sender="user", acked=True)
-    world.tell(ev.AgentWaits("leader", "board", (Wait(None, "board meeting b1"),)))
+    world.tell(ev.AgentWaits("leader", source, (wait,)))
     world.wait(300)
-    assert (reminders(world), [str(w) for w in world.delivery("goal").waits_for]) == ([], ["board meeting b1"])
-    world.tell(ev.AgentWaits("leader", "board", ()))
+    assert (reminders(world), [str(w) for w in world.delivery("goal").waits_for]) == ([], [wait.what])
+    world.tell(ev.AgentWaits("leader", source, ()))
     world.wait(61)
     assert reminders(world) == ["goal"]
+
+
+def test_a_story_that_comes_on_moves_and_one_that_stands_still_is_told_of() -> None:
+    world = team()
+    take(world, "goal", to="leader", sender="user", acked=True)
+    shows(world, Doing.IDLE, "leader")
+    for stage in range(4):
+        world.tell(ev.AgentWaits("leader", "pipeline", (Wait(None, "story A-1", f"stage_{stage}"),)))
+        world.wait(1000)
+    assert world.facts("notice") == []
+    world.wait(862)
+    assert [data["cause"] for data in world.facts("notice")] == ["waiting"]
+    assert len(world.facts("message_waits")) == 1  # that it comes on is no news
 
 
 def test_a_wait_in_which_nothing_moves_is_told_of_once_and_mail_behind_it_flows() -> None:

@@ -27,7 +27,7 @@ TRIED = Try(
     1, 0, 5.0, executed=True, ended_at=6.0, result=Result.COMPLETE, score="3.5", report_id="1.2@x", acked_at=6.1
 )
 RUNNING = Try(2, 1, 7.0, executed=True, asks=1, asked_at=8.0, doubt=Doubt.QUIET)
-STORY = Story("A-1", StoryState.STAGE_1, 4.0, 1, 1, ("B-2",), (TRIED, RUNNING), since=7.0)
+STORY = Story("A-1", StoryState.STAGE_1, 4.0, 1, 1, ("B-2",), (TRIED, RUNNING), since=7.0, started_by="leader")
 
 
 def test_a_story_comes_back_as_it_was() -> None:
@@ -41,6 +41,13 @@ def test_a_key_of_a_later_version_is_passed_over() -> None:
     data["colour"] = "red"
     data["tries"][0]["weight"] = 3
     assert decode(json.dumps(data).encode(), "A-1") == STORY
+
+
+def test_a_record_from_before_it_was_known_who_started_it_is_nobodys() -> None:
+    data = json.loads(encode(STORY))
+    assert data.pop("started_by") == "leader"
+    assert decode(json.dumps(data).encode(), "A-1") == replace(STORY, started_by=None)
+    assert decode(encode(replace(STORY, started_by=None)), "A-1").started_by is None
 
 
 @pytest.mark.parametrize(
@@ -58,6 +65,8 @@ def test_a_key_of_a_later_version_is_passed_over() -> None:
         {"earlier": 4},
         {"earlier": -1},
         {"earlier": "x"},
+        {"started_by": 3},
+        {"started_by": ["leader"]},
     ],
 )
 def test_a_record_that_makes_no_sense_is_named(change: dict[str, Any]) -> None:

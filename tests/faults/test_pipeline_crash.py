@@ -71,7 +71,7 @@ def run_case(zygote: Zygote, fault: Fault) -> tuple[list[str], list[str]]:
         team = Team(Path(place), CONFIG, quick=QUICK)
         team.script("work", WORK)
         files = StoryFiles(team.root / "state/stories", durable=False)
-        files.change("A-1", lambda _: Story("A-1", StoryState.WAITING, 1_770_000_000.0, 1))
+        files.change("A-1", lambda _: Story("A-1", StoryState.WAITING, 1_770_000_000.0, 1, started_by="leader"))
         try:
             problems = lead(zygote, team, fault)
         finally:
@@ -108,6 +108,8 @@ def judged(team: Team) -> list[str]:
     found = [] if story["state"] == "done" and had == RESULTS else [f"{story['state']}: {had} ({story['reason']})"]
     if len(runs) != len(set(runs)) or not kept <= set(runs):
         found.append(f"executed {runs}, tries {story['tries']}")
+    if story["started_by"] != "leader":
+        found.append(f"started by {story['started_by']}")
     if unacked:
         found.append(f"not acknowledged: {unacked}")
     if left := [path.name for path in (team.root / "state/stories").rglob(".*.tmp")]:

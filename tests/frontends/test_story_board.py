@@ -60,6 +60,12 @@ def test_one_story_in_full_has_every_try() -> None:
     assert page(WAITS, [STORY], 25.0)[1] == "  comes after A-1"
 
 
+def test_who_started_a_story_is_shown_and_a_person_needs_no_name() -> None:
+    asked = replace(WAITS, started_by="leader")
+    assert page(asked, [STORY], 25.0)[1] == "  started by leader"
+    assert (plain(asked, [])["started_by"], plain(WAITS, [])["started_by"]) == ("leader", None)
+
+
 def test_programs_get_the_same_with_numbers() -> None:
     said = plain(STORY, [STORY])
     assert (said["worker"], said["stage"], said["state"]) == ("story-A-1-s1", 1, "stage_1")

@@ -189,7 +189,7 @@ SEEDS: Final[dict[Family, list[bytes]]] = {
     "story": [
         story_record.encode(
             Story(
-                "A-1", StoryState.STAGE_1, _WALL, sequence=1, stage=1, since=_WALL,
+                "A-1", StoryState.STAGE_1, _WALL, sequence=1, stage=1, since=_WALL, started_by="leader",
                 tries=(
                     Try(1, 0, _WALL, True, ended_at=_WALL, result=Result.COMPLETE, report_id=MESSAGE_ID, settled=True),
                     Try(2, 1, _WALL, True),

@@ -107,7 +107,9 @@ class Story:
     because a person has resumed it since. ``sequence``: in which order stories were started.
     ``escalated``: the last of its ``pauses`` that someone was told of. ``earlier``: the last generation of its life
     before this one, if it was begun anew: nobody of that life is ever taken for a worker of this one. ``moves``: how
-    often its state was changed, by whichever process; ``logged``: how many of these the session log has."""
+    often its state was changed, by whichever process; ``logged``: how many of these the session log has.
+    ``started_by``: the agent that asked for it, and waits for its end; None: a person, or nobody knows (a record from
+    before it was kept)."""
 
     story_id: str
     state: StoryState
@@ -125,6 +127,7 @@ class Story:
     moves: int = 0
     logged: int = 0
     ended_at: float | None = None
+    started_by: str | None = None
 
     @property
     def current(self) -> Try | None:
@@ -216,6 +219,8 @@ def _checked(story: Story) -> Story:
         raise ValueError("one of its times is none")
     if not all(one.stage in STAGES and _is_whole(one) for one in story.tries) or not isinstance(story.reason, str):
         raise ValueError("one of its tries makes no sense")
+    if story.started_by is not None and not isinstance(story.started_by, str):
+        raise ValueError("who started it is no name")
     return story
 
 

@@ -2,7 +2,7 @@
 
 Owns the table of one message whose agent waits, and one decision: wait on, or tell someone, because nothing moves or
 because the waits close a circle in which all are idle. Refuses to know where waits come from (idling.py gathers them:
-open messages of its own, leases, boards) and who is told. A pair that is not in the table cannot happen.
+open messages of its own, leases, boards, stories) and who is told. A pair that is not in the table cannot happen.
 """
 
 from __future__ import annotations
@@ -20,10 +20,12 @@ if TYPE_CHECKING:
 
 @value
 class Wait:
-    """``whom`` it waits for: an agent, or None where nobody in particular is (a board, a story). ``what``: in words."""
+    """``whom`` it waits for: an agent, or None where nobody in particular is (a board, a story). ``what``: in words.
+    ``stands``: how far that has come, where its own life says nothing of it: another one is a move."""
 
     whom: str | None
     what: str
+    stands: str = ""
 
     def __str__(self) -> str:
         return self.whom if self.whom is not None else self.what

@@ -86,6 +86,7 @@ def plain(story: Story, stories: Sequence[Story], checkpoint: Mapping[str, objec
         "stage": story.stage,
         "worker": worker_name(story.story_id, stage) if stage is not None else None,
         "after": list(story.after),
+        "started_by": story.started_by,
         "why": why(story, stories),
         "seconds": round((story.ended_at or story.since) - story.created_at, 3),
         "stages": [_plain_stage(story, number) for number in STAGES],
@@ -130,6 +131,8 @@ def page(story: Story, stories: Sequence[Story], now: float, step: str = "") -> 
     """One story in full. ``step``: what its worker is doing."""
     reason = why(story, stories)
     lines = [f"{story.story_id}: {story.state.value}" + (f": {reason}" if reason else "")]
+    if story.started_by is not None:
+        lines.append(f"  started by {story.started_by}")
     if story.after:
         lines.append(f"  comes after {', '.join(story.after)}")
     for one in story.tries:

@@ -50,6 +50,29 @@ def test_stories_wait_in_the_order_of_their_start(lead: Team) -> None:
     assert "for its turn" in lead.ackd("story", "list").stdout
 
 
+def test_who_started_a_story_is_in_its_record_by_the_rule_of_every_command(lead: Team) -> None:
+    """``--agent``, else ACKD_AGENT, by the name's one spelling; a person is nobody who could wait at a prompt."""
+    (lead.home / "ackd.toml").write_text(
+        '[pipeline.worker]\ncommand = ["true"]\n[agents.team-lead]\n[agents.coder]\nendpoint = "inbox"\n'
+    )
+    lead.ackd("story", "start", "A-1", env={"ACKD_AGENT": "team_lead"})
+    lead.ackd("story", "start", "B-1", "--agent", "coder", env={"ACKD_AGENT": "team_lead"})
+    lead.ackd("story", "start", "C-1")
+    lead.ackd("story", "start", "D-1", "--agent", "user")
+    found = [record(lead, one).started_by for one in ("A-1", "B-1", "C-1", "D-1")]
+    assert found == ["team-lead", "coder", None, None]
+    assert "started by coder" in lead.ackd("story", "show", "B-1").stdout
+    stranger = lead.ackd("story", "start", "E-1", "--agent", "nobody")
+    assert (stranger.exit_code, "nobody" in stranger.stderr, record(lead, "A-1").sequence) == (67, True, 1)
+    assert "E-1" not in files(lead).ids()
+
+
+def test_a_story_that_begins_anew_is_waited_for_by_who_started_it_last(lead: Team) -> None:
+    put(lead, Story("A-1", StoryState.DONE, 9.0, 1, tries=(DONE,), ended_at=12.0, started_by="leader"))
+    assert lead.ackd("story", "start", "A-1", "--again").exit_code == 0
+    assert record(lead, "A-1").started_by is None
+
+
 @pytest.mark.parametrize(
     ("words", "code", "why"),
     [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import anyio
@@ -20,6 +21,7 @@ from ackd.handlers import Context, Mail
 from ackd.runtime.gateways.gateway import Around
 from ackd.runtime.pipeline.boxes import Boxes
 from ackd.runtime.pipeline.conduct import Conduct
+from ackd.runtime.pipeline.lead import Lead
 from ackd.runtime.pipeline.reports import Reports
 from ackd.runtime.pipeline.rooms import Room
 
@@ -27,11 +29,14 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from ackd.config import Config
     from ackd.core.effects import TellAgent
+    from ackd.core.events import Event
     from ackd.core.message import Draft
     from ackd.core.story_record import Try
     from ackd.ports import TellAnswer
     from ackd.runtime.pipeline.ear import Printed
+    from ackd.runtime.pipeline.rooms import Over
     from ackd.runtime.pipeline.workers import StageWorkers
 
 NEW = Story("A-1", StoryState.WAITING, 1_770_000_000.0, 1)
@@ -84,6 +89,8 @@ class Workers:
     done: list[str]
     refuses: str = ""
     stopping: bool = False
+    lost: dict[tuple[str, int], Over] = field(default_factory=dict)
+    settled_in: anyio.Event = field(default_factory=anyio.Event)
     lives: dict[tuple[str, int], Room] = field(default_factory=dict)
 
     def get(self, story_id: str, generation: int) -> Room | None:
@@ -91,6 +98,8 @@ class Workers:
 
     async def leaving(self, story: Story, one: Try) -> Room | None:
         return self.get(story.story_id, one.generation)
+
+    def discard_left(self) -> None: ...
 
     def rooms(self) -> list[Room]:
         return list(self.lives.values())
@@ -111,7 +120,7 @@ class Workers:
 
 @dataclass(eq=False)
 class Lectern:
-    """``done``: what was done, in order; ``facts``: what the log has."""
+    """``done``: what was done, in order; ``facts``: what the log has; ``posted``: what the engine was told."""
 
     conduct: Conduct
     workers: Workers
@@ -120,6 +129,7 @@ class Lectern:
     done: list[str]
     drafts: list[Draft]
     facts: list[tuple[str, dict[str, object]]]
+    posted: list[Event]
 
     @property
     def story(self) -> Story:
@@ -134,6 +144,11 @@ class Lectern:
         mail = Mail(name, sender, "pipeline-lead", type_, 2, "", load=lambda _: body)  # type: ignore[arg-type]
         await Reports(self.conduct)(mail, cast("Context", None))
 
+    def lead(self) -> Lead:
+        """A new one, as after a restart. It looks when it is asked to."""
+        config = SimpleNamespace(liveness=SimpleNamespace(heartbeat_timeout_s=3600, probe_timeout_s=3600))
+        return Lead(config=cast("Config", config), conduct=self.conduct)
+
     def types(self) -> list[str]:
         return [type_ for type_, _ in self.facts]
 
@@ -143,6 +158,7 @@ async def lectern(place: Path, story: Story = NEW, *, leave_s: float = 0.01) -> 
     done: list[str] = []
     drafts: list[Draft] = []
     facts: list[tuple[str, dict[str, object]]] = []
+    posted: list[Event] = []
     files = StoryFiles(place / "state/stories", durable=False)
     files.change(story.story_id, lambda _: story)
     spool = Spool(place, max_message_bytes=100_000, durable=False)
@@ -163,8 +179,8 @@ async def lectern(place: Path, story: Story = NEW, *, leave_s: float = 0.01) -> 
         SystemClock(),
         record,
         mail,
-        lambda _: None,
-        lambda name: name,
+        posted.append,
+        lambda name: name if name != "nobody" else None,
         place,
         place,
         place / "state",
@@ -182,4 +198,4 @@ async def lectern(place: Path, story: Story = NEW, *, leave_s: float = 0.01) -> 
             admit=lambda _: True,
             escalate=mail,
         )
-        yield Lectern(conduct, workers, files, spool, done, drafts, facts)
+        yield Lectern(conduct, workers, files, spool, done, drafts, facts, posted)

@@ -42,8 +42,8 @@ class Desk:
         self.files = StoryFiles(place, durable=False)
         self.files.change("A-1", lambda _: STORY)
         self.workers = Workers(self.files, [])
-        self.workers.settled_in = anyio.Event()  # type: ignore[attr-defined]
-        self.workers.settled_in.set()  # type: ignore[attr-defined]
+        self.workers.settled_in = anyio.Event()
+        self.workers.settled_in.set()
         self.workers.config = Config(pipeline=Pipeline(worker=StageWorker(command=("x",))))  # type: ignore[attr-defined]
         self.generation: int | None = 1
         self.workers.read = lambda *_: {"generation": self.generation}  # type: ignore[attr-defined]

@@ -6,9 +6,9 @@ without one as well, and waits for it. What may be done to a story is core/story
 
 from __future__ import annotations
 
-import os
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -37,14 +37,17 @@ def story() -> None:
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @click.option("--after", multiple=True, metavar="ID", help="Not before this story is done. May be given again.")
 @click.option("--again", is_flag=True, help="Also one that is done or cancelled: it begins anew.")
+@click.option("--agent", metavar="NAME", help="Who asks, and waits for them (default: ACKD_AGENT, or this pane's).")
 @site_options
-def start(site: Site, as_json: bool, ids: tuple[str, ...], after: tuple[str, ...], again: bool) -> None:
+def start(
+    site: Site, as_json: bool, ids: tuple[str, ...], after: tuple[str, ...], again: bool, agent: str | None
+) -> None:
     """Start stories: each goes through stages 0 to 3, in turn, so many at a time as max_parallel says."""
     from ackd.core.story import StoryState
     from ackd.core.story_record import Story as Record
     from ackd.stage import checked_id
 
-    files = _files(site)
+    files, by = _files(site), _asker(site, agent)
     wanted, before = [checked_id(site, one) for one in ids], tuple(checked_id(site, one) for one in after)
     with creating(files.directory), files.locked():
         known = {one.story_id: one for one in files.all()[0]}
@@ -57,9 +60,18 @@ def start(site: Site, as_json: bool, ids: tuple[str, ...], after: tuple[str, ...
             now = time.time()
             earlier = known[one].generation if one in known else 0
             files.drop_checkpoint(one)
-            anew = Record(one, StoryState.WAITING, now, number, after=before, since=now, earlier=earlier, moves=1)
-            files.write(anew)
+            anew = Record(one, StoryState.WAITING, now, number, after=before, since=now, moves=1, started_by=by)
+            files.write(replace(anew, earlier=earlier))
     _say_done(site, wanted, "started", as_json=as_json)
+
+
+def _asker(site: Site, given: str | None) -> str | None:
+    """The agent that will wait for them; None for a person, whom nobody would call idle."""
+    from ackd.core.names import USER
+    from ackd.frontends.cli.whose import said
+
+    name = said(site, given)
+    return name if name != USER else None
 
 
 def _check_old(old: Story | None, *, again: bool) -> None:
@@ -144,14 +156,14 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
         say(line)
 
 
-def _by_hand(name: str, done: str, help_: str, decide: Callable[[Story], Decision]) -> click.Command:
+def _by_hand(name: str, done: str, help_: str, decide: Callable[[Story, str], Decision]) -> click.Command:
     def run(site: Site, as_json: bool, ids: tuple[str, ...]) -> None:
         from ackd.stage import checked_id
 
-        files = _files(site)
+        files, by = _files(site), _who(site)
         for one in [checked_id(site, one) for one in ids]:
             with creating(files.directory):
-                before, after = files.change(one, lambda it: None if it is None else decide(it).story)
+                before, after = files.change(one, lambda it: None if it is None else decide(it, by).story)
             if before is None:
                 raise Failure(NOT_FOUND, f"there is no story {one} here")
             if after is before:
@@ -163,22 +175,22 @@ def _by_hand(name: str, done: str, help_: str, decide: Callable[[Story], Decisio
     return click.command(name)(command)
 
 
-def _resumed(one: Story) -> Decision:
+def _resumed(one: Story, by: str) -> Decision:  # noqa: ARG001 - who resumes it is nowhere kept
     from ackd.core.story_decisions import resumed
 
     return resumed(one, time.time())
 
 
-def _held(one: Story) -> Decision:
+def _held(one: Story, by: str) -> Decision:
     from ackd.core.story_decisions import held
 
-    return held(one, _who(), time.time())
+    return held(one, by, time.time())
 
 
-def _dropped(one: Story) -> Decision:
+def _dropped(one: Story, by: str) -> Decision:
     from ackd.core.story_decisions import dropped
 
-    return dropped(one, _who(), time.time())
+    return dropped(one, by, time.time())
 
 
 story.add_command(
@@ -206,8 +218,10 @@ def _all(files: StoryFiles) -> list[Story]:
     return stories
 
 
-def _who() -> str:
-    return os.environ.get("ACKD_AGENT") or "user"
+def _who(site: Site) -> str:
+    from ackd.frontends.cli.whose import agent_here
+
+    return agent_here(site) or "user"
 
 
 def _say_done(site: Site, ids: list[str], done: str, *, as_json: bool) -> None:

@@ -1,7 +1,7 @@
 """Says to the engine what agents wait for, as one gateway knows it: all of an agent's waits, when they change.
 
-Owns what was said last. Who waits for others is not idle (core/waits), and only gateways see leases and boards. Names
-that are no agent's are passed over. Cannot fail.
+Owns what was said last. Who waits for others is not idle (core/waits), and only gateways see leases, boards and
+stories. Names that are no agent's are passed over. Cannot fail.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The pipeline lead: a task of the daemon that looks at stories, and does what is missing.
 
-Owns the look: whose turn it is, what became of workers, who is quiet, who is still to be told or sent home. The files
-are the truth; a hint only says that there may be news. Refuses to decide (core/story_decisions) and to carry out
-(conduct). What the disk refuses is told of, and tried again with the next look.
+Owns the look: whose turn it is, what became of workers, who is quiet, who is still to be told or sent home, and which
+agents wait for the stories that they started. The files are the truth; a hint only says that there may be news. Refuses
+to decide (core/story_decisions) and to carry out (conduct). What the disk refuses is told of, and tried again with the
+next look.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import anyio
 from ackd.core import story_decisions as deciding
 from ackd.core.errors import Busy, CannotStart
 from ackd.core.stage_words import worker_name
-from ackd.core.story import StoryState, stage_of
+from ackd.core.story import ENDS, StoryState, stage_of
 from ackd.core.story_decisions import Ack, Decision
 from ackd.core.story_record import REPORTED, BadStoryRecord, Doubt, Result
+from ackd.core.waits import Wait
+from ackd.runtime.gateways.waits_said import WaitsSaid
 from ackd.runtime.pipeline import letters
 from ackd.runtime.pipeline.rooms import Over
 from ackd.threads import in_thread
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 
 #: While anyone is at work: signs of life, flags, clocks.
 LOOK_EVERY_S: Final = 1.0
+#: Who waits for a story hears of its worker's signs of life no more often than this.
+SIGN_EACH_S: Final = 30.0
 
 
 @dataclass(kw_only=True, eq=False)
@@ -47,6 +52,10 @@ class Lead:
     _known: dict[str, tuple[object, Story]] = field(default_factory=dict, init=False)
     _bad: dict[str, str] = field(default_factory=dict, init=False)
     _tended: set[str] = field(default_factory=set, init=False)
+    _waits_said: WaitsSaid = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._waits_said = WaitsSaid(self.name, self.conduct.around.post)
 
     @property
     def pipeline(self) -> Pipeline:
@@ -80,6 +89,7 @@ class Lead:
     async def _look(self) -> float | None:
         self.files.make()  # or the first story of a team would be met by the reconciling look only
         stories = self._stories()
+        self._say_who_waits(stories)  # not after what may take long, or be refused
         if not self.workers.settled_in.is_set():
             await self._take_up(stories)
             self.workers.settled_in.set()
@@ -89,6 +99,7 @@ class Lead:
         for story in deciding.next_turns(stories, self.pipeline.max_parallel):
             await self._decide(story.story_id, self._turn)
         stories = self._stories()
+        self._say_who_waits(stories)
         for story in stories:
             if self._wants_attention(story) and story.story_id not in self._tended:
                 self._tended.add(story.story_id)
@@ -126,6 +137,20 @@ class Lead:
                 found[story_id] = (signature, story)
         self._known = found
         return [story for _, story in found.values()]
+
+    def _say_who_waits(self, stories: list[Story]) -> None:
+        """Who waits at its prompt for a story that it started is not idle; a paused one is not over."""
+        self._waits_said.say(
+            (self.conduct.around.called(one.started_by), Wait(None, f"story {one.story_id}", self._stands(one)))
+            for one in stories
+            if one.started_by is not None and one.state not in ENDS
+        )
+
+    def _stands(self, story: Story) -> str:
+        """Another one with each step, and now and then while its worker lives."""
+        room = self.workers.get(story.story_id, story.generation) if story.current is not None else None
+        sign = f", sign {room.seen_at // SIGN_EACH_S:.0f}" if room is not None else ""
+        return f"{story.state.value} {story.moves}{sign}"
 
     def _tell_bad(self, bad: BadStoryRecord) -> None:
         if self._bad.get(bad.story) != bad.why:

@@ -44,7 +44,7 @@ async def test_whoever_called_a_meeting_is_said_to_wait_until_it_is_over(house: 
     meeting = house.open(quick=True)
     for _ in range(2):  # each change once
         await house.gateway.look(None)
-    assert house.posted == [AgentWaits("leader", "board", (Wait(None, f"board meeting {meeting}"),))]
+    assert house.posted == [AgentWaits("leader", "board", (Wait(None, f"board meeting {meeting}", "ASSESSING"),))]
     house.assess()
     await house.gateway.look(None)
     assert house.posted[1:] == [AgentWaits("leader", "board", ())]

@@ -97,8 +97,8 @@ class BoardGateway:
         self._due = {bus: at for bus, at in self._due.items() if bus in known}
         self._openers = {bus: openers for bus, openers in self._openers.items() if bus in known}
         self._waits_said.say(
-            (self._around.called(opener), Wait(None, f"board meeting {meeting_id}"))
-            for openers in self._openers.values()
+            (self._around.called(opener), Wait(None, f"board meeting {meeting_id}", self._open[bus][meeting_id]))
+            for bus, openers in self._openers.items()
             for meeting_id, opener in openers.items()
         )
         wish = max(0.0, min(self._due.values()) - self._around.clock.now().mono) if self._due else None
