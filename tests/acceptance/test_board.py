@@ -17,7 +17,12 @@ EXAMPLE = Path(__file__).parents[2] / "config/examples/board.toml"
 
 
 def body(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(path.read_text().partition("\n\n")[2])
+    """Of mail that was just seen there: its agent may have been told of it since, and have it in hand."""
+    try:
+        text = path.read_text()
+    except FileNotFoundError:
+        text = (path.parent / "processed" / path.name).read_text()
+    found: dict[str, Any] = yaml.safe_load(text.partition("\n\n")[2])
     return found
 
 
