@@ -14,6 +14,8 @@ import signal
 import time
 from pathlib import Path
 
+from tests import warm
+
 MARK = "TEAM_PLACE"
 #: For a script that waits for the test's sign; not for ever, should the test be killed before it can give it.
 UNTIL_GO = "for _ in $(seq 6000); do [ -e go ] && break; sleep 0.01; done"
@@ -54,6 +56,8 @@ def is_marked(pid: int, place: Path) -> bool:
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:  # gone, or another user's
         return False
+    if (known := warm.living(MARK).get(pid)) is not None:
+        environment.append(f"{MARK}={known}".encode())
     paths = (entry.partition(b"=")[2] + b"/" for entry in environment if entry.startswith(_MARKS))
     return any(path.startswith(os.fsencode(place) + b"/") for path in paths)
 

@@ -16,11 +16,14 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests import warm
 from tests.strays import MARK, end_strays
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from tests.warm import WarmProcess
 
 #: Waits short enough for tests; everything else is the default.
 QUICK = """
@@ -44,7 +47,7 @@ class Team:
         backoff = "" if "backoff_base_s" in delivery else "backoff_base_s = 0.05\nbackoff_cap_s = 0.2\n"
         config = f"{top}\n[delivery]\n{backoff}{delivery}\n{quick}\n{agents}"
         (place / "ackd.toml").write_text(config)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | WarmProcess | None = None
         self._posted = 0
         self._read: dict[Path, tuple[int, list[dict[str, Any]]]] = {}
         self.extra_env: dict[str, str] = {}
@@ -59,15 +62,15 @@ class Team:
 
     def start(self, *words: str, ready: bool = True, env: dict[str, str] | None = None, **popen: Any) -> None:
         before = len(self.facts("session_start"))
+        environment = self.environment | (env or {})
         with (self.place / "daemon.out").open("ab") as out:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "ackd", "run", *words],
-                cwd=self.place,
-                env=self.environment | (env or {}),
-                stdout=out,
-                stderr=out,
-                **popen,
-            )
+            if not popen and warm.serves(environment):
+                self.process = warm.start(["run", *words], cwd=self.place, env=environment, out=out.fileno())
+            else:
+                command = [sys.executable, "-m", "ackd", "run", *words]
+                self.process = subprocess.Popen(
+                    command, cwd=self.place, env=environment, stdout=out, stderr=out, **popen
+                )
         if ready:
             self.until(lambda: len(self.facts("session_start")) > before and self.status_pid() == self.pid)
 
@@ -106,10 +109,13 @@ class Team:
     def ackd(
         self, *words: str, stdin: str | None = None, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
+        environment = self.environment | (env or {})
+        if warm.serves(environment):
+            return warm.run([*words], cwd=self.place, env=environment, stdin=stdin, timeout=60)
         return subprocess.run(
             [sys.executable, "-m", "ackd", *words],
             cwd=self.place,
-            env=self.environment | (env or {}),
+            env=environment,
             input=stdin,
             capture_output=True,
             text=True,
@@ -252,6 +258,7 @@ def running(team: Team) -> Iterator[Team]:
                 team.process.wait(PATIENCE_S)
             except subprocess.TimeoutExpired:
                 end_strays(team.place)
+                team.process.kill()
                 team.process.wait()
 
 
