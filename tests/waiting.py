@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from pathlib import Path
@@ -15,6 +16,12 @@ if TYPE_CHECKING:
 #: How long a thing that must happen may take on a machine that has other things to do: a bound for what hangs, and no
 #: measure. Nothing waits that long unless it fails.
 PATIENCE_S = 60.0
+
+
+def crowd() -> float:
+    """How many times longer than on an idle machine a program may take to show a sign of life, by how many wait for a
+    processor: up to thrice. For time-outs that a test must sit out, and that must not fit in before that sign."""
+    return min(3.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 async def until(true: Callable[[], object], what: str = "it", deadline_s: float = PATIENCE_S) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.acceptance.panes import Panes, fake, panes_in
 from tests.acceptance.teams import Team, running
 from tests.strays import UNTIL_GO
+from tests.waiting import crowd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -104,7 +105,7 @@ def test_a_leader_that_waits_at_its_prompt_gets_its_three_workers_answers_and_re
         assert sorted(one["from"] for one in answers) == ["w1", "w2", "w3"]
         for one in answers:
             team.fact("message_completed", message=one["message_id"])
-        (report,) = team.facts("message_queued", agent="user")
+        (report,) = team.until(lambda: team.facts("message_queued", agent="user"))
         assert report["from"] == "leader"
         assert team.facts("idle_reminder", "nudge", "probe", "escalation", "message_retry", "message_dead") == []
         assert "its agent waits for w1, w2, w3" in team.ackd("explain", goal).stdout
@@ -143,15 +144,15 @@ def test_seen_and_never_finished_is_reminded_of_twice_told_of_and_dead_as_unfini
     panes: Panes,
 ) -> None:
     """It goes busy on each line and comes back to its prompt, and neither acks nor finishes anything."""
-    timings = "ack_timeout_s = 4\ntask_timeout_s = 16\n"
+    timings = f"ack_timeout_s = {4 * crowd():.1f}\ntask_timeout_s = {16 * crowd():.1f}\n"
     team = Team(panes.place, f"{panes.config()}\n{agent(panes, 'worker', '--work-s', '1')}", delivery=timings)
     with running(team):
-        first = team.send("worker")
-        team.until(lambda: len(team.facts("idle_reminder", message=first)) == 1, LONG_S)
-        second = team.send("worker")
-        team.until(lambda: "with work in hand, reminded once" in team.ackd("status").stdout)
+        first, second = team.send("worker"), team.send("worker")
+        claimed = team.root / team.fact("message_claimed", message=first)["file"]
+        team.until(lambda: "reminders=1" in (team.header(claimed, "X-IGNITE-Idle") or ""), LONG_S)
         team.kill()
         team.start()
+        team.until(lambda: "with work in hand, reminded once" in team.ackd("status").stdout)
         team.until(lambda: team.facts("message_told", message=second), LONG_S)
         (told,) = team.facts("escalation")
         assert (told["cause"], told["message_id"]) == ("idle", first)

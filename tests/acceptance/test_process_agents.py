@@ -111,7 +111,7 @@ def test_a_worker_that_dies_again_and_again_is_down_told_of_once_and_brought_bac
         down = team.status()["agents"]["worker"]
         assert "no API key" in down["reason"]
         assert "restarted 5 times in 60 s" in down["reason"]
-        (told,) = team.facts("escalation")
+        (told,) = team.until(lambda: team.facts("escalation"))
         assert (told["cause"], told["to"]) == ("died", "user")
         team.until(lambda: len(team.files("queue/user/processed")) == 1)
         more = [team.post("worker") for _ in range(3)]
@@ -236,7 +236,7 @@ def test_a_worker_that_never_speaks_of_its_work_is_woken_rung_by_rung_and_then_d
         assert [fact["rung"] for fact in team.facts("nudge")] == [1, 2, 3]
         assert team.until(lambda: team.status()["agents"]["worker"]["state"] == "down")
         assert ends(team) == {first: ["dead"]}
-        (told,) = team.facts("escalation")
+        (told,) = team.until(lambda: team.facts("escalation"))
         assert (told["cause"], told["counted"]) == ("silent", 1)
         assert len(team.files("queue/worker")) == len([*rest, "processed"])
         assert team.facts("message_claimed", message=rest[0]) == []

@@ -173,7 +173,7 @@ def test_total_silence_is_a_dead_letter_an_agent_that_is_down_and_one_escalation
         team.until(lambda: team.facts("message_dead", message=first), LONG_S)
         assert [fact["rung"] for fact in team.facts("nudge")] == [1, 2, 3]
         team.until(lambda: worker_state(team) == "down")
-        (told,) = team.facts("escalation")
+        (told,) = team.until(lambda: team.facts("escalation"))
         assert (told["cause"], told["message_id"]) == ("silent", first)
         assert {"cleared": "yes"} in panes.log()
         assert panes.submitted()[-1].startswith("ackd: you are agent worker of a team, your context was cleared")
@@ -201,7 +201,7 @@ def test_a_permission_prompt_parks_the_agent_and_is_told_of_once(panes: Panes) -
         assert "a permission prompt waits for a person" in team.ackd("status").stdout
         assert reason in team.ackd("explain", message_id).stdout
         passed(team, 10)
-        (told,) = team.facts("escalation")
+        (told,) = team.until(lambda: team.facts("escalation"))
         assert told["cause"] == "stuck"
         panes.control("busy 60")  # a person has answered
         team.until(lambda: worker_state(team) == "busy", LONG_S)
@@ -222,7 +222,7 @@ def test_a_usage_limit_parks_the_agent_until_its_end(panes: Panes) -> None:
         assert "a usage limit: Usage limit reached" in shown["reason"]
         until = team.facts("agent_state", agent="worker")[-1]["until"]
         assert datetime.fromisoformat(until) == then
-        (told,) = team.facts("escalation")
+        (told,) = team.until(lambda: team.facts("escalation"))
         assert told["cause"] == "stuck"
         assert panes.given() == b""
         panes.control("ready")

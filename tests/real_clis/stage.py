@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -14,6 +13,7 @@ from tests.acceptance.teams import Team, running
 from tests.real_clis.model import Answer, Asked, Brain, Model, obedient
 from tests.real_clis.programs import Pane, Program, terminal
 from tests.strays import UNTIL_GO, end_strays
+from tests.waiting import crowd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,11 +23,6 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 180.0
 #: On a machine that has much else to do, a program takes its time to draw what it was told.
 DELIVERY: Final = "ack_timeout_s = 30\n"
-
-
-def crowd() -> float:
-    """How many times longer than on an idle machine a program may take, by who waits for a processor: up to thrice."""
-    return min(3.0, max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1)))
 
 
 def hasty() -> str:
