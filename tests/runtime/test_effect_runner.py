@@ -83,6 +83,9 @@ class Bench:
     def endpoint(self, agent: str) -> Any:
         return self.slow if agent == "slow" else InboxEndpoint()
 
+    def inhabited(self, agent: str) -> None:
+        return None
+
     def box(self, agent: str) -> str:
         return agent
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ackd.adapters.inbox_calls import InboxEndpoint
 from ackd.core.events import SignOfLife
 from ackd.runtime.pulses import LEAST_S, MOST_S, Pulses
 from tests.core.driving import PROCESS, TEAM, World, letter
@@ -25,15 +24,10 @@ class Ticking:
         self.asked += 1
         return self.signs.pop() if self.signs else None
 
-    def __getattr__(self, name: str) -> Any:
-        if name in ("tell", "nudge", "stop", "probe", "remind", "ask_checkpoint", "renew", "restart", "forget"):
-            return self.pulse  # a part of the port that nothing here calls
-        raise AttributeError(name)
 
-
-def a_look(world: World, endpoint: Any) -> tuple[Pulses, list[Event]]:
+def a_look(world: World, inhabited: Any) -> tuple[Pulses, list[Event]]:
     posted: list[Event] = []
-    return Pulses(world.engine.desk.book, lambda _: endpoint, posted.append), posted
+    return Pulses(world.engine.desk.book, lambda _: inhabited, posted.append), posted
 
 
 def test_who_holds_work_is_looked_at_and_a_sign_is_told() -> None:
@@ -51,7 +45,7 @@ def test_who_holds_work_is_looked_at_and_a_sign_is_told() -> None:
 def test_endpoints_behind_which_nothing_lives_have_no_pulse() -> None:
     world = World()
     world.send(letter("m1", "runner"))
-    pulses, posted = a_look(world, InboxEndpoint())
+    pulses, posted = a_look(world, None)
     pulses.look()
     assert posted == []
 

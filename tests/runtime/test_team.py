@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ from ackd.adapters.spool import Spool
 from ackd.config import load_site
 from ackd.core.errors import BadConfig
 from ackd.core.events import AgentJoined, Event
+from ackd.ports import Inhabited
 from ackd.runtime.quarters import Quarters
 from ackd.runtime.team import Team, command_environment, environment
 from ackd.site import find_site
@@ -87,6 +89,15 @@ async def test_each_is_announced_once_with_the_endpoint_of_its_table(tmp_path: P
     assert kinds["system"] is kinds["queue_monitor"] is HandlerEndpoint
     assert kinds["reader"] is kinds["newcomer"] is InboxEndpoint
     assert len(team.endpoints()) == 6
+
+
+async def test_an_endpoint_is_inhabited_if_something_lives_behind_it(tmp_path: Path) -> None:
+    team = await assemble(tmp_path, [], "reader", "ignitian-1", "system")
+    assert [team.inhabited(name) for name in ("reader", "ignitian-1", "system")] == [None, None, None]
+    lived_in = mock.create_autospec(Inhabited, instance=True)
+    with mock.patch.object(Team, "_build", return_value=lived_in):
+        team.join("worker")
+    assert team.inhabited("worker") is lived_in
 
 
 async def test_two_spellings_are_one_agent_and_one_box(tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ class Daemon:
         self._upkeep = Upkeep(config, self._spool, self._lock, self.clock, self._chronicle, self._intake, self._fail)
         self._pump.overslept = self._upkeep.look_round
         self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
-        self._pulses = Pulses(desk.book, self._team.endpoint, self._pump.post)
+        self._pulses = Pulses(desk.book, self._team.inhabited, self._pump.post)
         self._make_gateways(tasks)
 
     def _make_gateways(self, tasks: TaskGroup) -> None:

@@ -24,7 +24,6 @@ from ackd.core.faults import is_nobodys
 from ackd.core.headers import NONE_OF_OURS
 from ackd.core.message import USER, Folder, ReceiptFile
 from ackd.dialects import ignite
-from ackd.ports import Inhabited
 from ackd.runtime.lanes import Lanes
 from ackd.runtime.moves import Moves, words_of
 from ackd.runtime.pen import Pen
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from ackd.core.effects import Effect
     from ackd.core.events import Event
     from ackd.core.message import Draft, Message, Place
-    from ackd.ports import Clock, Endpoint, Flusher, Post
+    from ackd.ports import Clock, Endpoint, Flusher, Inhabited, Post
 
     _Explained = effects.TellAgent | effects.ArchiveMessage | effects.BuryMessage
 
@@ -57,6 +56,8 @@ class Roster(Protocol):
     """Who carries out tellings, and where an agent's mail is put."""
 
     def endpoint(self, agent: str) -> Endpoint: ...
+
+    def inhabited(self, agent: str) -> Inhabited | None: ...
 
     def box(self, agent: str) -> str: ...
 
@@ -344,8 +345,8 @@ class EffectRunner:
         self.post(await self._inhabited(effect.lane).ask_checkpoint(effect))
 
     def _inhabited(self, agent: str) -> Inhabited:
-        endpoint = self.team.endpoint(agent)
-        assert isinstance(endpoint, Inhabited), f"nobody lives behind {agent}"  # its policy has no such clocks
+        endpoint = self.team.inhabited(agent)
+        assert endpoint is not None, f"nobody lives behind {agent}"  # its policy has no such clocks
         return endpoint
 
     async def _write_statuses(self, row: list[effects.WriteStatus]) -> None:

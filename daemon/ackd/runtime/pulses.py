@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ackd.core.events import SignOfLife
-from ackd.ports import Inhabited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ackd.core.book import Agent, Book
-    from ackd.ports import Endpoint, Post
+    from ackd.ports import Inhabited, Post
 
 #: However short or long the timeouts are.
 LEAST_S: Final = 0.1
@@ -29,7 +28,8 @@ MOST_S: Final = 60.0
 @dataclass
 class Pulses:
     book: Book
-    endpoint: Callable[[str], Endpoint]
+    #: An agent's endpoint, if something lives behind it.
+    inhabited: Callable[[str], Inhabited | None]
     post: Post
 
     async def run(self) -> None:
@@ -39,8 +39,8 @@ class Pulses:
 
     def look(self) -> None:
         for agent in self.book.agents.values():
-            endpoint = self.endpoint(agent.name) if agent.window and agent.is_watched else None
-            if isinstance(endpoint, Inhabited) and (sign := endpoint.pulse()) is not None:
+            inhabited = self.inhabited(agent.name) if agent.window and agent.is_watched else None
+            if inhabited is not None and (sign := inhabited.pulse()) is not None:
                 self.post(SignOfLife(agent.name, sign))
 
     def _every_s(self) -> float:

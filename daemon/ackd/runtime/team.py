@@ -81,6 +81,10 @@ class Team:
     def endpoint(self, agent: str) -> Endpoint:
         return self._endpoints[agent]
 
+    def inhabited(self, agent: str) -> Inhabited | None:
+        """Its endpoint, if something lives behind it."""
+        return self._inhabited.get(agent)
+
     def endpoints(self) -> list[Endpoint]:
         return list(self._endpoints.values())
 
