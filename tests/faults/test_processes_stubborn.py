@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,6 +11,7 @@ from ackd.adapters.exec_runs.run_files import read_status
 from tests.acceptance.teams import Team, running
 from tests.faults.grip import NOTE_RUN, WORKER, alive, descendants, ends, pids_in, runs
 from tests.strays import UNTIL_GO
+from tests.waiting import crowd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -45,7 +47,8 @@ def worker(place: Path, script: str, keys: str = "", **more: str) -> Team:
 
 
 def test_a_tree_that_ignores_term_is_killed_to_the_last_and_counted_as_a_failure(tmp_path: Path) -> None:
-    team = worker(tmp_path, DEAF, "timeout_s = 2\nretry_limit = 1\n")
+    limit_s = 2 * math.ceil(crowd())  # its tree has to stand by then
+    team = worker(tmp_path, DEAF, f"timeout_s = {limit_s}\nretry_limit = 1\n")
     with running(team):
         one = team.post("worker")
         team.until(lambda: len(pids_in(tmp_path / "pids.txt")) == 3)
@@ -56,7 +59,7 @@ def test_a_tree_that_ignores_term_is_killed_to_the_last_and_counted_as_a_failure
         assert len(pids) == 6  # two attempts
         team.until(lambda: not any(map(alive, pids)))
         team.until(lambda: not descendants(team))
-    assert dead["reason"] == "timed out after 2 s"
+    assert dead["reason"] == f"timed out after {limit_s} s"
     assert len(team.facts("message_retry", message=one)) == 1
     assert len(team.facts("child_ended", message=one)) == 2
     assert ends(team) == {one: ["dead"], other: ["completed"]} | ends_of_mail(team)
@@ -111,14 +114,15 @@ def test_what_a_command_left_behind_while_the_daemon_was_dead_is_ended_by_the_ne
 
 def test_an_adopted_tree_that_ignores_term_is_killed_when_its_time_is_up(tmp_path: Path) -> None:
     """Its time runs from its own start, not from the adoption."""
-    team = worker(tmp_path, DEAF, "timeout_s = 4\nretry_limit = 0\n")
+    limit_s = 4 * math.ceil(crowd())  # the next daemon has to have come by then
+    team = worker(tmp_path, DEAF, f"timeout_s = {limit_s}\nretry_limit = 0\n")
     with running(team):
         one = team.post("worker")
         team.until(lambda: len(pids_in(tmp_path / "pids.txt")) == 3)
         team.kill()
         team.start()
         team.until(lambda: [fact for fact in team.facts("child_started", message=one) if fact.get("adopted")])
-        assert team.fact("message_dead", message=one)["reason"] == "timed out after 4 s"
+        assert team.fact("message_dead", message=one)["reason"] == f"timed out after {limit_s} s"
         team.until(lambda: not any(map(alive, pids_in(tmp_path / "pids.txt"))))
         team.until(lambda: not descendants(team))
     assert runs(team) == [one]
