@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = (
     "real_clis/",  # mostly waiting, one program after the other
-    "test_a_minute_of_simulated_weeks",
+    "test_nearly_three_simulated_weeks",
     "faults/test_soak",
     "faults/test_pipeline_storm",
     "simulation/",

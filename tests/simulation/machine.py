@@ -80,16 +80,11 @@ def _led(real: Callable[..., Any], simulated: Callable[..., Any]) -> Callable[..
     def call(first: Any, *args: Any, **how: Any) -> Any:
         if isinstance(first, int):
             return (simulated if first >= FIRST_FD else real)(first, *args, **how)
-        if not isinstance(first, str):
-            if not hasattr(first, "__fspath__"):
-                return real(first, *args, **how)
-            path = first.__fspath__()
-        else:
-            path = first
+        path = first.__fspath__() if hasattr(first, "__fspath__") else first
         if not isinstance(path, str):
             return real(first, *args, **how)
-        if path.startswith(ROOT) or (how.get("dir_fd") or 0) >= FIRST_FD:
-            return simulated(path, *(_plain(arg) for arg in args), **how)
+        if path.startswith(ROOT) or (how and (how.get("dir_fd") or 0) >= FIRST_FD):
+            return simulated(path, *map(_plain, args), **how) if args else simulated(path, **how)
         return real(first, *args, **how)
 
     return call

@@ -26,12 +26,14 @@ def of(run: Simulation) -> list[tuple[Any, str, Any]]:
     handle, do, build = Engine.handle, EffectRunner._do, Team._build
 
     def traced_handle(engine: Engine, event: Event, now: Now) -> list[Effect]:
-        run.trace(f"event {event}")
+        if run.is_traced:  # to put it into words takes as long as to handle it
+            run.trace(f"event {event}")
         return handle(engine, event, now)
 
     def fateful_do(runner: EffectRunner, effect: Effect) -> Any:
         run.fate.between_effects(type(effect).__name__)
-        run.trace(f"effect {effect}")
+        if run.is_traced:
+            run.trace(f"effect {effect}")
         run.judge.about_to(effect)
         return do(runner, effect)
 

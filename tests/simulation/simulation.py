@@ -80,11 +80,13 @@ class Simulation:
         hours: float,
         *,
         show: Callable[[str], None] | None = None,
+        digested: bool = True,
         mutation: Callable[[Simulation], Any] | None = None,
         is_over: Callable[[], bool] = lambda: False,
     ) -> None:
         self._is_over = is_over
         self.seed, self.hours, self._show, self._mutation = seed, hours, show, mutation
+        self.is_traced = digested or show is not None
         self.counts: Counter[str] = Counter()
         self._digest = hashlib.blake2b(digest_size=16)
         self.timeline = Timeline()
@@ -110,10 +112,12 @@ class Simulation:
 
     @property
     def digest(self) -> str:
-        """The same for the same run, to the last byte."""
+        """The same for the same run, to the last byte; if it is ``digested``."""
         return self._digest.hexdigest()
 
     def trace(self, line: str) -> None:
+        if not self.is_traced:
+            return
         self._digest.update(line.encode("utf-8", "backslashreplace"))
         if self._show is not None:
             self._show(f"{self.timeline.mono:14.4f} {line}")
