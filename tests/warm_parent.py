@@ -7,6 +7,7 @@ closes, this process ends; its children go on, as those of an ended shell do.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -18,7 +19,12 @@ import selectors
 import signal
 import socket
 import sys
+import threading
 from typing import Any, Final
+
+import anyio
+import anyio.lowlevel
+from inotify_simple import INotify
 
 import ackd
 
@@ -74,20 +80,42 @@ def _become(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["env"])
     sys.argv = ["ackd", *request["argv"]]
-    runpy.run_module("ackd", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("ackd", run_name="__main__", alter_sys=True)
+    except SystemExit as leave:
+        _leave(leave.code)
+    _leave(None)  # any other exception ends the interpreter as it would anywhere
 
 
-def _import_everything() -> None:
+def _leave(code: object) -> None:
+    """As an interpreter does, except that it does not take its modules apart, which are shared: 40 ms of writing."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if code is not None and not isinstance(code, int):
+        print(code, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code & 0xFF if isinstance(code, int) else int(code is not None))
+
+
+async def _nothing() -> None:
+    await anyio.lowlevel.checkpoint()
+
+
+def warm_up() -> None:
+    """All that every process would do first: imports, those that wait for a first use too."""
     for module in pkgutil.walk_packages(ackd.__path__, "ackd."):
         if module.name != "ackd.__main__":
             importlib.import_module(module.name)
+    anyio.run(_nothing)
+    INotify().close()
+    gc.collect()
+    gc.freeze()
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests, who then close the socket
-    _import_everything()
-    gc.collect()
-    gc.freeze()
+    warm_up()
     with socket.socket(fileno=int(sys.argv[1])) as given:
         given.set_inheritable(False)
         asked = serve(given)

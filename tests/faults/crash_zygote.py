@@ -8,21 +8,18 @@ socket closes, what still runs is killed. Waits that are long only for people ar
 from __future__ import annotations
 
 import ctypes
-import gc
-import importlib
 import json
 import os
-import pkgutil
 import signal
 import socket
 import sys
 from typing import Any
 
-import ackd
 from ackd.core import acts, calling
 from ackd.frontends.cli.main import main
 from ackd.runtime import effect_runner
 from tests.faults import crash_breakage
+from tests.warm_parent import warm_up
 
 #: What the interposer calls its actions, by number.
 ACTIONS = ("record", "kill before", "kill after", "fail", "short")
@@ -91,20 +88,12 @@ def _arm(arm: dict[str, Any] | None) -> None:
     ctypes.CDLL(None).interpose_arm(root, ACTIONS.index(arm["action"]), at, arm["code"], lasts_ms, notes, only)
 
 
-def _import_everything() -> None:
-    for module in pkgutil.walk_packages(ackd.__path__, "ackd."):
-        if module.name != "ackd.__main__":
-            importlib.import_module(module.name)
-
-
 if __name__ == "__main__":
     del os.environ["LD_PRELOAD"]  # not for what the daemon starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _import_everything()
+    warm_up()
     for owner, name in ((acts, "DISK_RETRY_S"), (calling, "PARK_BASE_S"), (effect_runner, "SEND_AGAIN_S")):
         setattr(owner, name, 0.1)
-    gc.collect()
-    gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as given:
         given.set_inheritable(False)
         serve(given)
