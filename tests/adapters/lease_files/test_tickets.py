@@ -37,6 +37,18 @@ def test_a_process_that_is_killed_is_known_to_be_dead_at_once(tmp_path: Path) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_who_was_looked_at_or_rung_still_sleeps_until_it_is_rung_again(tmp_path: Path) -> None:
+    """A FIFO whose last writer has gone is at its end for a reader, and poll() then never waits again."""
+    ticket = Ticket(str(tmp_path))
+    assert not tickets.is_dead(str(tmp_path), ticket.name)
+    tickets.ring(str(tmp_path), ticket.name)
+    assert ticket.wait(60)
+    began = time.monotonic()
+    assert not ticket.wait(0.05)
+    assert time.monotonic() - began >= 0.05
+    ticket.close()
+
+
 def test_who_waits_is_woken_by_the_bell_and_rings_do_not_pile_up(tmp_path: Path) -> None:
     ticket = Ticket(str(tmp_path))
     assert not ticket.wait(0)

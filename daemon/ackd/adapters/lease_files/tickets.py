@@ -25,7 +25,8 @@ class Ticket:
             os.mkdir(directory, 0o700)  # noqa: PTH102
         os.mkfifo(self._path, 0o600)
         try:
-            self._fd = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
+            # For writing, too: once the last writer of a FIFO has gone, poll() says so at once, and waits no more.
+            self._fd = os.open(self._path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:
             _unlink(self._path)
             raise
