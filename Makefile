@@ -9,7 +9,10 @@ FUZZ_SECONDS ?= 10
 WORKERS ?= 5
 BENCH_ARGS ?= --save
 
-.PHONY: help demo test check faults bench fuzz clis captures diagrams schemas picture clean
+# Whoever forbids Python to keep what it compiled has every process of every test compile all of ackd anew.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: help demo test check collected faults bench fuzz clis captures diagrams schemas picture clean
 .DEFAULT_GOAL := help
 
 help:
@@ -33,7 +36,8 @@ $(READY): pyproject.toml
 demo: $(READY)
 	$(BIN)/ackd demo
 
-test: check
+test: $(READY)
+	$(MAKE) --no-print-directory -j 2 check collected
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
 
 check: $(READY)
@@ -41,6 +45,10 @@ check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy daemon/ackd tests
 	$(BIN)/python -m pytest -q tests/test_layers.py
+
+# Compiles the tests once, for all workers: each would do it for itself.
+collected: $(READY)
+	$(BIN)/python -m pytest --collect-only -q >/dev/null
 
 faults: $(READY)
 	ACKD_FAULTS=full ACKD_FORBID_SKIPS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --timeout 0 tests/faults $(PYTEST_ARGS)
