@@ -102,15 +102,20 @@ def one(seed: int, options: argparse.Namespace, until: float) -> bool:
         cause = error.__cause__ if isinstance(error, Broken) else error
         if cause is not None and (options.trace or not isinstance(error, Broken)):
             traceback.print_exception(cause)
-        print(f"seed {seed} breaks a promise after {run.timeline.hours:.2f} hours: {error}")
+        _say(f"seed {seed} breaks a promise after {run.timeline.hours:.2f} hours: {error}")
         mutated = f" --mutation {options.mutation}" if options.mutation else ""
         mutated += " --mended" if options.mended else ""
-        print(f"replay: python -m tests.simulation --seed {seed} --run-hours {options.run_hours:g}{mutated} --trace")
-        sys.stdout.flush()
+        _say(f"replay: python -m tests.simulation --seed {seed} --run-hours {options.run_hours:g}{mutated} --trace")
         return False
     if options.verbose or options.seed is not None:
-        print(f"seed {seed}: {run.digest} {dict(run.counts)}")
+        _say(f"seed {seed}: {run.digest} {dict(run.counts)}")
     return True
+
+
+def _say(line: str) -> None:
+    """In one write: another job may have something to say at the same time."""
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 def _give_up(seed: int, run: Simulation, _number: int, frame: FrameType | None) -> None:
