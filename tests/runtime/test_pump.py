@@ -300,3 +300,38 @@ async def test_what_falls_due_while_it_is_frozen_waits_for_what_was_said_meanwhi
         tasks.cancel_scope.cancel()
     assert looked == [1]
     assert rang == [{"in a turn": 0.12, "while it catches up": pytest.approx(0.2)}[when], 60.0]
+
+
+async def test_the_time_that_looking_round_takes_is_not_overslept() -> None:
+    """A look round waits for proofs, for seconds: what falls due meanwhile rings when it is over, and is no second sleep."""
+    clock, rang, slept = Clock(), list[float | None](), list[float]()
+
+    class Listening(Engine):
+        def handle(self, event: Event, now: Now) -> list[Effect]:
+            if isinstance(event, Ticked):
+                rang.append(event.until)
+            return super().handle(event, now)
+
+    engine = Listening(EnginePolicy(), random.Random(1))
+    pump = Pump(engine, clock, lambda _: None, lambda: None, lambda: None)
+
+    async def look_round(late_s: float) -> None:
+        slept.append(late_s)
+        clock.mono += 4.0
+
+    pump.overslept = look_round
+    for agent in ("one", "other"):
+        pump.post(AgentJoined(agent, AgentPolicy(), "exec"))
+    pump.turn()
+    engine.desk.alarm("offer", "one", 0.1)
+    engine.desk.alarm("offer", "other", 60.5)
+    async with anyio.create_task_group() as tasks:
+        clock.mono = 60.0
+        tasks.start_soon(pump.run)
+        with anyio.fail_after(60):
+            while not rang:  # noqa: ASYNC110 - the engine's, which has no event
+                await anyio.sleep(0.001)
+        tasks.cancel_scope.cancel()
+    assert slept == [pytest.approx(59.9)]
+    assert rang == [64.0]
+    assert engine.next_deadline() is None

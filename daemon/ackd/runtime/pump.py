@@ -220,6 +220,8 @@ class Pump:
         await anyio.sleep(HINTS_FIRST_S)
         if late_s > OVERSLEPT_S:
             await self.overslept(late_s)
+            began = self._clock.now()  # that took its time, in which we ran: what fell due meanwhile is not late
+            await anyio.sleep(HINTS_FIRST_S)
         while len(self._inbox) > EVENTS_A_TURN:
             await anyio.lowlevel.checkpoint()
         self._catching_up = None
