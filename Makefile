@@ -12,7 +12,7 @@ BENCH_ARGS ?= --save
 # Whoever forbids Python to keep what it compiled has every process of every test compile all of ackd anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check collected faults bench fuzz clis captures diagrams schemas picture clean
+.PHONY: help demo test check collected faults bench fuzz clis captures diagrams schemas picture house clean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
 	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 8 minutes in all)"
 	@echo "make clis   installs the real Claude Code, Codex and Gemini in .clis, for the tests that use them (npm packages; 850 MB)"
+	@echo "make house  how the code lies in its rooms, in figures: modules, importers, one message's walk, names, docstrings"
 	@echo "make captures   the screens that the profiles are made from, taken anew from the real programs and opencode: 10 minutes"
 
 $(READY): pyproject.toml
@@ -83,6 +84,9 @@ schemas: $(READY)
 
 picture: $(READY)
 	$(BIN)/python tests/draw_picture.py
+
+house: $(READY)
+	$(BIN)/python -m tests.house
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz

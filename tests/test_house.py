@@ -1,0 +1,77 @@
+"""The figures of ``make house``, on a package small enough to count by hand; and the walk, on the real daemon."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.house import (
+    class_names,
+    collaborators,
+    docstrings,
+    fed_from_tuples,
+    importers,
+    is_subjectless,
+    modules,
+    of_capability,
+    room_of,
+)
+from tests.house_walk import walk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.house import Module
+
+FILES = {
+    "__init__.py": "",
+    "site.py": "from ackd.core import engine\n\nclass Site:\n    'What it is.'\n",
+    "core/__init__.py": "from ackd.core.engine import Engine\n",
+    "core/engine.py": ("class Engine:\n    'The engine.'\n    def __init__(self, a, b, *, c):\n        'Its parts.'\n"),
+    "runtime/lease_room.py": (
+        "from dataclasses import dataclass\n"
+        "import ackd.core.engine\n"
+        "import ackd.site\n"
+        "@dataclass\nclass Site:\n    one: int\n    other: int\n    third: int = 0\n"
+        "def make(both):\n    return Site(*both, 3), both\n"
+    ),
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> list[Module]:
+    for name, text in FILES.items():
+        path = tmp_path / "ackd" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return modules(tmp_path / "ackd")
+
+
+def test_modules_are_named_and_lie_in_rooms(small: list[Module]) -> None:
+    assert {module.name: module.room for module in small} == {
+        "": "ackd",
+        "core": "core",
+        "core.engine": "core",
+        "runtime.lease_room": "runtime",
+        "site": "ackd",
+    }
+    assert room_of(small[0].path) == "ackd"
+
+
+def test_an_importer_is_counted_once_and_a_folders_init_not_at_all(small: list[Module]) -> None:
+    assert importers(small) == {"core.engine": {"site", "runtime.lease_room"}, "site": {"runtime.lease_room"}}
+
+
+def test_names_constructors_and_docstrings(small: list[Module]) -> None:
+    assert class_names(small) == {"Site": 2, "Engine": 1}
+    assert collaborators(small) == {"site.Site": 0, "core.engine.Engine": 3, "runtime.lease_room.Site": 2}
+    assert fed_from_tuples(small) == ["runtime.lease_room:10"]
+    assert [text for text in docstrings(small) if is_subjectless(text)] == ["Its parts.", "What it is."]
+    assert [module.name for module in of_capability(small, ("lease",))] == ["runtime.lease_room"]
+
+
+def test_a_message_walks_through_the_rooms_of_a_real_daemon() -> None:
+    walked = walk()
+    assert walked.functions > walked.modules > 10
+    assert walked.changes > 10
