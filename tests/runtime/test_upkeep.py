@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ import pytest
 from ackd.adapters import room_probe, root_lock
 from ackd.adapters.clock import SystemClock
 from ackd.adapters.journal import End, Journal, LetGo
+from ackd.adapters.spool import spool as spool_module
 from ackd.adapters.systemd import ServiceManager
 from ackd.config import Config, Watch
 from ackd.core.events import Arrived, FaultEnded, Now
@@ -31,7 +33,8 @@ from tests.runtime.onlooker import Onlooker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-    from pathlib import Path
+
+    from ackd.adapters.spool import Spool
 
 
 class OverError(Exception):
@@ -309,6 +312,30 @@ async def test_no_room_for_a_process_is_over_when_one_could_be_started(
         await care.through(care.upkeep.see_faults_end, pump, script=[lambda: None] * 3)
         assert pump.posted == [FaultEnded()]
         assert not care.chronicle.faults
+
+
+def is_there(path: str) -> bool:
+    return Path(path).exists()
+
+
+async def test_what_a_read_only_disk_kept_of_a_rewrite_is_removed_when_it_is_writable_again(
+    caring: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    async with caring() as care:
+        spool: Spool = care.desk.spool
+        prepared = spool.prepare_rewrite(care.desk.put(), b"other")
+        with monkeypatch.context() as read_only:
+            read_only.setattr(spool_module, "put_in_place_of", refuse)
+            read_only.setattr(os, "unlink", refuse)
+            with pytest.raises(OSError, match="Read-only"):
+                spool.commit_rewrite(prepared)
+        assert is_there(prepared.temp)
+        met(care, errno.EROFS)
+        await care.through(care.upkeep.see_faults_end, Posts(), script=[lambda: None])
+        assert not is_there(prepared.temp)
 
 
 async def test_no_process_is_started_for_a_full_disk(

@@ -117,6 +117,7 @@ class Upkeep:
             if not self.chronicle.faults:
                 continue
             if await self._has_room():
+                await in_thread(self.spool.clear_left)
                 self.chronicle.relieved()
                 pump.post(FaultEnded())
                 with self.chronicle.reporting("scan"):

@@ -54,6 +54,25 @@ def test_a_temporary_file_that_cannot_be_finished_is_not_left(tmp_path: Path, mo
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_temporary_file_that_the_disk_does_not_give_up_is_removed_when_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It became read-only while the file was written."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as read_only:
+        read_only.setattr(os, "write", refuse)
+        read_only.setattr(os, "unlink", refuse)
+        with pytest.raises(OSError, match="Read-only"):
+            DISK.write_temporary(str(tmp_path), b"x")
+        DISK.clear_left()
+        assert len(list(tmp_path.iterdir())) == 1
+    DISK.clear_left()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_new_file_is_private_and_hidden(tmp_path: Path) -> None:
     DISK.write_temporary(str(tmp_path), b"x" * 10)
     (made,) = tmp_path.iterdir()

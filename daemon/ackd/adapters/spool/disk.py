@@ -2,7 +2,8 @@
 
 Owns making directories, writing temporary files, and moving under a free name. Nothing here waits for the disk, but for
 a move across mounts (``across``), which is for threads: without it that is EXDEV. Refuses to know the layout.
-Fails with OSError, and then leaves nothing behind.
+Fails with OSError, and then leaves nothing behind; a temporary file that the disk would not even give up is remembered,
+and removed when somebody says that the disk takes changes again (``clear_left``).
 """
 
 # ruff: noqa: PTH101, PTH102, PTH108, PTH120, PTH123
@@ -30,7 +31,7 @@ _NEW_FILE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NO
 class Disk:
     """``durable``: whether anything is to be flushed at all."""
 
-    __slots__ = ("_copied", "_durable", "unflushed")
+    __slots__ = ("_copied", "_durable", "_left", "unflushed")
 
     def __init__(self, *, durable: bool) -> None:
         self._durable = durable
@@ -38,6 +39,8 @@ class Disk:
         self.unflushed: set[str] = set()
         #: By the file that is still there: its copy on another mount, and which file that is.
         self._copied: dict[str, tuple[str, Identity]] = {}
+        #: Temporary files that could not be removed.
+        self._left: set[str] = set()
 
     def make_directory(self, directory: str) -> None:
         """With its missing parents, 0700. Something else under that name, a link too, is NotADirectoryError."""
@@ -67,6 +70,20 @@ class Disk:
             while view:
                 view = view[os.write(fd, view) :]
         return path
+
+    def discard(self, path: str) -> None:
+        """Remove a temporary file, or remember that it is still to be removed. Whoever asks has something to raise."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError:
+            self._left.add(path)
+
+    def clear_left(self) -> None:
+        for path in tuple(self._left):  # a copy: a thread may add to it
+            self._left.discard(path)
+            self.discard(path)
 
     def move(self, source: str, directory: str, name: str, *, across: bool = False) -> str:
         """Into a directory, under the name or the first free numbered one; returns which. Replaces nothing."""
@@ -146,7 +163,7 @@ class Disk:
             copy = identity_of(temp)
             rename_noreplace(temp, target)
         except OSError:
-            os.unlink(temp)
+            self.discard(temp)
             raise
         self._copied[source] = (target, copy)
         return copied
@@ -176,7 +193,7 @@ class Disk:
             if like is not None:
                 _make_like(fd, like)
         except BaseException:
-            os.unlink(path)
+            self.discard(path)
             raise
         finally:
             os.close(fd)

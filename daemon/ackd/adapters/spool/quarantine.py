@@ -108,7 +108,11 @@ class Quarantine:
     def _write_reason(self, kept: str, reason: Reason) -> None:
         self._disk.make_directory(self._directory)
         temp = self._disk.write_temporary(self._directory, json.dumps(asdict(reason)).encode() + b"\n")
-        os.replace(temp, f"{self._directory}/{kept}{_TAIL}")
+        try:
+            os.replace(temp, f"{self._directory}/{kept}{_TAIL}")
+        except OSError:
+            self._disk.discard(temp)
+            raise
 
     def _remove_reason(self, kept: str) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -348,8 +348,7 @@ class Spool:
             raise
 
     def abandon(self, prepared: PreparedRewrite | PreparedDrop) -> None:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(prepared.temp)
+        self._disk.discard(prepared.temp)
 
     # --- new messages -------------------------------------------------------------------------------------------------
     def prepare_drop(self, box: str, name: str, data: bytes) -> PreparedDrop:
@@ -408,9 +407,14 @@ class Spool:
         """May take long: best called in a thread."""
         remove_day(self._archive, plain(day))
 
+    def clear_left(self) -> None:
+        """Temporary files of our own that the disk would not give up."""
+        self._disk.clear_left()
+
     def sweep_temps(self, older_than_s: float, now_wall: float) -> int:
         """What crashed writers left: never accepted, or the old content of a rewrite that was through. And what they
         had taken aside for a moment, of whatever age, is settled: it may be a message."""
+        self.clear_left()
         directories = [self._receipts, self._dead, f"{self._queue}/corrupt"]
         for box in self.boxes():
             directories += [f"{self._queue}/{box}", f"{self._queue}/{box}/processed"]
