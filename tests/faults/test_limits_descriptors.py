@@ -29,7 +29,7 @@ endpoint = "inbox"
 def no_descriptors(team: Team, spare: int = 0) -> Iterator[None]:
     """``spare``: how many it may still open."""
     before = resource.prlimit(team.pid, resource.RLIMIT_NOFILE)
-    used = {int(path.name) for path in Path(f"/proc/{team.pid}/fd").iterdir()}
+    used = _at_rest(team)
     free = (number for number in itertools.count() if number not in used)
     limit = next(itertools.islice(free, spare, None))
     resource.prlimit(team.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
@@ -37,6 +37,17 @@ def no_descriptors(team: Team, spare: int = 0) -> Iterator[None]:
         yield
     finally:
         resource.prlimit(team.pid, resource.RLIMIT_NOFILE, before)
+
+
+def _at_rest(team: Team) -> set[int]:
+    """What it has open for good: the same at every look for a while. What it closes a moment later would be to spare."""
+    used, looks, give_up_at = set[int](), 0, time.monotonic() + 60
+    while looks < 10:
+        now = {int(path.name) for path in Path(f"/proc/{team.pid}/fd").iterdir()}
+        used, looks = now, looks + 1 if now == used else 0
+        assert time.monotonic() < give_up_at, "its descriptors never come to rest"
+        time.sleep(0.02)
+    return used
 
 
 def team_in(place: Path, work: str = 'until [ -e go ]; do sleep 0.02; done; echo "$ACKD_MESSAGE_ID" >>runs') -> Team:

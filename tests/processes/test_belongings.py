@@ -6,6 +6,8 @@ import errno
 import os
 import signal
 import subprocess
+import time
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,34 @@ def test_found_by_mark_by_session_or_by_another_sign_and_nobody_else() -> None:
         assert stranger.poll() is None
     finally:
         end(marked, led, other, stranger)
+
+
+def test_found_while_it_becomes_another_program_again_and_again(tmp_path: Path) -> None:
+    """In the midst of execve a process has no environment; one that was passed over then was never looked at again."""
+    again = tmp_path / "again"
+    again.write_text('#!/bin/sh\nexec "$0"\n')
+    again.chmod(0o700)
+    process = subprocess.Popen([again], env={"M": str(tmp_path)}, start_new_session=True)
+    try:
+        for _ in range(300):
+            found = belongings(f"M={tmp_path}")
+            close_all(found)
+            assert found.keys() == {process.pid}
+    finally:
+        end(process)
+
+
+def test_an_empty_environment_is_looked_at_twice_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    process, waited = sleeper(), list[float]()
+    try:
+        while Path(f"/proc/{process.pid}/comm").read_text() != "sleep\n":
+            pass
+        with monkeypatch.context() as counting:
+            counting.setattr(time, "sleep", waited.append)
+            assert belongings_module._environment(process.pid) == b""
+        assert len(waited) <= 2
+    finally:
+        end(process)
 
 
 def test_a_tree_of_thousands_is_taken_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

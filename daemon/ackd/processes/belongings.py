@@ -15,6 +15,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -26,6 +27,15 @@ if TYPE_CHECKING:
 
 #: Held at once: a tree of thousands must not take every descriptor that we have.
 AT_A_TIME: Final = 128
+#: How often, and how long, one is looked at that is becoming another program; on a busy machine that takes a while.
+_EXEC_LOOK_S: Final = 0.001
+_EXEC_PATIENCE_S: Final = 1.0
+#: Where they stand in /proc/PID/stat, counted behind the program's name.
+_FLAGS: Final = 6
+_ENV_START: Final = 47
+_ENV_END: Final = 48
+#: PF_EXITING and PF_KTHREAD.
+_KERNELS_OR_ENDING: Final = 0x4 | 0x200000
 
 
 def belongings(mark: str, session: int | None = None, others: Callable[[], Collection[int]] = tuple) -> dict[int, int]:
@@ -74,11 +84,34 @@ def _belongs(pid: int, mark: bytes, session: int | None) -> bool:
     try:
         if session is not None and os.getsid(pid) == session:
             return True
-        return mark in b"\0" + Path(f"/proc/{pid}/environ").read_bytes()
+        return mark in b"\0" + _environment(pid)
     except OSError as error:
         if faults.is_nobodys(error):
             raise
         return False  # gone, or another user's
+
+
+def _environment(pid: int) -> bytes:
+    """In the midst of execve a process has none for a moment, and the one that it is given a moment later may have the
+    mark. It is waited for: whoever runs that moment by is never looked at again."""
+    path, give_up_at = Path(f"/proc/{pid}/environ"), time.monotonic() + _EXEC_PATIENCE_S
+    before: tuple[int, int] | None = None
+    while not (found := path.read_bytes()) and time.monotonic() < give_up_at:
+        span = _environment_span(pid)
+        if span is None or (span == before and span[0] == span[1] != 0):  # a program has it elsewhere each time
+            break
+        before = span
+        time.sleep(_EXEC_LOOK_S)
+    return found
+
+
+def _environment_span(pid: int) -> tuple[int, int] | None:
+    """From where to where it lies in the process's memory; zeros, or nothing between the two, in the midst of execve.
+    None for the kernel's own and for what is ending: these have none."""
+    fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
+    if fields[0] in {b"Z", b"X"} or int(fields[_FLAGS]) & _KERNELS_OR_ENDING:
+        return None
+    return int(fields[_ENV_START]), int(fields[_ENV_END])
 
 
 def term(left: dict[int, int], termed: set[int]) -> None:
