@@ -29,7 +29,7 @@ endpoint = "inbox"
 def no_descriptors(team: Team, spare: int = 0) -> Iterator[None]:
     """``spare``: how many it may still open."""
     before = resource.prlimit(team.pid, resource.RLIMIT_NOFILE)
-    used = _at_rest(team)
+    used = _open_in(team)
     free = (number for number in itertools.count() if number not in used)
     limit = next(itertools.islice(free, spare, None))
     resource.prlimit(team.pid, resource.RLIMIT_NOFILE, (limit, before[1]))
@@ -39,15 +39,18 @@ def no_descriptors(team: Team, spare: int = 0) -> Iterator[None]:
         resource.prlimit(team.pid, resource.RLIMIT_NOFILE, before)
 
 
-def _at_rest(team: Team) -> set[int]:
-    """What it has open for good: the same at every look for a while. What it closes a moment later would be to spare."""
+def _open_in(team: Team) -> set[int]:
+    return {int(path.name) for path in Path(f"/proc/{team.pid}/fd").iterdir()}
+
+
+def at_rest(team: Team) -> None:
+    """Until it has the same open at every look for a while: what it closes a moment later would be to spare."""
     used, looks, give_up_at = set[int](), 0, time.monotonic() + 60
     while looks < 10:
-        now = {int(path.name) for path in Path(f"/proc/{team.pid}/fd").iterdir()}
+        now = _open_in(team)
         used, looks = now, looks + 1 if now == used else 0
         assert time.monotonic() < give_up_at, "its descriptors never come to rest"
         time.sleep(0.02)
-    return used
 
 
 def team_in(place: Path, work: str = 'until [ -e go ]; do sleep 0.02; done; echo "$ACKD_MESSAGE_ID" >>runs') -> Team:
@@ -130,6 +133,7 @@ def test_what_a_run_leaves_behind_is_ended_though_there_was_no_descriptor_to_loo
     with running(team):
         message = team.send("worker")
         left = team.until(lambda: (tmp_path / "left").exists() and (tmp_path / "left").read_text().strip())
+        at_rest(team)
         with no_descriptors(team):
             (tmp_path / "go").touch()
             assert "Too many open files" in team.fact("io_error")["error"]
