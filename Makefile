@@ -19,7 +19,7 @@ help:
 	@echo "make demo   see ackd at work, in an empty temporary directory"
 	@echo "make test   check and all tests"
 	@echo "make check  ruff, mypy, the layers"
-	@echo "make faults every crash and fault, in full: over an hour on two cores; as root, for it mounts file systems of its own,"
+	@echo "make faults every crash and fault, in full: nearly an hour on two cores; as root, for it mounts file systems of its own,"
 	@echo "            and with all that .ci/run installs: nothing may be skipped"
 	@echo "make bench  speed, beside limits, other queues and supervisors: prints a table, and keeps it with its plot in"
 	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
