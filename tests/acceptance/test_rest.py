@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 WINDOW_S = 5.0
 WAITS_AT_REST = 18
 CALLS_AT_REST = 20
+#: When a pane whose work is done has been looked at for the last time.
+LAST_LOOK_S = 6.0
 WAITING = frozenset({"futex", "epoll_wait", "restart_syscall", "getpid"})
 #: The daemon has come to rest if it did not wake for so long.
 QUIET_S = 0.7
@@ -98,11 +100,12 @@ def test_no_capability_in_use_wakes_a_daemon_at_rest(panes: Panes, tmp_path: Pat
 
 def use_everything(team: BoardTeam) -> None:
     """Each capability through to where it waits for others, or is done. The pane first: after its work is done it is
-    looked at once more, three seconds later."""
+    looked at once more, three seconds later, and that is waited for."""
     message = team.send("pane")
     team.fact("message_told", message=message)
     assert team.ackd("done", message, "--agent", "pane").returncode == 0
     team.fact("message_completed", message=message)
+    looked_at = time.monotonic() + LAST_LOOK_S
     decided = team.board("open", "--checkpoint", "EVALUATE_PLAN", "--proposal", "the first", "--from", "leader")[
         "session_id"
     ]
@@ -123,6 +126,7 @@ def use_everything(team: BoardTeam) -> None:
     team.until(lambda: story(team, "PROJ-1")["state"] == "done")
     for agent in ("process", "command"):
         team.fact("message_completed", message=team.send(agent))
+    team.until(lambda: time.monotonic() > looked_at)
 
 
 def votes(team: BoardTeam, meeting: str) -> None:
