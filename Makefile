@@ -12,7 +12,7 @@ BENCH_ARGS ?= --save
 # Whoever forbids Python to keep what it compiled has every process of every test compile all of ackd anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check collected faults bench fuzz clis captures diagrams schemas picture house clean
+.PHONY: help demo test check collected faults bench fuzz clis captures diagrams schemas documents picture house clean
 .DEFAULT_GOAL := help
 
 help:
@@ -77,10 +77,13 @@ captures: $(READY)
 	$(BIN)/python -m tests.real_clis.captures
 
 diagrams: $(READY)
-	$(BIN)/python tests/redraw_diagrams.py
+	$(BIN)/python -m tests.redraw_diagrams
 
 schemas: $(READY)
 	$(BIN)/python tests/rewrite_schemas.py
+
+documents: $(READY)
+	$(BIN)/python -m tests.session_log_document
 
 picture: $(READY)
 	$(BIN)/python tests/draw_picture.py

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from ackd.config import load_site
+from ackd.config.model import load_site
+from ackd.config.site import find_site
 from ackd.runtime.daemon import Daemon
-from ackd.site import find_site
 from tests.house import PACKAGE, room_of
 
 if TYPE_CHECKING:

@@ -1,12 +1,17 @@
-"""Redraws the state diagrams of daemon/README.md from the tables: ``make diagrams``."""
+"""Redraw the state diagrams of the documents from the tables: ``make diagrams``."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from ackd.core.diagram import redraw
+from tests.diagram import redraw
 
-README = Path(__file__).parent.parent / "daemon" / "README.md"
+#: The documents that have pictures: beside the tables that they are drawn from.
+DOCUMENTS = tuple(
+    Path(__file__).parents[1] / "daemon" / "ackd" / folder / "README.md"
+    for folder in ("core", "coordination/board", "coordination/pipeline")
+)
 
 if __name__ == "__main__":
-    README.write_text(redraw(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for document in DOCUMENTS:
+        document.write_text(redraw(document.read_text(encoding="utf-8")), encoding="utf-8")

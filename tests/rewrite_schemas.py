@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import ackd.dialects.worker_json
-from ackd.dialects.worker_json.models import KINDS, schema
+import ackd.endpoints.process.wire
+from ackd.endpoints.process.wire.models import KINDS, schema
 
-SCHEMAS = Path(ackd.dialects.worker_json.__file__).parent / "schemas"
+SCHEMAS = Path(ackd.endpoints.process.wire.__file__).parent / "schemas"
 
 
 def pages() -> dict[str, str]:

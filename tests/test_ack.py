@@ -14,11 +14,11 @@ import yaml
 
 from ackd import ack
 from ackd.ack import AckManager
-from ackd.adapters import root_lock
-from ackd.dialects.screen import BadProfile
+from ackd.endpoints.tmux.screen import BadProfile
 from ackd.files import with_file_lock
-from tests.adapters.tmux.private_server import private_server
-from tests.runtime.terminals.stage import TABLE, Stage
+from ackd.storage import root_lock
+from tests.endpoints.tmux.client.private_server import private_server
+from tests.endpoints.tmux.fake_pane import TABLE, FakePane
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -167,8 +167,8 @@ async def test_a_wait_ends_with_the_ack_sync_and_async(acks: AckManager) -> None
 
 
 # --- waking
-class Scene(Stage):
-    """A stage whose fake is a worker that is waited for."""
+class Scene(FakePane):
+    """A pane whose fake agent is a worker that is waited for."""
 
     recorded: list[tuple[str, dict[str, Any]]]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ackd.bus import Bus
-from ackd.core.bus_words import BusLine
+from ackd.coordination.bus.rules.words import BusLine
 from ackd.core.errors import BadBusLine
 
 

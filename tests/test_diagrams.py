@@ -1,4 +1,4 @@
-"""The pictures in daemon/README.md are the tables of the code."""
+"""The pictures in the documents are the tables of the code."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 import pytest
 
 from ackd.core import availability, delivery
-from ackd.core.diagram import pictures, redraw
-from tests.redraw_diagrams import README
+from tests.diagram import pictures, redraw
+from tests.redraw_diagrams import DOCUMENTS
 
 
 @pytest.mark.parametrize("name", pictures())
-def test_the_readme_shows_the_table_as_it_is(name: str) -> None:
-    text = README.read_text(encoding="utf-8")
+def test_a_document_shows_the_table_as_it_is(name: str) -> None:
+    text = "".join(document.read_text(encoding="utf-8") for document in DOCUMENTS)
     found = re.search(rf"<!-- diagram: {name} -->\n(.*?)\n<!-- end -->", text, re.DOTALL)
-    assert found, f"daemon/README.md has no place for the picture {name!r}: put the two markers where it belongs"
+    assert found, f"no document has a place for the picture {name!r}: put the two markers where it belongs"
     assert found[1] == pictures()[name], "the table has changed: redraw with `make diagrams` and read what changed"
 
 

@@ -29,7 +29,7 @@ FILES = {
     "site.py": "from ackd.core import engine\n\nclass Site:\n    'What it is.'\n",
     "core/__init__.py": "from ackd.core.engine import Engine\n",
     "core/engine.py": ("class Engine:\n    'The engine.'\n    def __init__(self, a, b, *, c):\n        'Its parts.'\n"),
-    "runtime/lease_room.py": (
+    "coordination/leases/room.py": (
         "from dataclasses import dataclass\n"
         "import ackd.core.engine\n"
         "import ackd.site\n"
@@ -53,22 +53,25 @@ def test_modules_are_named_and_lie_in_rooms(small: list[Module]) -> None:
         "": "ackd",
         "core": "core",
         "core.engine": "core",
-        "runtime.lease_room": "runtime",
+        "coordination.leases.room": "coordination",
         "site": "ackd",
     }
     assert room_of(small[0].path) == "ackd"
 
 
 def test_an_importer_is_counted_once_and_a_folders_init_not_at_all(small: list[Module]) -> None:
-    assert importers(small) == {"core.engine": {"site", "runtime.lease_room"}, "site": {"runtime.lease_room"}}
+    assert importers(small) == {
+        "core.engine": {"site", "coordination.leases.room"},
+        "site": {"coordination.leases.room"},
+    }
 
 
 def test_names_constructors_and_docstrings(small: list[Module]) -> None:
     assert class_names(small) == {"Site": 2, "Engine": 1}
-    assert collaborators(small) == {"site.Site": 0, "core.engine.Engine": 3, "runtime.lease_room.Site": 2}
-    assert fed_from_tuples(small) == ["runtime.lease_room:10"]
+    assert collaborators(small) == {"site.Site": 0, "core.engine.Engine": 3, "coordination.leases.room.Site": 2}
+    assert fed_from_tuples(small) == ["coordination.leases.room:10"]
     assert [text for text in docstrings(small) if is_subjectless(text)] == ["Its parts.", "What it is."]
-    assert [module.name for module in of_capability(small, ("lease",))] == ["runtime.lease_room"]
+    assert [module.name for module in of_capability(small, "leases")] == ["coordination.leases.room"]
 
 
 def test_a_message_walks_through_the_rooms_of_a_real_daemon() -> None:

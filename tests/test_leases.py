@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ackd.core.bus_words import BusLine, BusType
+from ackd.coordination.bus.rules.words import BusLine, BusType
 from ackd.leases import LeaseHeld, Leases
 
 P = "src/a.py"

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ackd.adapters.session_log import read_lines
-from ackd.frontends.facts import render
+from ackd.facts import render
 from ackd.log import BadSessionId, EventType, NDJSONLogger
+from ackd.storage.session_log import read_lines
 
 SEED = (
     "task_start task_complete task_failed worker_assign worker_release review_start review_result "

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd.core.worker import TABLE
-from ackd.dialects import worker_json
+from ackd.endpoints.process import wire as worker_json
 from ackd.protocol import (
     CONTEXT_THRESHOLD,
     AssignMessage,

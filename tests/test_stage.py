@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackd.config.site import find_site
+from ackd.coordination.pipeline.rules.keepalive import Leave, Stay
+from ackd.coordination.pipeline.rules.record import Result, Story, Try
+from ackd.coordination.pipeline.rules.stage_words import BadStory
+from ackd.coordination.pipeline.rules.story import StoryState
+from ackd.coordination.pipeline.wire import BadStageText
 from ackd.core.errors import UnknownStory, WrongStage
-from ackd.core.keepalive import Leave, Stay
-from ackd.core.stage_words import BadStory
-from ackd.core.story import StoryState
-from ackd.core.story_record import Result, Story, Try
-from ackd.dialects.stage_text import BadStageText
-from ackd.site import find_site
 from ackd.stage import Stage
 
 if TYPE_CHECKING:

@@ -1,5 +1,5 @@
 """``python -m ackd`` is ``ackd``."""
 
-from ackd.frontends.cli.main import main
+from ackd.cli.main import main
 
 main()

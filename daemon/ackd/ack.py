@@ -1,4 +1,4 @@
-"""Tasks that are acknowledged by a file, and waking who does not. Public Python.
+"""Tasks that are acknowledged by a file, and waking workers that do not. Public Python.
 
     acks = AckManager("queue/ack")
     acks.dispatched("task-001")                   # then write the task's file
@@ -6,15 +6,15 @@
 
 and in the worker ``AckManager().send("task-001")``, or ``touch queue/ack/task-001.ack``.
 
-Owns what counts: a file of the task's name that is newer than the dispatch. That is what ``dispatched`` noted, else the
-time of the task's file (``task_file``, or the one in ``tasks`` beside the ack directory that bears the task's id): who
-writes the task, tells its worker and then waits finds an ack that came meanwhile. Else it is when this AckManager was
-made: what an earlier run left is no answer to this one. Waking is ackd's own ladder: see
-``wait_with_escalation``. Time is measured, not added up, and a wait looks once more when it is over.
+An ack counts if its file is newer than the dispatch. The time of the dispatch is the one that ``dispatched`` noted,
+else the time of the task's file (``task_file``, or the one in ``tasks`` beside the ack directory that has the task's id
+in its name): so a program that writes the task, tells its worker and then waits finds an ack that came meanwhile.
+Without either it is the time when this AckManager was made, so that acks of an earlier run do not count. Workers are
+woken by ackd's own ladder: see ``wait_with_escalation``. Waits are measured by the clock, not as a sum of sleeps, and
+end with a last look.
 
-Refuses to know what the task is. Fails with OSError (when it is made, ``send``, ``cleanup``), ``BadProfile``, and
-ValueError for phases that there are not; what is wrong with tmux or the pane is no error: the wait goes on, and
-``record`` is told.
+The constructor, ``send`` and ``cleanup`` fail with OSError; a bad profile is ``BadProfile``, and phases that do not
+exist are ValueError. Trouble with tmux or the pane is no error: the wait goes on, and ``record`` is called.
 """
 
 from __future__ import annotations
@@ -26,34 +26,36 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.core.ack_files import SUFFIX, ack_names
+from ackd.config.site import find_site, read_toml
+from ackd.coordination.ensemble.rules.ack_files import SUFFIX, ack_names
+from ackd.core.agent_facts import nudged
+from ackd.core.message_facts import escalation
 from ackd.files import FileLockTimeout, atomic_write, make_private, with_file_lock
-from ackd.site import find_site, read_toml
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Mapping
 
-    from ackd.dialects.screen import Profile
-    from ackd.runtime.terminals.summons import Summons
+    from ackd.endpoints.tmux.screen import Profile
+    from ackd.endpoints.tmux.standalone_wake import StandaloneWake
 
 __all__ = ["RUNGS", "AckManager"]
 
-#: The line again · an interrupt, then the line · a reset, then a line for one who knows nothing.
+#: The rungs: the line again · an interrupt, then the line · a reset, then a line for a worker that knows nothing.
 RUNGS: Final = 3
 DEFAULT_ACK_DIR: Final = "queue/ack"
 _TASK_ENDS: Final = (".yaml", ".yml")
 _LOOK_EVERY_S: Final = 0.05
-#: A file's time is that of the kernel's last tick, which may lie before the moment that we read.
+#: A file's time is that of the kernel's last tick, which may be before the time that was read from the clock.
 _TICK_S: Final = 0.01
 _TYPING_TAKES_S: Final = 60.0
 
 
 class AckManager:
-    """``ack_dir``: made if there is none; ``queue/ack`` where the process is, if it is not said. ``profile``: what the
-    worker's program looks like: a shipped name, one of the ackd.toml here or above, or a table of that form.
-    ``tmux_socket``: as in the config; empty: the user's own server. ``record``: told what was done, as (type, data),
-    such as ``NDJSONLogger().log_event``."""
+    """Sends acks, and waits for them. ``ack_dir``: made if it does not exist; by default ``queue/ack`` in the current
+    directory. ``profile``: the profile of the worker's program: a shipped name, one of the ackd.toml here or above, or
+    a table of that form. ``tmux_socket``: as in the config; empty: the user's own server. ``record``: called with what
+    was done, as (type, data), such as ``NDJSONLogger().log_event``."""
 
     def __init__(
         self,
@@ -74,8 +76,8 @@ class AckManager:
 
     # --- the worker's side
     def send(self, task_id: str, worker_id: str | int | None = None, *, agent: str | None = None) -> Path:
-        """I have it. Also if an older ack lies there; the file is on disk when this returns. ``agent``: the worker by
-        its name, for one that has no number."""
+        """Acknowledge the task, even if an older ack is there; the file is on disk when this returns. ``agent``: the
+        worker by its name, for one that has no number."""
         path = self.ack_dir / ack_names(task_id)[0]
         who = worker_id if worker_id is not None else agent
         by = f"worker_id: {_quoted(str(who))}\n" if who is not None else ""
@@ -85,20 +87,22 @@ class AckManager:
 
     # --- the dispatcher's side
     def dispatched(self, task_id: str) -> None:
-        """The task is handed out now (again): only what is newer answers it."""
+        """Note that the task is handed out now (again): only newer acks count."""
         self._dispatched[task_id] = time.time()
 
     def cleanup(self) -> int:
-        """Remove all acks, of every task. How many there were."""
+        """Remove all acks, of every task. Returns how many there were."""
         removed = 0
         for path in self.ack_dir.glob(f"*{SUFFIX}"):
-            with contextlib.suppress(FileNotFoundError, IsADirectoryError):  # another was quicker, or it is no ack
+            with contextlib.suppress(
+                FileNotFoundError, IsADirectoryError
+            ):  # another process has removed it, or it is not a file
                 path.unlink()
                 removed += 1
         return removed
 
     def check(self, task_id: str, since: float | datetime | None = None) -> bool:
-        """Whether it is acknowledged. ``since``: of the dispatch, in wall seconds; 0: any ack that there is."""
+        """True if the task is acknowledged. ``since``: the time of the dispatch, in wall seconds; 0: any ack counts."""
         since_s = self._since(task_id, since)
         return any(_is_newer(self.ack_dir / name, since_s) for name in ack_names(task_id))
 
@@ -110,7 +114,7 @@ class AckManager:
         *,
         interval: float = _LOOK_EVERY_S,
     ) -> bool:
-        """``interval``: between two looks, in seconds."""
+        """Wait for the ack. ``interval``: between two looks, in seconds."""
         since_s, give_up_at = self._since(task_id, since), time.monotonic() + timeout
         while not self.check(task_id, since_s):
             left_s = give_up_at - time.monotonic()
@@ -146,12 +150,14 @@ class AckManager:
         since: float | datetime | None = None,
         task_file: str | os.PathLike[str] | None = None,
     ) -> tuple[bool, int]:
-        """Whether it was acknowledged, and in which phase: 0 before anything was done about it, then a rung each.
+        """Wait for the ack and wake the worker step by step. Returns (acknowledged, phase): phase 0 is the wait before
+        the worker is woken, then there is one phase for each rung.
 
-        Each phase waits for ``phase_timeout``. What is typed is one line, with the task's id, ``task_file`` and the ack
-        file's path, only into a pane that shows it is ready, and proven; never into a prompt, a menu or a screen that
-        is not understood. A worker that is seen at work is not interrupted, and one that a running daemon serves is
-        left to that. ``(False, max_phases)``: somebody must look. Inside an event loop: ``…_async``.
+        Each phase waits for ``phase_timeout``. One line is typed, with the task's id, ``task_file`` and the ack file's
+        path. It is typed only into a pane that shows that it is ready, never into a prompt, a menu or a screen that is
+        not understood, and it is proven to be submitted. A worker that is seen at work is not interrupted, and one that
+        a running daemon serves is left to the daemon. ``(False, max_phases)``: a person must look. Inside an event loop
+        use ``wait_with_escalation_async``.
         """
         import anyio  # noqa: PLC0415
 
@@ -171,37 +177,37 @@ class AckManager:
     ) -> tuple[bool, int]:
         if not 0 <= max_phases <= RUNGS:
             raise ValueError(f"max_phases is 0 to {RUNGS}, for there are {RUNGS} rungs, each climbed once")
-        since_s, summons = self._since(task_id, since, task_file), self._summons(pane_id)
+        since_s, wake = self._since(task_id, since, task_file), self._wake_of(pane_id)
         lines = self._lines(task_id, str(worker_id), task_file)
         for phase in range(max_phases + 1):
             if phase:
-                done = await self._climb(summons, pane_id, phase, lines)
-                self._record("nudged", {"agent": str(worker_id), "task_id": task_id, "rung": phase, "done": done})
-            await summons.regard()
+                done = await self._climb(wake, pane_id, phase, lines)
+                self._record(*nudged(agent=str(worker_id), task_id=task_id, rung=phase, done=done))
+            await wake.note_screen()
             if await self.wait_async(task_id, phase_timeout, since_s):
                 return True, phase
-        self._record("escalation", _escalation(task_id, worker_id, pane_id, max_phases))
+        self._record(*escalation(**_escalation(task_id, worker_id, pane_id, max_phases)))
         return False, max_phases
 
     # --- waking
-    async def _climb(self, summons: Summons, pane_id: str, rung: int, lines: tuple[str, str]) -> str:
-        """One at a time types into a pane, also of those who wait in other processes."""
+    async def _climb(self, wake: StandaloneWake, pane_id: str, rung: int, lines: tuple[str, str]) -> str:
+        """Take the next rung. Only one process at a time types into a pane."""
         try:
             async with with_file_lock(self.ack_dir / f"pane-{_plain(pane_id)}", timeout=_TYPING_TAKES_S):
-                return await summons.climb(rung, *lines)
+                return await wake.climb(rung, *lines)
         except FileLockTimeout as busy:
             return f"nothing typed: {busy}"
 
-    def _summons(self, pane_id: str) -> Summons:
-        from ackd.adapters.clock import SystemClock  # noqa: PLC0415 - pydantic, for who wakes somebody only
-        from ackd.adapters.tmux import server_called  # noqa: PLC0415
-        from ackd.runtime.terminals.summons import Summons  # noqa: PLC0415
+    def _wake_of(self, pane_id: str) -> StandaloneWake:
+        from ackd.endpoints.tmux.client import server_called  # noqa: PLC0415
+        from ackd.endpoints.tmux.standalone_wake import StandaloneWake  # noqa: PLC0415
+        from ackd.system.clock import SystemClock  # noqa: PLC0415 - pydantic, for who wakes somebody only
 
         tmux = server_called(self._tmux_socket)
-        return Summons(tmux=tmux, profile=_profile(self._profile), clock=SystemClock(), target=pane_id)
+        return StandaloneWake(tmux=tmux, profile=_profile(self._profile), clock=SystemClock(), target=pane_id)
 
     def _lines(self, task_id: str, worker: str, task_file: str | os.PathLike[str] | None) -> tuple[str, str]:
-        from ackd.runtime.terminals import lines  # noqa: PLC0415
+        from ackd.endpoints.tmux import lines  # noqa: PLC0415
 
         name, task = ack_names(task_id)[0], Path(task_file).absolute() if task_file is not None else None
         acks = (self.ack_dir / name, self._given / name)
@@ -220,13 +226,13 @@ class AckManager:
         return max(given, default=self._made_at)
 
     def _task_files(self, task_id: str) -> list[Path]:
-        """Those beside the acks whose name is the task's id, or ends with it, as ``worker-1-task-001.yaml`` does."""
+        """Files beside the acks whose name is the task's id, or ends with it, as ``worker-1-task-001.yaml`` does."""
         files = (path for end in _TASK_ENDS for path in (self.ack_dir.parent / "tasks").glob(f"*{end}"))
         return [path for path in files if path.stem == task_id or path.stem.endswith((f"-{task_id}", f"_{task_id}"))]
 
 
 def _given_at(path: Path) -> float | None:
-    """The later of its two times: a copy that keeps the old one makes no old ack count."""
+    """The later of the task file's two times: a copy that keeps the old mtime makes no old ack count."""
     try:
         found = path.stat()
     except OSError:
@@ -235,7 +241,7 @@ def _given_at(path: Path) -> float | None:
 
 
 def _is_newer(path: Path, since_s: float) -> bool:
-    """Only a file: what a link points to may have any time."""
+    """True for a regular file that is newer: the target of a link may have any time."""
     try:
         found = path.lstat()
     except OSError:
@@ -244,7 +250,7 @@ def _is_newer(path: Path, since_s: float) -> bool:
 
 
 def _profile(wanted: str | Mapping[str, Any]) -> Profile:
-    from ackd.dialects.screen import SHIPPED, load_profile  # noqa: PLC0415
+    from ackd.endpoints.tmux.screen import SHIPPED, load_profile  # noqa: PLC0415
 
     if not isinstance(wanted, str):
         return load_profile("given", {"given": wanted})
@@ -255,13 +261,13 @@ def _profile(wanted: str | Mapping[str, Any]) -> Profile:
     return load_profile(wanted, own if isinstance(own, dict) else None)
 
 
-def _escalation(task_id: str, worker_id: str | int, pane_id: str, phases: int) -> dict[str, object]:
-    who: dict[str, object] = {"agent": str(worker_id), "task_id": task_id, "pane": pane_id, "phases": phases}
+def _escalation(task_id: str, worker_id: str | int, pane_id: str, phases: int) -> dict[str, Any]:
+    who: dict[str, Any] = {"agent": str(worker_id), "task_id": task_id, "pane": pane_id, "phases": phases}
     return {**who, "cause": "no_ack", "to": "whoever dispatched it", "counted": 1}
 
 
 def _quoted(text: str) -> str:
-    """For YAML and JSON alike."""
+    """The text, quoted for YAML and JSON alike."""
     import json  # noqa: PLC0415
 
     return json.dumps(text)

@@ -1,4 +1,4 @@
-"""A message bus from Python, with or without a daemon: post to it, read it, wait for what happens on it.
+"""A message bus from Python, with or without a daemon: post to it, read it, wait for events on it.
 
     from ackd.bus import Bus
 
@@ -6,9 +6,9 @@
     bus.post("TASK_COMPLETE", "worker-1.1", {"task_id": "1.1", "unblocks": ["1.2"]})
     bus.wait("TASK_COMPLETE_1.2", timeout=60)
 
-Owns the order of posting: the line whole, then its event files, which the daemon makes too if we die in between.
+Posting writes the line first, whole, then its event files; if the process dies in between, the daemon makes them.
 Posting is quick to import; reading and waiting import what they need when they are called. Fails with ``BadBusLine``
-for what must not stand on a bus, and with OSError.
+for a message that must not stand on a bus, and with OSError.
 """
 
 import os
@@ -17,19 +17,19 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
-from ackd.adapters.bus_files import Appender, make_track, raise_event
-from ackd.core.bus_events import RAISING, event_names, wanted_names
-from ackd.core.bus_layout import Track
+from ackd.coordination.bus.files import Appender, make_track, raise_event
+from ackd.coordination.bus.rules.events import RAISING, event_names, wanted_names
+from ackd.coordination.bus.rules.layout import Track
+from ackd.coordination.bus.tracks import BUS_DIR, track_at
+from ackd.coordination.bus.wire import TYPES, encode, quick_check
 from ackd.core.errors import BadBusLine
-from ackd.dialects.bus import TYPES, encode, quick_check
-from ackd.tracks import BUS_DIR, track_at
 
 if TYPE_CHECKING:
-    from ackd.adapters.bus_files.tailing import Position
-    from ackd.core.bus_words import BusLine
+    from ackd.coordination.bus.files.tailing import Position
+    from ackd.coordination.bus.rules.words import BusLine
 
 _MAX_LINE_BYTES: Final = 1_048_576
-#: Half of a pair of surrogates, as ``encode`` writes one: no reader of JSON takes it.
+#: Half of a surrogate pair, as ``encode`` writes it: no reader of JSON accepts it.
 _HALF_PAIR: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\ud[89a-f]")
 
 
@@ -41,14 +41,14 @@ class Bus:
         self._queue = Appender(self.track.queue)
 
     def close(self) -> None:
-        """Let go of the file. It is opened again when something is posted."""
+        """Close the file. It is opened again when something is posted."""
         self._queue.close()
 
     def __del__(self) -> None:
         self.close()
 
     def make(self) -> list[str]:
-        """Whatever is missing of it; what is there stays. The names of what was made."""
+        """Make whatever is missing of the bus; existing files stay. Returns the names of what was made."""
         return make_track(self.track)
 
     def post(self, type_: str, source: str, payload: Mapping[str, object] | None = None) -> str:
@@ -81,9 +81,9 @@ class Bus:
     def read(
         self, *, since: float | None = None, offset: int | None = None, type_: str | None = None
     ) -> Iterator["BusLine | BadBusLine"]:
-        """What was said so far: from a byte offset on, since a time (wall seconds), of one type. Lines that cannot be
-        read come as ``BadBusLine``, unless a time or type is asked for."""
-        from ackd.adapters.bus_files.tailing import Position, position_at  # noqa: PLC0415
+        """Yield the lines so far: from a byte offset on, since a time (wall seconds), or of one type. Lines that cannot
+        be read come as ``BadBusLine``, unless a time or type is given."""
+        from ackd.coordination.bus.files.tailing import Position, position_at  # noqa: PLC0415
 
         position = Position() if not offset else position_at(self.track.queue, offset)
         while True:
@@ -93,10 +93,10 @@ class Bus:
                 return
 
     def read_on(self, position: "Position") -> "tuple[list[BusLine | BadBusLine], Position, bool]":
-        """The next lines, where they end, and whether there are more already. A last line without an end counts when
-        it is whole."""
-        from ackd.adapters.bus_files.tailing import read_on  # noqa: PLC0415
-        from ackd.dialects.bus.reading import read  # noqa: PLC0415
+        """Return the next lines, the position after them, and whether there are more already. A last line without a
+        line end counts if it is complete."""
+        from ackd.coordination.bus.files.tailing import read_on  # noqa: PLC0415
+        from ackd.coordination.bus.wire.reading import read  # noqa: PLC0415
 
         piece = read_on(self.track.queue, position, _MAX_LINE_BYTES)
         wall = time.time()
@@ -105,11 +105,12 @@ class Bus:
 
     # --- waiting ------------------------------------------------------------------------------------------------------
     def wait(self, pattern: str, timeout: float = 300.0, *, new: bool = False) -> bool:
-        """Whether an event of that name (a glob) has happened, or happens in time. ``new``: from now on only.
+        """Wait for an event of that name (a glob); True if it has happened, or happens in time. ``new``: from now on
+        only.
 
-        What was said on the bus counts, too, should nobody have raised its event.
+        A line on the bus counts, too, even if nobody has raised its event.
         """
-        from ackd.bus_waiting import Waiting  # noqa: PLC0415
+        from ackd.coordination.bus.waiting import Waiting  # noqa: PLC0415
 
         return Waiting(self, wanted_names(pattern), new=new).wait(timeout)
 
@@ -127,19 +128,19 @@ def fits(line: "BusLine | BadBusLine", since: float | None, type_: str | None) -
 
 
 def check(type_: str, source: str, payload: dict[str, object]) -> None:
-    """Raises BadBusLine for what no reader would take."""
+    """Raise BadBusLine for a message that no reader would accept."""
     if type_ not in TYPES:
         raise BadBusLine("unknown_type", f"unknown type {type_!r:.60}: known are {', '.join(TYPES)}")
     if not source.strip():
         raise BadBusLine("missing_field", "source: is required, and missing")
     if not quick_check(type_, payload):
-        from ackd.dialects.bus.reading import problems  # noqa: PLC0415 - pydantic: only what is unusual pays for it
+        from ackd.coordination.bus.wire.reading import problems  # noqa: PLC0415 - pydantic: only what is unusual pays for it
 
         if found := problems(type_, payload):
             raise BadBusLine("bad_field", f"{type_}: {'; '.join(found)}")
 
 
 def _new_id() -> str:
-    """As uuid4 makes it, whose module takes longer to import than all this."""
+    """A random id as uuid4 makes it; that module takes longer to import than all of this one."""
     digits = os.urandom(16).hex()
     return f"msg-{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

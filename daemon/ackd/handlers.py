@@ -1,4 +1,4 @@
-"""Agents that are Python functions inside the daemon: what one is given, what it may do, how it is found.
+"""Handlers: agents that are Python functions inside the daemon. Here are their arguments, and the way they are found.
 
 A handler is a callable of a mail and a context, ``async`` or plain (a plain one runs in a thread). Returning completes
 the message; ``Refuse`` buries it with its reason, ``Defer`` tries it again later, any other exception is a failure and
@@ -24,8 +24,8 @@ named in the project's ``pyproject.toml``::
 and in ``ackd.toml``: an agent with ``endpoint = "handler"`` and ``handler = "greeter"``. A plain function sends by
 ``anyio.from_thread.run(ctx.send, to, type, body)``.
 
-Owns these words and the search for entry points. Refuses to know how a message is written or who calls (the adapter
-``handler_calls``). ``load_handler`` fails with ``UnknownHandler`` or ``BrokenHandler``.
+``load_handler`` finds one among the installed entry points; it fails with ``UnknownHandler`` or ``BrokenHandler``. The
+calls are made by ``endpoints/handler``.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ GROUP: Final = "ackd.handlers"
 
 
 class Refuse(Exception):  # noqa: N818 - an answer, not an error
-    """This message will never be done: bury it."""
+    """Raised by a handler that will never do this message: it becomes a dead letter."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -55,7 +55,7 @@ class Refuse(Exception):  # noqa: N818 - an answer, not an error
 
 
 class Defer(Exception):  # noqa: N818
-    """Not now: offer it again."""
+    """Raised by a handler that cannot do this message now: it is offered again later."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -83,15 +83,15 @@ class BrokenHandler(TheirFault):
 
 
 def _load_yaml(text: str) -> object:
-    from ackd.dialects.yaml_body import load  # noqa: PLC0415 - most handlers of ackd's own never look at a body
+    from ackd.formats.yaml_body import load  # noqa: PLC0415 - most handlers of ackd's own never look at a body
 
     return load(text)
 
 
 @dataclass(frozen=True)
 class Mail:
-    """One message, as its handler sees it. ``body`` is parsed when first asked for, and raises BadBody. ``automatic``:
-    nobody wrote it by hand (Auto-Submitted), so an answer that nobody writes by hand either would begin a loop."""
+    """A message, as its handler sees it. ``body`` is parsed at the first access, which may raise BadBody.
+    ``automatic``: a program wrote the message (Auto-Submitted), so that an automatic answer could begin a loop."""
 
     message_id: str
     sender: str
@@ -111,7 +111,7 @@ class Mail:
 
 @dataclass(eq=False)
 class Context:
-    """What a handler can do while it is called for one mail."""
+    """The things that a handler can do while it is called for one mail."""
 
     agent: str
     mail: Mail
@@ -119,12 +119,12 @@ class Context:
     _sent: int = field(default=0, init=False)
 
     async def reply(self, *, type: str, body: Mapping[str, object], priority: Priority | str | None = None) -> str:  # noqa: A002
-        """Answer the mail's sender; durable when it returns. Unless told otherwise as urgent as the mail itself."""
+        """Answer the mail's sender; durable when this returns. By default the answer has the mail's own priority."""
         return await self._write(self.mail.sender, type, body, priority or self.mail.priority, self.mail.message_id)
 
     async def reply_automatically(self, *, type: str, body: Mapping[str, object]) -> str | None:  # noqa: A002
-        """As ``reply``, marked ``Auto-Submitted: auto-replied``. None, and nothing is written, where the mail itself is
-        automatic: two that answer each other would never end."""
+        """Answer as ``reply`` does, marked ``Auto-Submitted: auto-replied``. Writes nothing and returns None if the
+        mail itself is automatic: two handlers that answer each other would never end."""
         if self.mail.automatic or self.mail.sender == MONITOR:
             return None
         about, auto = (self.mail.priority, self.mail.message_id), AutoSubmitted.REPLIED
@@ -183,7 +183,7 @@ def load_handler(name: str) -> Handler:
     return handler  # type: ignore[no-any-return]
 
 
-@lru_cache(maxsize=1)  # a look into every installed package, and a team may have a hundred handlers
+@lru_cache(maxsize=1)  # looks into every installed package, and a team may have a hundred handlers
 def _installed(_path: tuple[str, ...]) -> dict[str, EntryPoint]:
     from importlib.metadata import entry_points  # noqa: PLC0415 - it brings the email package along
 

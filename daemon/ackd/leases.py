@@ -1,4 +1,4 @@
-"""Leases for programs: one writer at a time for a file, among everyone who asks by ackd's doors.
+"""Leases for programs: one writer at a time for a file, among everyone who asks through ackd.
 
     from ackd.leases import Leases
 
@@ -9,9 +9,9 @@
     lease = leases.acquire("src/app.py", agent="builder")    # ends by release, or when its time is over
     leases.release("builder", "src/app.py")
 
-Owns that what was done is said on the bus, to agents that only read there: FILE_LOCK, FILE_UNLOCK and its event. The
-files are the same that `ackd lock` and the daemon change; none of them needs a daemon. A lease's ``token`` only grows:
-who passes it on can have late writers refused. Fails with ``LeaseHeld``, ``BadPath``, OSError.
+Every change is announced on the bus, for agents that only read there: FILE_LOCK, FILE_UNLOCK and its event. The files
+are the same that `ackd lock` and the daemon change; none of them needs a daemon. A lease's ``token`` only grows: a
+program that passes it on can have late writers refused. Fails with ``LeaseHeld``, ``BadPath``, OSError.
 """
 
 import contextlib
@@ -20,11 +20,12 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
-from ackd.adapters import bus_files, lease_files
-from ackd.core import leases, utc_times
-from ackd.core.bus_layout import SAID_BY_ACKD, Track, event_name
-from ackd.core.errors import BadPath, LeaseHeld
-from ackd.core.lease_words import (
+from ackd.coordination.bus import files as bus_files
+from ackd.coordination.bus import wire as bus
+from ackd.coordination.bus.rules.layout import SAID_BY_ACKD, Track, event_name
+from ackd.coordination.leases import files as lease_files
+from ackd.coordination.leases.rules import leases
+from ackd.coordination.leases.rules.words import (
     DEFAULT_TTL_S,
     Ask,
     Change,
@@ -37,19 +38,20 @@ from ackd.core.lease_words import (
     Table,
     Why,
 )
-from ackd.dialects import bus
+from ackd.core.errors import BadPath, LeaseHeld
+from ackd.formats import utc_times
 
 __all__ = ["BadPath", "Lease", "LeaseHeld", "Leases", "announce"]
 
 UNLOCK: Final = "FILE_UNLOCK"
-#: The seed's own name: it takes a task's id, and of an unlock there is none.
+#: The seed's own event name: it takes a task's id, and an unlock has none.
 UNLOCK_EVENT: Final = "FILE_UNLOCK_all.event"
 
 
 class Leases:
     """``bus``: the bus's directory, which exists. ``base``: the project; paths are relative to it, or absolute.
-    ``for_others``: whoever uses this is none of those whom the leases are for, as the daemon. ``clocks``: monotonic and
-    wall, if not the machine's."""
+    ``for_others``: the caller acts on leases of others, as the daemon does. ``clocks``: monotonic and wall, if not the
+    machine's."""
 
     def __init__(
         self,
@@ -60,13 +62,13 @@ class Leases:
         clocks: Callable[[], tuple[float, float]] = lease_files.machine_clocks,
     ) -> None:
         self.track = Track(os.fspath(bus), "")
-        self._voice = _Voice(self.track, for_others)
-        self.files = lease_files.LeaseFiles(self.track.bus, os.fspath(base), self._voice.say, clocks=clocks)
+        self._writer = _BusWriter(self.track, for_others)
+        self.files = lease_files.LeaseFiles(self.track.bus, os.fspath(base), self._writer.say, clocks=clocks)
 
     @property
     def unsaid(self) -> OSError | None:
-        """Why the bus could not be told of what was done all the same."""
-        return self._voice.unsaid
+        """The reason why a change could not be announced on the bus, although it was made."""
+        return self._writer.unsaid
 
     def acquire(
         self,
@@ -77,7 +79,7 @@ class Leases:
         ttl_s: float = DEFAULT_TTL_S,
         wait_s: float = 0.0,
     ) -> Lease:
-        """The agent's own from now on, or still. ``LeaseHeld`` if it is another's, for ``wait_s``."""
+        """Take the lease, or keep it if the agent has it. ``LeaseHeld`` if it is another's, after ``wait_s``."""
         key = self.files.key(path)
         change, _ = lease_files.acquire(self.files, key, Ask(agent, shared, ttl_s), wait_s)
         return _given(change, key, agent, wait_s)
@@ -92,7 +94,8 @@ class Leases:
         ttl_s: float = DEFAULT_TTL_S,
         wait_s: float = 0.0,
     ) -> Iterator[Lease]:
-        """For the block. If this process dies in it, the lease is free at once; two threads of one agent share it."""
+        """Hold the lease for the block. If this process dies in it, the lease is free at once; two threads of one agent
+        share it."""
         key = self.files.key(path)
         change, ticket = lease_files.acquire(self.files, key, Ask(agent, shared, ttl_s, bound=True), wait_s)
         lease = _given(change, key, agent, wait_s)
@@ -104,11 +107,11 @@ class Leases:
                 ticket.close()
 
     def ask(self, path: str, ask: Ask, wait_s: float = 0.0) -> tuple[Change, lease_files.Ticket | None]:
-        """What came of it, whatever that is; said on the bus."""
+        """Ask for the lease and announce the outcome, whatever it is."""
         return lease_files.acquire(self.files, self.files.key(path), ask, wait_s)
 
     def renew(self, agent: str, path: str | None = None, ttl_s: float | None = None) -> list[tuple[str, Lease]]:
-        """All that the agent holds, or this one: what it holds now."""
+        """Renew one lease of the agent, or all. Returns what it holds now."""
         key = None if path is None else self.files.key(path)
         change = self.files.change(
             lambda table, now, dead: leases.renew(table, agent, now, key, ttl_s=ttl_s, dead=dead)
@@ -117,18 +120,19 @@ class Leases:
         return [(one, lease) for one in paths for lease in change.table.held.get(one, ()) if lease.agent == agent]
 
     def release(self, agent: str, path: str | None = None, token: int | None = None) -> list[Released]:
-        """What the agent holds of it, or of all; and its place in line. Those that were let go."""
+        """Release one lease of the agent, or all, and its places in line. Returns the leases that were released."""
         key = None if path is None else self.files.key(path)
         change = self.files.change(lambda table, now, dead: leases.release(table, agent, now, key, token, dead))
         return [one for one in change.happened if isinstance(one, Released) and one.lease.agent == agent]
 
     def look(self) -> Table:
-        """Who holds what, and who waits."""
+        """All holders and waiters."""
         return self.files.look()
 
 
-class _Voice:
-    """Apart from ``Leases``, which would hold itself by it, and its descriptor until the collector comes."""
+class _BusWriter:
+    """Announces changes on the bus. A class of its own: ``Leases`` would refer to itself through its callback, and keep
+    its descriptor open until the garbage collector runs."""
 
     def __init__(self, track: Track, for_others: bool) -> None:
         self.unsaid: OSError | None = None
@@ -138,7 +142,7 @@ class _Voice:
     def say(self, change: Change) -> None:
         try:
             announce(self._track, change.happened, for_others=self._for_others)
-        except OSError as error:  # the lease is had, or gone, all the same
+        except OSError as error:  # not announced, but the lease was taken or released all the same
             self.unsaid = error
 
 
@@ -160,8 +164,8 @@ def _given(change: Change, key: str, agent: str, wait_s: float) -> Lease:
 def announce(
     track: Track, happened: Iterable[Happening], wall: float | None = None, *, for_others: bool = False
 ) -> None:
-    """Lines for agents that read the bus, and events for those that look for files. What became of a lease without its
-    holder's doing is said in ackd's own name: it is no word of the holder, and no sign that it lives."""
+    """Write lines for agents that read the bus, and raise events for those that look for files. A lease that ended
+    without its holder's doing is announced in ackd's own name, because the line is no sign that the holder lives."""
     at = time.time() if wall is None else wall
     lines, events = [], set()
     for one in happened:

@@ -5,14 +5,15 @@
     log.log_task_complete("task-001", 1, "success", duration_seconds=12.5)
     log.get_session_summary()
 
-Owns which file that is: ``session-<session id>.ndjson`` in ``log_dir``. Without one it is what ACKD_LOG_DIR says, else
-``log_dir`` in ``[ensemble]`` of the ackd.toml here or above, else ``.ensemble/logs`` where the process is. Processes
-with one session id (given, or in ACKD_SESSION_ID) write one file; without any a new session begins, and two that begin
-within a second are told apart by a number. The daemon's own log is a link there, and not written through.
+The file is ``session-<session id>.ndjson`` in ``log_dir``. By default that is the directory in ACKD_LOG_DIR, else
+``log_dir`` in ``[ensemble]`` of the ackd.toml here or above, else ``.ensemble/logs`` in the current directory.
+Processes with the same session id (given, or in ACKD_SESSION_ID) write one file. Without an id a new session begins,
+and two that begin within a second are told apart by a number. The daemon's own log appears there as a link, through
+which nothing is written.
 
-Lines have the form of the daemon's own (adapters/session_log), which makes all of ours their readers. Types: those of
-the seed are ``EventType``; any other word is written as it is, for a team may have facts of its own, and readers show
-what they have no words for key by key. Fails with ``BadSessionId`` and, where the disk refuses, OSError.
+Lines have the form of the daemon's own (storage/session_log), so that all our readers can read them. The seed's types
+are ``EventType``. Any other type is written as it is, because a team may have facts of its own; readers show types that
+they do not know key by key. Fails with ``BadSessionId`` and, if the disk refuses, with OSError.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ackd.adapters.session_log import append, begin_session, read_lines
+from ackd.config.site import find_site, read_toml
 from ackd.core.errors import BadConfig, TheirFault
-from ackd.site import find_site, read_toml
+from ackd.storage.session_log import append, begin_session, read_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -38,7 +39,7 @@ _SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class EventType(enum.StrEnum):
-    """The seed's (ensemble-v3, "NDJSON log")."""
+    """The types of the seed (ensemble-v3, "NDJSON log")."""
 
     TASK_START = "task_start"
     TASK_COMPLETE = "task_complete"
@@ -67,7 +68,7 @@ class BadSessionId(TheirFault, ValueError):  # noqa: N818 - the tree names the c
 
 
 class NDJSONLogger:
-    """``writer``: who speaks, with the number of its process; else ACKD_AGENT, else ``python``."""
+    """A logger. ``writer``: its name in each line, followed by the pid; by default ACKD_AGENT, else ``python``."""
 
     def __init__(
         self,
@@ -82,10 +83,11 @@ class NDJSONLogger:
         self._name = writer or os.environ.get("ACKD_AGENT") or "python"
 
     def log_event(self, type: str, data: Mapping[str, object] | None = None) -> None:  # noqa: A002 - the line's own word
-        """The kernel has the whole line when this returns. What JSON has no place for is written as text."""
+        """Append a line; the kernel has all of it when this returns. Values that JSON cannot express are written as
+        text."""
         append(self.path, self.session_id, f"{self._name}:{os.getpid()}", str(type), dict(data or {}))
 
-    # --- the usual facts. What is not known is left out: no line carries null
+    # --- the usual facts. Fields that are not known are left out: no line contains null
     def log_task_start(self, task_id: str, worker_id: str | int, files: Iterable[str] | None = None) -> None:
         self.log_event(EventType.TASK_START, {"task_id": task_id, "worker_id": worker_id, "files": list(files or ())})
 
@@ -112,7 +114,7 @@ class NDJSONLogger:
         return self.path
 
     def read_events(self, event_type: str | None = None) -> list[dict[str, object]]:
-        """The session's lines in order, of one type or of all; what is no line of a log is passed over."""
+        """Return the session's lines in order, of one type or of all; text that is no line of a log is passed over."""
         if not self.path.exists():
             return []
         return [
@@ -122,8 +124,8 @@ class NDJSONLogger:
         ]
 
     def get_session_summary(self) -> dict[str, object]:
-        """What the session's log says of its tasks. ``task_count``: those that ended; ``duration_seconds``: from the
-        first line to now."""
+        """Sum up the tasks in the session's log. ``task_count``: tasks that have ended; ``duration_seconds``: from the
+        first line until now."""
         lines = list(read_lines(self.path)) if self.path.exists() else []
         ended = [line for line in lines if line.type in _ENDS]
         failed = sum(line.type == EventType.TASK_FAILED or line.data.get("status") in _FAILED for line in ended)
@@ -140,13 +142,13 @@ class NDJSONLogger:
 
 
 def default_log_dir() -> Path:
-    """Where a logger writes that was not told."""
+    """Return the directory of a logger that was given none."""
     if said := os.environ.get("ACKD_LOG_DIR"):
         return Path(said)
     try:
         site = find_site()
         table = read_toml(site.config_path).get("ensemble") if site.config_path is not None else None
-    except BadConfig:  # no team's place, or one that `ackd check` is to be asked about: no reason to log nothing
+    except BadConfig:  # no config, or a broken one, of which `ackd check` complains; logging goes on all the same
         return Path(DEFAULT_LOG_DIR)
     said = table.get("log_dir") if isinstance(table, dict) else None
     return site.base / said if isinstance(said, str) and said else Path(DEFAULT_LOG_DIR)

@@ -1,8 +1,9 @@
 """The worker protocol's public words: message types, messages, states, the context threshold (seed: worker-protocol).
 
-For who writes a worker or an orchestrator in Python without ``ackd.worker``. The states and the ways between them are
-``core/worker.py``'s; the wire is ``dialects/worker_json``'s, and each class here has the fields that stand at the top
-of its line there. Refuses to know pipes. ``transition`` answers False where there is no way, and changes nothing.
+They are for authors of workers or orchestrators in Python that do not use ``ackd.worker``. The states and their
+transitions are defined in ``core/worker.py``, the lines in ``endpoints/process/wire``; each class here has the fields
+that stand at the top of its line there. ``transition`` returns False, and changes nothing, if there is no such
+transition.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ CONTEXT_THRESHOLD: Final = 0.70
 
 
 class MessageType(Enum):
-    ASSIGN = "assign"  # the one that is said to a worker
+    ASSIGN = "assign"  # the only one of these that is sent to a worker
     HEARTBEAT = "heartbeat"
     PROGRESS = "progress"
     COMPLETE = "complete"
@@ -46,7 +47,7 @@ class MessageType(Enum):
 
 @dataclass
 class Message:
-    """What every message has. ``timestamp`` should know its zone: one that does not is read as local."""
+    """The fields that every message has. ``timestamp`` should know its zone: one that does not is read as local."""
 
     type: MessageType
     worker_id: str
@@ -64,7 +65,7 @@ class AssignMessage(Message):
 
 @dataclass
 class HeartbeatMessage(Message):
-    """``context_usage``: a share, 0.0 to 1.0. ``current_step``: a name."""
+    """The worker is alive. ``context_usage``: a share, 0.0 to 1.0. ``current_step``: a name."""
 
     context_usage: float
     current_step: str | None
@@ -72,7 +73,7 @@ class HeartbeatMessage(Message):
 
 @dataclass
 class ProgressMessage(Message):
-    """``step``: so many of ``total_steps`` are done."""
+    """The worker's progress: ``step`` of ``total_steps`` are done."""
 
     task_id: str
     step: int
@@ -99,7 +100,7 @@ class FailedMessage(Message):
 
 @dataclass
 class BlockedMessage(Message):
-    """``blocking_task_id``: a task's id, or an agent's name."""
+    """The worker cannot continue without help. ``blocking_task_id``: a task's id, or an agent's name."""
 
     task_id: str
     reason: str
@@ -108,11 +109,11 @@ class BlockedMessage(Message):
 
 @dataclass
 class ContextThresholdMessage(Message):
-    """Its checkpoint is the payload: task_id, current_step (an index), files_created, files_modified, and more."""
+    """A checkpoint as payload: task_id, current_step (an index), files_created, files_modified, and more."""
 
 
 class WorkerProtocol:
-    """One worker's state."""
+    """The state of one worker."""
 
     VALID_TRANSITIONS: ClassVar[dict[WorkerState, list[WorkerState]]] = {
         state: list(following) for state, following in TABLE.items()
@@ -124,7 +125,7 @@ class WorkerProtocol:
         self.current_task: str | None = None
 
     def transition(self, new_state: WorkerState) -> bool:
-        """Whether there is that way; then it has been taken."""
+        """Go to that state if the transition exists; return whether it does."""
         if new_state not in self.VALID_TRANSITIONS[self.state]:
             return False
         self.state = new_state
@@ -135,14 +136,15 @@ class WorkerProtocol:
 
 
 def check_context_threshold(context_usage: float) -> bool:
-    """Whether a worker should write down where it stands, and hand over."""
+    """Say whether a worker should write a checkpoint and hand over."""
     return context_usage >= CONTEXT_THRESHOLD
 
 
 def create_checkpoint_signal(
     task_id: str, worker_id: str, current_step: int, files_created: list[str], files_modified: list[str]
 ) -> ContextThresholdMessage:
-    """``current_step``: so many steps are done; the worker that goes on begins with the one after them."""
+    """Make a checkpoint message. ``current_step``: the number of steps that are done; the worker that continues begins
+    with the one after them."""
     checkpoint = {
         "task_id": task_id,
         "current_step": current_step,

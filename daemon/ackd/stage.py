@@ -1,4 +1,4 @@
-"""A stage worker's own side, from Python: report to the lead, answer it, say where the work stands, know when to stop.
+"""The side of a stage worker, from Python: report to the lead, answer it, write checkpoints, and know when to stop.
 
     from ackd.stage import Stage
 
@@ -6,10 +6,10 @@
     stage.checkpoint("the parser is written", done=["parser"], remaining=["docs"])
     stage.report(f"Stage 2 COMPLETE for {stage.story}. All tasks Done. Story set to To Review.")
 
-Owns who a worker is, by its environment (ACKD_STORY, ACKD_STAGE, ACKD_TRY, and ACKD_ROOT: its working directory does
-not matter), its words as mail, the wait for the ACK, and the done flag, which is written here and only after the ACK.
-`ackd stage` and `ackd hook keepalive` are made of this. Refuses to know what a lead decides: it reads the record. Fails
-with ``BadStageText`` for what is no report, ``UnknownStory``, ``BadStory``, ``StoriesHeld``, and OSError.
+A worker is identified by its environment (ACKD_STORY, ACKD_STAGE, ACKD_TRY, and ACKD_ROOT); its working directory does
+not matter. Its reports are sent as mail. The done flag is written here, and only after the ACK, which is read from the
+story's record. `ackd stage` and `ackd hook keepalive` use this module. Fails with ``BadStageText`` for a text that is
+no report, ``WrongStage``, ``UnknownStory``, ``BadStory``, ``StoriesHeld``, and OSError.
 """
 
 from __future__ import annotations
@@ -18,32 +18,32 @@ import os
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackd import state_version
-from ackd.adapters import maildrop
-from ackd.adapters.story_files import StoryFiles, reported_again, stayed
-from ackd.core import stage_words
+from ackd.config.site import find_site
+from ackd.coordination.pipeline import wire as stage_text
+from ackd.coordination.pipeline.files import StoryFiles, reported_again, stayed
+from ackd.coordination.pipeline.rules import stage_words
+from ackd.coordination.pipeline.rules.ids import execute_id
+from ackd.coordination.pipeline.rules.keepalive import Leave, Stay, decide
+from ackd.coordination.pipeline.rules.stage_words import LEAD, Doing, StandsAt, story_id, whose_worker, worker_name
 from ackd.core.errors import UnknownStory, WrongStage
-from ackd.core.keepalive import Leave, Stay, decide
-from ackd.core.stage_words import LEAD, Doing, StandsAt, story_id, whose_worker, worker_name
-from ackd.core.story_ids import execute_id
-from ackd.dialects import ignite, stage_text, yaml_body
-from ackd.site import find_site
+from ackd.formats import ignite, yaml_body
+from ackd.storage import maildrop, state_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from ackd.core.keepalive import KeepaliveDecision
-    from ackd.core.stage_words import Report, TextRules
-    from ackd.core.story_record import Story, Try
-    from ackd.site import Site
+    from ackd.config.site import Site
+    from ackd.coordination.pipeline.rules.keepalive import KeepaliveDecision
+    from ackd.coordination.pipeline.rules.record import Story, Try
+    from ackd.coordination.pipeline.rules.stage_words import Report, TextRules
 
 _LOOK_S: Final = 0.1
 WAIT_S: Final = 60.0
 
 
 class Reported(NamedTuple):
-    """``acknowledged`` False: not yet. It is sent again after a status check, and once only."""
+    """A report that was sent. ``acknowledged`` False: not yet; send it again, once, after a status check."""
 
     message_id: str
     generation: int
@@ -60,18 +60,18 @@ def id_pattern(site: Site) -> str:
 
 
 def files_of(site: Site) -> StoryFiles:
-    """``NewerState``: a newer ackd writes its stories here."""
+    """Return the team's stories on disk. Raises NewerState if a newer ackd writes them."""
     state_version.require(site.state)
     return StoryFiles(site.state / "stories", durable=site.fsync)
 
 
 def checked_id(site: Site, text: str) -> str:
-    """BadStory."""
+    """Return the text if it is a story's id; raise BadStory if not."""
     return story_id(text, id_pattern(site))
 
 
 class Stage:
-    """One worker, as it knows itself. ``generation`` None: it does not, and speaks for whoever is current."""
+    """A stage worker. ``generation`` None: it stands for the newest worker of its stage."""
 
     def __init__(self, site: Site, story: str, stage: int, generation: int | None = None) -> None:
         self.site = site
@@ -83,7 +83,7 @@ class Stage:
 
     @classmethod
     def of(cls, site: Site, env: Mapping[str, str] = os.environ) -> Stage | None:
-        """By the environment of a worker; None outside of one. An ACKD_AGENT alone will do."""
+        """Make a worker from its environment, of which ACKD_AGENT alone is enough; None outside of a worker."""
         story, stage, generation = (env.get(f"ACKD_{name}", "") for name in ("STORY", "STAGE", "TRY"))
         if story and stage in ("0", "1", "2", "3"):
             known = generation.isascii() and generation.isdecimal()
@@ -93,7 +93,7 @@ class Stage:
 
     @classmethod
     def here(cls) -> Stage:
-        """For a worker that ackd started. RuntimeError for anyone else."""
+        """Return this process's worker. RuntimeError in a process that is no stage worker."""
         found = cls.of(find_site(None, None))
         if found is None:
             raise RuntimeError("no stage worker: ACKD_STORY and ACKD_STAGE are not set")
@@ -101,7 +101,7 @@ class Stage:
 
     # --- the lead's question ------------------------------------------------------------------------------------------
     def status_check(self, wait_s: float = 0.0) -> str | None:
-        """The status check that waits for an answer, in the lead's words; None if there is none, for so long."""
+        """Return the status check that waits for an answer, in the lead's words; None if none came in ``wait_s``."""
         deadline = time.monotonic() + wait_s
         while True:
             story = self.files.read(self.story)
@@ -113,7 +113,7 @@ class Stage:
 
     # --- words --------------------------------------------------------------------------------------------------------
     def report(self, text: str, wait_s: float = WAIT_S) -> Reported:
-        """The end of the stage, in its exact text; waits so long for the ACK, and then raises the done flag."""
+        """Report the end of the stage in its exact text, wait for the ACK, and raise the done flag after it."""
         said = stage_text.read(text, *text_rules(self.site))
         if isinstance(said, StandsAt) or (said.story, said.stage) != (self.story, self.stage):
             raise WrongStage(self.agent, said.story, said.stage)
@@ -128,14 +128,14 @@ class Stage:
         return Reported(message_id, one.generation, acked)
 
     def status(self, step: str, doing: str = "EXECUTING") -> str:
-        """The answer to a status check: what it is doing. The message's id."""
+        """Answer a status check with what the worker is doing, and return the message's id."""
         words = step.strip().removesuffix(".")
         if not words:
             raise ValueError("what is it doing? The step is empty")
         return self._send(StandsAt(self.story, self.stage, Doing(doing), words))
 
     def checkpoint(self, action: str, done: Iterable[str] = (), remaining: Iterable[str] = ()) -> Path:
-        """Where the stage stands: a worker that has to be replaced is followed by one that is told so."""
+        """Write a checkpoint of the stage. If the worker has to be replaced, the next one is told this."""
         _story, one = self.located()
         said = {
             "story": self.story,
@@ -151,7 +151,8 @@ class Stage:
 
     # --- stopping -----------------------------------------------------------------------------------------------------
     def may_stop(self, wait_s: float = 5.0) -> KeepaliveDecision:
-        """Whether the worker may stop; waits a while for that. "Stay" is counted, and has an end."""
+        """Decide whether the worker may stop; wait up to ``wait_s`` until it may. Each "stay" is counted, and their
+        number is limited."""
         deadline = time.monotonic() + wait_s
         while True:
             story = self.files.read(self.story)
@@ -171,9 +172,9 @@ class Stage:
         self.files.note(self.story, self.stage, generation, lambda notes: stayed(notes, now, asked=decision.asked))
         return decision
 
-    # --- how ----------------------------------------------------------------------------------------------------------
+    # --- inside -------------------------------------------------------------------------------------------------------
     def located(self) -> tuple[Story, Try]:
-        """The record, and the try that is meant."""
+        """Return the story's record, and this worker's try."""
         story = self.files.read(self.story)
         if story is None:
             raise UnknownStory(self.story)
@@ -184,7 +185,7 @@ class Stage:
         return story, one
 
     def _send(self, said: Report | StandsAt) -> str:
-        """To the lead, durably; the message's id."""
+        """Send a text to the lead, durably, and return the message's id."""
         story, one = self.located()
         now_ns = time.time_ns()
         message_id = ignite.bare_id(ignite.new_message_id(now_ns / 1e9, os.getpid(), os.urandom(6)))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.acceptance.teams import Team
-from tests.runtime.terminals.stage import FAKE, TABLE
+from tests.endpoints.tmux.fake_pane import FAKE, TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

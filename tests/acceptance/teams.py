@@ -7,6 +7,7 @@ Nothing here sleeps for a fixed time: every wait is for a fact, with a deadline.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 import os
 import signal
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackd.facts.table import FACTS
 from tests import warm
 from tests.strays import MARK, end_strays
 from tests.waiting import PATIENCE_S
@@ -35,6 +37,20 @@ reconcile_interval_s = 1
 drain_timeout_s = 5
 stop_timeout_s = 1
 """
+
+
+def undeclared(line: dict[str, Any]) -> str:
+    """What of a daemon's line is not declared (core.fact): its type, a field that it has, one that it lacks."""
+    if line.get("writer") != "daemon":
+        return ""
+    row = FACTS.get(line["type"])
+    if row is None:
+        return f"type {line['type']}"
+    fields = inspect.signature(row.declared).parameters
+    known = {"from" if name == "from_" else name: one.default for name, one in fields.items()}
+    needed = {name for name, default in known.items() if default is inspect.Parameter.empty}
+    found = set(line["data"])
+    return " ".join(sorted((found - set(known)) | (needed - found)))
 
 
 class Team:
@@ -169,6 +185,7 @@ class Team:
             for raw in whole.splitlines():
                 with contextlib.suppress(ValueError):
                     known.append(json.loads(raw))
+                    assert undeclared(known[-1]) == "", "docs/session-log.md is not true of this line"
             self._read[path] = (offset + len(whole), known)
             found += known
         return found

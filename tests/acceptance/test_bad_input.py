@@ -21,10 +21,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from click.testing import CliRunner
 
-from ackd.frontends.cli.group import cli
 from tests.acceptance.teams import Team, mime, running
+from tests.cli.runner import run as run_command
 from tests.waiting import Stopwatch
 
 if TYPE_CHECKING:
@@ -86,7 +85,7 @@ def rejection(team: Team, file: str) -> dict[str, Any]:
 
 def asked(team: Team, *words: str) -> str:
     """What a command that only looks says, in this process: it is asked very often here."""
-    said = CliRunner().invoke(cli, [*words, "--config", str(team.place / "ackd.toml")])
+    said = run_command([*words, "--config", str(team.place / "ackd.toml")])
     assert said.exit_code == 0, said.output
     return said.stdout
 

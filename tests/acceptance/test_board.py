@@ -17,7 +17,7 @@ EXAMPLE = Path(__file__).parents[2] / "config/examples/board.toml"
 
 
 def body(path: Path) -> dict[str, Any]:
-    """Of mail that was just seen there: its agent may have been told of it since, and have it in hand."""
+    """Read mail that was just seen there. Its agent may have been told since, and have moved it."""
     try:
         text = path.read_text()
     except FileNotFoundError:

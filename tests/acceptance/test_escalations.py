@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from ackd.core import effects, events, plain_words
+from ackd.coordination.ensemble.rules import plain_words
+from ackd.core import effects, events
 from ackd.core.engine import Engine
 from ackd.core.message import Folder, Message, Place, Priority
 from ackd.core.policy import AgentPolicy, EnginePolicy
-from ackd.dialects import bodies
+from ackd.formats import bodies
 from tests.acceptance.teams import Team, running
 
 if TYPE_CHECKING:

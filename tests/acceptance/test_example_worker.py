@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ackd.dialects.worker_json import Blocked, Completed, ContextThreshold
+from ackd.endpoints.process.wire import Blocked, Completed, ContextThreshold
 from tests.worker.children import child
 
 EXAMPLE = Path(__file__).parents[2] / "config" / "examples" / "worker.py"

@@ -143,6 +143,7 @@ def test_a_wider_window_runs_commands_side_by_side_and_no_more_than_it_holds(tmp
         team.until(lambda: len(list(tmp_path.glob("here.*"))) == 3)
         page = team.until(lambda: (a := team.status()["agents"]["worker"])["in_flight"] == 3 and a)
         assert (page["state"], page["queued"]) == ("busy", 1)
+        team.until(lambda: len((tmp_path / "most.txt").read_text().splitlines()) == 3)  # all three have counted
         (tmp_path / "go").touch()
         for one in ids:
             team.fact("message_completed", message=one)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackd.core.bus_layout import event_name
-from ackd.core.lease_words import Change, Table
+from ackd.coordination.bus.rules.layout import event_name
+from ackd.coordination.leases.rules.words import Change, Table
 from ackd.leases import Leases
 from tests.acceptance.teams import Team, running
 

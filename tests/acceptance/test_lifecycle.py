@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.adapters import root_lock
+from ackd.storage import root_lock
 from tests.acceptance.teams import Team, mime, running
 from tests.strays import UNTIL_GO
 

@@ -143,6 +143,7 @@ def test_who_asks_late_finds_that_it_has_happened(team: BusTeam) -> None:
     """The seed's wait looks for a file that may have come before; and nothing tells two completions apart."""
     team.run_shell("""say TASK_COMPLETE worker-1.1-a '{"task_id": "1.1"}'""")
     assert team.ackd("bus", "wait", "TASK_COMPLETE_1.1", "--timeout", "20").returncode == 0
+    team.until(lambda: team.event("TASK_COMPLETE_1.1.event"))  # the daemon raises it after the wait has read the line
     assert team.ackd("bus", "wait", "TASK_COMPLETE_1.1", "--timeout", "0.2", "--new").returncode == 1
     waiting = team.shell("exec ackd bus wait TASK_COMPLETE_1.1 --new --timeout 30 --json")
     assert_waits(team, waiting)

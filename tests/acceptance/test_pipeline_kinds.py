@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.core.keepalive import Stay
-from ackd.site import find_site
+from ackd.config.site import find_site
+from ackd.coordination.pipeline.rules.keepalive import Stay
 from ackd.stage import Stage
 from tests.acceptance.panes import Panes, fake, panes_in
 from tests.acceptance.teams import Team, running
@@ -210,7 +210,7 @@ def test_what_is_typed_in_a_workers_pane_knows_whose_it_is_and_a_pane_that_dies_
 
 
 def test_the_done_flag_is_not_written_before_the_report_was_received(tmp_path: Path) -> None:
-    """With the daemon away a report waits; the hook keeps its worker, and the flag comes after the ACK."""
+    """A report waits while the daemon is away; the hook keeps its worker, and the flag comes after the ACK."""
     team = pipeline(tmp_path, '\n[ $ACKD_STAGE != 0 ] || sleep 600; echo "$text"', keys="max_parallel = 1")
     done = team.root / "state/stories/flags/story-A-1-s0.g1.done"
     with running(team):

@@ -1,4 +1,4 @@
-"""What stage workers do wrong, and what becomes of their stories."""
+"""Stage workers that do something wrong, and what becomes of their stories."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_a_command_that_says_what_is_no_report_and_goes_on_is_ended_for_it_if_it
 
 
 def test_a_command_that_says_what_is_no_report_and_goes_on_is_not_ended_for_it(tmp_path: Path) -> None:
-    """It may have no ear, and be at work: its own end says what came of it."""
+    """A command may never look for a status check, and be at work all the same: its end decides."""
     script = '\necho "Stage $ACKD_STAGE complete soon"; until [ $ACKD_STAGE != 0 ] || [ -f go ]; do sleep 0.1; done\necho "$text"'
     team = pipeline(tmp_path, script, quick=f"{QUICK}[liveness]\nprobe_timeout_s = 0.2\n")
     with running(team):

@@ -10,11 +10,13 @@ from typing import Any
 
 import pytest
 
-from ackd.adapters.session_log import read_lines
-from ackd.config import Config, load
-from ackd.dialects import worker_json
-from ackd.dialects.screen import load_profile
-from tests.acceptance.teams import Team
+from ackd.config.model import Config, load
+from ackd.coordination.ensemble.settings import EnsembleSettings
+from ackd.coordination.pipeline.settings import PipelineSettings
+from ackd.endpoints.process import wire as worker_json
+from ackd.endpoints.tmux.screen import load_profile
+from ackd.storage.session_log import read_lines
+from tests.acceptance.teams import Team, running
 from tests.worker.children import child
 
 README = Path(__file__).parents[2] / "README.md"
@@ -65,7 +67,7 @@ def config_of(task: str, place: Path) -> Config:
 
 def test_the_ensemble_team_of_the_readme_is_a_config_that_runs(tmp_path: Path) -> None:
     config = config_of("An Ensemble team", tmp_path)
-    assert config.ensemble is not None
+    assert config.settings(EnsembleSettings) is not None
     assert set(config.agents) == {"conductor", "dispatch", "worker-1", "worker-2"}
 
 
@@ -76,7 +78,7 @@ def test_the_terminals_of_the_readme_are_a_config_that_runs(tmp_path: Path) -> N
 
 
 def test_the_pipeline_of_the_readme_is_a_config_that_runs(tmp_path: Path) -> None:
-    pipeline = config_of("Stories through four stages", tmp_path).pipeline
+    pipeline = config_of("Stories through four stages", tmp_path).settings(PipelineSettings)
     assert pipeline is not None
     assert (pipeline.max_parallel, pipeline.worker.endpoint) == (3, "exec")
 
@@ -131,6 +133,22 @@ def test_the_worker_of_the_readme_has_15_lines_and_goes_on_where_it_was_left(tmp
         assert "make test" in worker.stderr()
 
 
+def test_the_program_that_uses_a_team_does_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    team = Team(tmp_path, '[agents.builder]\nendpoint = "exec"\ncommand = ["true"]\n[agents.reviewer]\n')
+    for name in ("ACKD_ROOT", "ACKD_CONFIG", "ACKD_AGENT", "TMUX"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    defined: dict[str, Any] = {}
+    with running(team):
+        team.post("reviewer")
+        exec(python_of("Use a team from Python"), defined)
+    assert capsys.readouterr().out == f"{defined['sent'].message_id} done\ncompleted True\n"
+    team.fact("message_completed", message=defined["message"].message_id)
+    assert defined["team"].board is not None
+
+
 def test_the_program_that_locks_logs_and_waits_for_an_ack_does_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,12 +171,10 @@ def test_the_program_that_locks_logs_and_waits_for_an_ack_does_so(
 
 
 def test_every_command_of_the_readme_exists() -> None:
-    from click.testing import CliRunner
-
-    from ackd.frontends.cli.group import cli
+    from tests.cli.runner import run
 
     text = README.read_text(encoding="utf-8")
     commands = set(re.findall(r"^ackd ([a-z]+)", text, flags=re.MULTILINE)) | set(re.findall(r"`ackd ([a-z]+)", text))
     assert {"send", "explain", "dead", "lint", "message"} <= commands
     for command in sorted(commands):
-        assert CliRunner().invoke(cli, [command, "--help"]).exit_code == 0, command
+        assert run([command, "--help"]).exit_code == 0, command

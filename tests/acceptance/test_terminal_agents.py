@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.acceptance.teams import QUICK, Team, running
-from tests.adapters.tmux.private_server import private_server
-from tests.runtime.terminals.stage import FAKE, PROFILE, Stage
+from tests.endpoints.tmux.client.private_server import private_server
+from tests.endpoints.tmux.fake_pane import FAKE, PROFILE, FakePane
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackd.adapters.tmux import Tmux
+    from ackd.endpoints.tmux.client import Tmux
 
 BODY = "goal: $(touch /tmp/pwned); rm -rf / && echo SECRET-BODY"
 FAKE_PROFILE = "\n".join(
@@ -44,7 +44,7 @@ class Desk:
         agent = f'[agents.worker]\nendpoint = "tmux"\nprofile = "fake"\n{keys}\n'
         tmux = f'[tmux]\nsocket = "{server.socket_path}"\n'
         self.team = Team(place, f"{tmux}\n{agent}\n{FAKE_PROFILE}\n", delivery=delivery, quick=QUICK)
-        self.pane = Stage(server, place / "pane")
+        self.pane = FakePane(server, place / "pane")
         self.pane.place.mkdir()
 
     def open(self, *options: str) -> None:

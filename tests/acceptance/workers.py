@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from tests.acceptance.teams import Team
-from tests.runtime.workers.shop import WORKER
+from tests.endpoints.process.process_agent import WORKER
 
 if TYPE_CHECKING:
     from pathlib import Path

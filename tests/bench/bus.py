@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackd.bus import Bus
-from ackd.tracks import house_track
+from ackd.coordination.bus.tracks import house_track
 from tests.bench import daemon, letters, pace, race
 from tests.bench.figures import Figure, at_least, at_most, percentile
 

@@ -11,8 +11,8 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ackd.frontends.cli.send import Outgoing, queue
-from ackd.site import find_site
+from ackd.client.sending import Outgoing, queue
+from ackd.config.site import find_site
 from tests.bench import bare, daemon, letters, pace, race
 from tests.bench.contenders import durable
 from tests.bench.figures import Figure, Peer, at_most, percentile

@@ -13,10 +13,11 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ackd.adapters import bus_files, lease_files
-from ackd.core import leases
-from ackd.core.bus_layout import event_name
-from ackd.core.lease_words import Ask
+from ackd.coordination.bus import files as bus_files
+from ackd.coordination.bus.rules.layout import event_name
+from ackd.coordination.leases import files as lease_files
+from ackd.coordination.leases.rules import leases
+from ackd.coordination.leases.rules.words import Ask
 from ackd.leases import Leases
 from tests.bench.figures import Figure, at_least
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackd.dialects import ignite
+from ackd.formats import ignite
 
 BODY_BYTES = 1024
 AGENT = "worker"

@@ -14,8 +14,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from ackd.config import EndpointKind, load
-from ackd.dialects.screen import load_profile
+from ackd.config.model import load
+from ackd.endpoints.tmux.screen import load_profile
 from tests.bench import children, compiled, ground, inhabited, letters, pace, publishing, race, team_idle
 from tests.bench.figures import Figure, Peer, Results, at_least, at_most, percentile
 from tests.bench.picture import drawn
@@ -222,7 +222,7 @@ def test_the_teams_that_live_are_ones_that_can_be_run(tmp_path: Path) -> None:
     inhabited.make_team(tmp_path, tables + inhabited.tables_of_panes(3, team_idle.PANE))
     config = load(tmp_path / "ackd.toml")
     kinds = [table.endpoint for table in config.agents.values()]
-    assert [kinds.count(kind) for kind in (EndpointKind.PROCESS, EndpointKind.TMUX)] == [3, 3]
+    assert [kinds.count(kind) for kind in ("process", "tmux")] == [3, 3]
     assert config.tmux.socket == str(inhabited.socket_of(tmp_path))
     load_profile("bench", config.profiles)
 

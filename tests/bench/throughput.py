@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ackd.frontends.cli.send import Outgoing, queue
-from ackd.site import Site, find_site
+from ackd.client.sending import Outgoing, queue
+from ackd.config.site import Site, find_site
 from tests.bench import bare, compiled, contenders, daemon, letters, race
 from tests.bench.figures import Figure, Peer, Target, at_least
 

@@ -84,7 +84,7 @@ def test_nothing_happens_to_what_is_completed_or_withdrawn() -> None:
 
 
 def test_an_ack_is_valid_in_every_living_state() -> None:
-    """An ACK may come before "told" came back, while the file is being moved, or after its death."""
+    """An ack may come before "told" came back, while the file is being moved, or after its death."""
     assert all(Happening.ACKED in TABLE[state] for state in State if state not in (State.COMPLETED, State.WITHDRAWN))
 
 

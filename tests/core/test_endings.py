@@ -1,4 +1,4 @@
-"""How a message ends: commit order, notices, escalations and their closing, graves and late completions."""
+"""Ends of messages: commit order, notices, escalations and their closing, dead letters and late completions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import pytest
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import MONITOR, USER, Folder
-from tests.core.driving import TEAM, World, assert_effects, letter
+from tests.core.engine_world import TEAM, World, assert_effects, make_message
 
 
 def refused(world: World, message_id: str, agent: str = "worker", **words: str) -> None:
-    world.send(letter(message_id, agent, **words))  # type: ignore[arg-type]
+    world.send(make_message(message_id, agent, **words))  # type: ignore[arg-type]
     world.says("refuse", message_id, agent, "not for me")
 
 
 # --- death --------------------------------------------------------------------------------------------------------------
 def test_the_file_is_moved_only_after_the_escalation_that_quotes_it_is_written() -> None:
-    """The file is removed before the escalation that quotes it is written: the leader is told "unknown"."""
+    """Known failure of other systems: the file was removed before the escalation that quotes it, and the leader was
+    told "unknown"."""
     world = World()
-    world.send(letter("m1", sender="runner"))
+    world.send(make_message("m1", sender="runner"))
     asked = world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
     assert_effects(asked, fx.SendMessage, "escalation", fx.SendMessage, fx.BuryMessage)
     assert {e.lane for e in asked if not isinstance(e, fx.RecordFact)} == {"worker"}
@@ -28,7 +29,7 @@ def test_the_file_is_moved_only_after_the_escalation_that_quotes_it_is_written()
 
 def test_the_line_of_a_death_comes_only_after_the_move() -> None:
     world = World()
-    world.send(letter("m1", sender="runner"))
+    world.send(make_message("m1", sender="runner"))
     world.handle(ev.ReceiptCame(world.receipt("refuse", "m1", reason="wrong repository")))
     while not isinstance(world.work("worker"), fx.BuryMessage):
         assert world.facts("message_dead") == []
@@ -70,10 +71,10 @@ def test_a_disk_that_refuses_a_burial_is_asked_again_and_nobody_is_told_twice() 
 
 @pytest.mark.parametrize("why", ["written over", ""], ids=["written over", "deleted"])
 def test_what_is_gone_from_the_queue_before_its_burial_was_not_completed(why: str) -> None:
-    """Its sender was told that it is dead, and may send it once more."""
+    """The sender was told that it is dead, and may send it once more."""
     world = World()
     world.handle(ev.AgentPaused("worker"))
-    world.send(letter("m1", sender="runner"))
+    world.send(make_message("m1", sender="runner"))
     place, key = world.place_of("m1"), world.delivery("m1").key
     world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
     del world.files[place], world.lanes["worker"]
@@ -82,13 +83,13 @@ def test_what_is_gone_from_the_queue_before_its_burial_was_not_completed(why: st
     assert world.facts("message_completed") == []
     assert world.fact("message_withdrawn")["reason"] == (why or "file deleted from the queue before its agent was told")
     world.handle(ev.AgentResumed("worker"))
-    world.send(letter("m1", sender="runner"))
+    world.send(make_message("m1", sender="runner"))
     assert (world.told("worker"), world.facts("message_duplicate")) == (["m1"], [])
 
 
 def test_what_its_agent_deletes_from_its_hand_while_it_is_buried_is_completed() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
     del world.files[world.place_of("m1")]
     world.settle()
@@ -118,7 +119,7 @@ def test_a_second_death_after_a_requeue_is_told_like_the_first() -> None:
 
 def test_a_file_that_its_agent_deletes_while_we_dig_its_grave_is_completed() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
     del world.files[world.place_of("m1")]
     world.settle()
@@ -136,7 +137,7 @@ def test_mail_from_the_monitor_never_causes_mail(kind: str) -> None:
 
 def test_overdue_mail_from_the_monitor_is_written_down_and_nobody_is_written_to() -> None:
     world = World()
-    world.send(letter("m1", "leader", sender=MONITOR, type="escalation"))
+    world.send(make_message("m1", "leader", sender=MONITOR, type="escalation"))
     world.says("ack", "m1", "leader")
     world.wait(4000)
     assert len(world.facts("message_overdue")) == 1
@@ -186,7 +187,7 @@ def test_a_reply_to_the_monitor_closes_the_escalation_it_answers() -> None:
     world = World()
     refused(world, "m1")
     (first,) = world.mail("escalation")
-    world.send(letter("r1", MONITOR, sender="leader", in_reply_to=first.draft.message_id))
+    world.send(make_message("r1", MONITOR, sender="leader", in_reply_to=first.draft.message_id))
     closed = world.fact("escalation_closed")
     assert (closed["escalation_id"], closed["by"]) == (first.draft.message_id, "leader")
 
@@ -205,17 +206,17 @@ def test_an_escalation_that_was_removed_unread_is_closed_and_the_next_case_opens
 # --- completion -----------------------------------------------------------------------------------------------------------
 def test_a_completed_message_lies_in_the_archive_and_its_receipt_is_gone() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(10)
     world.says("done", "m1", reason="all green")
     done = world.fact("message_completed")
     assert (done["by"], done["seconds"], done["file"]) == ("ackd done: all green", 10.0, str(world.place_of("m1")))
-    assert (world.folder_of("m1"), world.receipts, len(world.engine.desk.book)) == (Folder.ARCHIVE, {}, 0)
+    assert (world.folder_of("m1"), world.receipts, len(world.engine.state.deliveries)) == (Folder.ARCHIVE, {}, 0)
 
 
 def test_the_journal_is_told_last() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("done", "m1")
     (forget,) = (e for e in world.done if isinstance(e, fx.ForgetMessage))
     assert (forget.end, forget.place.folder) == ("completed", Folder.ARCHIVE)
@@ -225,7 +226,7 @@ def test_the_journal_is_told_last() -> None:
 def test_a_disk_that_refuses_the_archive_is_asked_again_and_the_receipt_is_kept_until_then() -> None:
     world = World()
     world.refused = {fx.ArchiveMessage}
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("done", "m1")
     world.wait(20)
     assert len(world.receipts) == 1
@@ -235,9 +236,9 @@ def test_a_disk_that_refuses_the_archive_is_asked_again_and_the_receipt_is_kept_
 
 
 def test_a_line_never_overtakes_what_went_before_it_in_a_slow_lane() -> None:
-    """The ack was quicker than the proof, and the deletion quicker than the lane."""
+    """The ack came before the proof, and the deletion before the lane was through."""
     world = World()
-    world.handle(world.arrival(world.drop(letter("m1"))))
+    world.handle(world.arrival(world.drop(make_message("m1"))))
     world.work("worker")
     world.deliver()
     world.handle(ev.ReceiptCame(world.receipt("ack", "m1")))
@@ -245,22 +246,22 @@ def test_a_line_never_overtakes_what_went_before_it_in_a_slow_lane() -> None:
     del world.files[place]
     world.handle(ev.Vanished(place))
     world.settle()
-    lines = [t for t in world.story("m1") if t.startswith("message_")]
+    lines = [t for t in world.lines_about("m1") if t.startswith("message_")]
     assert lines == ["message_queued", "message_claimed", "message_acked", "message_completed"]
 
 
-# --- graves ---------------------------------------------------------------------------------------------------------------
+# --- dead letters ---------------------------------------------------------------------------------------------------------
 def test_a_requeued_dead_letter_starts_with_its_counts_reset() -> None:
     world = World()
     world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
-    world.send(letter("m1", "runner"))
+    world.send(make_message("m1", "runner"))
     world.wait(3000)
-    assert (world.folder_of("m1"), world.engine.desk.totals.dead) == (Folder.DEAD, 1)
+    assert (world.folder_of("m1"), world.engine.state.totals.dead) == (Folder.DEAD, 1)
     del world.on_tell["runner"]
     world.dig_up("requeue", "m1", "runner")
     assert len(world.facts("message_requeued", "m1")) == 1
     assert (world.state_of("m1"), world.delivery("m1").retries, world.delivery("m1").tells) == ("delivered", 0, 1)
-    assert (world.engine.desk.totals.dead, world.receipts) == (0, {})
+    assert (world.engine.state.totals.dead, world.receipts) == (0, {})
 
 
 def test_a_requeue_bypasses_the_dedup() -> None:
@@ -277,16 +278,16 @@ def test_a_late_completion_of_a_dead_letter_counts() -> None:
     refused(world, "m1")
     world.dig_up("done", "m1", "worker")
     assert (world.folder_of("m1"), world.fact("message_completed", "m1")["late"]) == (Folder.ARCHIVE, True)
-    assert (world.engine.desk.totals.dead, world.engine.desk.totals.completed) == (0, 1)
+    assert (world.engine.state.totals.dead, world.engine.state.totals.completed) == (0, 1)
 
 
 def test_done_while_it_is_buried_is_remembered() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.handle(ev.ReceiptCame(world.receipt("refuse", "m1")))
     world.handle(ev.ReceiptCame(world.receipt("done", "m1")))
     world.settle()
-    lines = [t for t in world.story("m1") if t in ("message_dead", "message_completed")]
+    lines = [t for t in world.lines_about("m1") if t in ("message_dead", "message_completed")]
     assert (world.folder_of("m1"), lines, world.receipts) == (Folder.ARCHIVE, ["message_dead", "message_completed"], {})
 
 
@@ -318,7 +319,7 @@ def test_a_letter_that_is_gone_when_it_is_to_be_dug_up_is_forgotten_quietly() ->
     world.handle(world.arrival(world.place_of("m1")))
     del world.files[world.place_of("m1")]
     world.says("requeue", "m1")
-    assert (len(world.engine.desk.book.of_id("m1", "worker")), world.receipts) == (0, {})
+    assert (len(world.engine.state.deliveries.of_id("m1", "worker")), world.receipts) == (0, {})
     assert len(world.facts("message_dead", "m1")) == 1
 
 
@@ -326,7 +327,7 @@ def test_a_dead_letter_that_was_only_looked_at_stays_dead() -> None:
     world = World()
     refused(world, "m1")
     world.dig_up("ack", "m1", "worker")
-    assert (world.folder_of("m1"), world.engine.desk.book.of_id("m1", "worker"), world.receipts) == (
+    assert (world.folder_of("m1"), world.engine.state.deliveries.of_id("m1", "worker"), world.receipts) == (
         Folder.DEAD,
         [],
         {},

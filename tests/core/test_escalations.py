@@ -1,9 +1,8 @@
 from __future__ import annotations
 
+from ackd.coordination.ensemble.rules import plain_words
 from ackd.core import effects as fx
 from ackd.core import events as ev
-from ackd.core import plain_words
-from ackd.core.book import Delivery
 from ackd.core.escalations import (
     MOST_ABOUT,
     Escalations,
@@ -16,11 +15,12 @@ from ackd.core.escalations import (
     stamp,
 )
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
-from tests.core.driving import PROCESS, START_WALL, TEAM, WATCHED_PANE, World, letter
+from ackd.core.state import Delivery
+from tests.core.engine_world import PROCESS, START_WALL, TEAM, WATCHED_PANE, World, make_message
 
 
 def dying(message_id: str = "1700000000.7.abc@ignite.local", arrived_at: float = 5.0) -> Delivery:
-    return Delivery(1, letter(message_id), Place("worker", Folder.PROCESSED, "x.mime"), "worker", arrived_at)
+    return Delivery(1, make_message(message_id), Place("worker", Folder.PROCESSED, "x.mime"), "worker", arrived_at)
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -90,25 +90,25 @@ def test_the_notice_goes_to_the_sender_as_a_reply_and_says_how_to_requeue() -> N
 
 
 def every_escalation() -> list[fx.SendMessage]:
-    """One of each cause."""
+    """Return one escalation of each cause."""
     world = World()
-    world.send(letter("silent", "worker"))
+    world.send(make_message("silent", "worker"))
     world.wait(300)
     world.tell(ev.AgentResumed("worker"))
-    world.send(letter("late", "worker"))
+    world.send(make_message("late", "worker"))
     world.says("ack", "late")
     world.wait(2000)
     world.says("refuse", "late", reason="not mine")
     world.on_tell["runner"] = lambda order: [ev.EndpointAway(order.key, "no such program")]
-    world.send(letter("absent", "runner"))
+    world.send(make_message("absent", "runner"))
     world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
     world.wait(2000)
     for number in range(101):
         to, sender = ("user", "leader") if number % 2 else ("leader", "user")
-        world.send(letter(f"b{number}", to, sender=sender, in_reply_to=f"b{number - 1}"))
-    gone = world.send(letter("gone", "leader"))
+        world.send(make_message(f"b{number}", to, sender=sender, in_reply_to=f"b{number - 1}"))
+    gone = world.send(make_message("gone", "leader"))
     world.tell(ev.SpoolLost("leader", (gone,)))
-    world.send(letter("busy", "worker"))
+    world.send(make_message("busy", "worker"))
     for _ in range(40):
         world.tell(ev.SignOfLife("worker", "the pane changed"))
         world.wait(30)
@@ -118,8 +118,8 @@ def every_escalation() -> list[fx.SendMessage]:
 def every_escalation_about_a_life(waiting: int) -> list[fx.SendMessage]:
     world = World({**TEAM, "worker": (PROCESS, "process"), "coder": (WATCHED_PANE, "tmux")})
     for number in range(waiting):
-        world.send(letter(f"w{number}", "worker"))
-        world.send(letter(f"c{number}", "coder"))
+        world.send(make_message(f"w{number}", "worker"))
+        world.send(make_message(f"c{number}", "coder"))
     if waiting:
         world.tell(ev.WorkBlocked(world.delivery("w0").key, "waits for the schema", None, 1))
     world.tell(ev.AgentStuck("coder", "a permission prompt waits for a person: rm?", None))
@@ -128,7 +128,7 @@ def every_escalation_about_a_life(waiting: int) -> list[fx.SendMessage]:
 
 
 def test_every_escalation_passes_our_own_ban_on_vague_words() -> None:
-    """Who, how many, what share, where: ``ackd lint`` would have nothing to say."""
+    """Each names who, how many, what share and where: ``ackd lint`` has nothing to say."""
     sent = [*every_escalation(), *every_escalation_about_a_life(0), *every_escalation_about_a_life(2)]
     causes = {str(one.draft.body["cause"]).partition(":")[0] for one in sent}
     told = {"silent", "overdue", "refused", "away", "dead", "loop_held", "spool_lost"}
@@ -141,7 +141,7 @@ def test_every_escalation_passes_our_own_ban_on_vague_words() -> None:
 
 def test_an_escalation_to_a_person_also_rings() -> None:
     world = World()
-    world.send(letter("m1", "leader", sender="worker"))
+    world.send(make_message("m1", "leader", sender="worker"))
     world.says("refuse", "m1", "leader")
     (sent,) = world.mail("escalation")
     assert (sent.draft.recipient, sent.notify) == (USER, True)

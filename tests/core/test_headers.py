@@ -6,13 +6,13 @@ from datetime import datetime
 import pytest
 
 from ackd.core import headers
-from ackd.core.book import Delivery
-from ackd.core.message import FRESH, Folder, Idled, Place
-from tests.core.driving import START_WALL, letter
+from ackd.core.message import FRESH, Folder, Idled, Place, Status
+from ackd.core.state import Delivery
+from tests.core.engine_world import START_WALL, make_message
 
 
 def a_delivery() -> Delivery:
-    return Delivery(1, letter("m1"), Place("worker", Folder.PROCESSED, "x.mime"), "worker", 0)
+    return Delivery(1, make_message("m1"), Place("worker", Folder.PROCESSED, "x.mime"), "worker", 0)
 
 
 def test_seconds_are_written_as_date_does() -> None:
@@ -27,7 +27,7 @@ def test_a_retry_keeps_its_time_to_the_millisecond() -> None:
 
 
 def test_what_is_in_hand_for_the_first_time_has_no_retry_count() -> None:
-    names = [name.removeprefix("X-IGNITE-") for name, _ in headers.in_hand("delivered", START_WALL)]
+    names = [name.removeprefix("X-IGNITE-") for name, _ in headers.in_hand(Status.DELIVERED, START_WALL)]
     assert names == ["Status", "Processed-At", "Next-Retry-After", "Seen", "Idle"]
 
 
@@ -51,12 +51,12 @@ def test_what_makes_no_sense_in_it_counts_as_absent(text: str) -> None:
 
 
 def test_a_count_that_the_disk_may_have_refused_is_written_with_the_next_status() -> None:
-    assert dict(headers.in_hand("delivered", START_WALL, retries=2))["X-IGNITE-Retry-Count"] == "2"
+    assert dict(headers.in_hand(Status.DELIVERED, START_WALL, retries=2))["X-IGNITE-Retry-Count"] == "2"
 
 
 def test_that_it_was_seen_is_said_while_it_is_not_acked() -> None:
-    assert dict(headers.in_hand("delivered", START_WALL, seen=True))["X-IGNITE-Seen"] == "yes"
-    assert dict(headers.in_hand("acked", START_WALL, seen=True))["X-IGNITE-Seen"] is None
+    assert dict(headers.in_hand(Status.DELIVERED, START_WALL, seen=True))["X-IGNITE-Seen"] == "yes"
+    assert dict(headers.in_hand(Status.ACKED, START_WALL, seen=True))["X-IGNITE-Seen"] is None
 
 
 def test_a_tombstone_says_why_when_how_often_and_for_whom() -> None:

@@ -1,4 +1,4 @@
-"""What is done about agents that send one thing around for ever."""
+"""Measures against agents that answer each other without an end."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import itertools
 
 import pytest
 
+from ackd.coordination.ensemble.rules import plain_words
 from ackd.core import effects as fx
-from ackd.core import plain_words
 from ackd.core.message import Folder
 from ackd.core.policy import EnginePolicy
-from tests.core.driving import HANDLER, TEAM, World, letter
+from tests.core.engine_world import HANDLER, TEAM, World, make_message
 
 LIMIT = 2
 HELD_AT = LIMIT * 10
@@ -22,12 +22,12 @@ def world_of(*names: str, limit: int = LIMIT) -> World:
 
 
 def go_around(world: World, circle: tuple[str, ...], rounds: int, *, chain: bool = True, begin: int = 0) -> list[str]:
-    """Messages of one thread, the first of them no answer, and so many rounds of answers; their ids."""
+    """Send the first message of a thread and so many rounds of answers; return their ids."""
     ids = []
     way = itertools.pairwise(itertools.islice(itertools.cycle(circle), rounds * len(circle) + 1 + chain))
     for number, (sender, to) in enumerate(way, begin):
         before = f"m{number - 1}@x" if number and chain else None
-        world.send(letter(f"m{number}@x", to, sender=sender, thread_id="t1", in_reply_to=before))
+        world.send(make_message(f"m{number}@x", to, sender=sender, thread_id="t1", in_reply_to=before))
         ids.append(f"m{number}@x")
     return ids
 
@@ -64,7 +64,7 @@ def test_what_is_held_holds_up_nothing_else() -> None:
     world = world_of("a", "b")
     *before, newest = go_around(world, ("a", "b"), HELD_AT)
     agent = world.delivery(newest).agent
-    world.send(letter("other@x", agent, sender="leader"))
+    world.send(make_message("other@x", agent, sender="leader"))
     assert world.told(agent)[-1] == "other@x"
     assert set(world.told("a") + world.told("b")) == {*before, "other@x"}
 
@@ -72,8 +72,8 @@ def test_what_is_held_holds_up_nothing_else() -> None:
 def test_a_leader_with_sixty_tasks_and_answers_in_one_thread_is_told_of_and_never_held() -> None:
     world = world_of("w", limit=5)
     for number in range(60):
-        world.send(letter(f"t{number}@x", "w", sender="leader", thread_id="sprint"))
-        world.send(letter(f"r{number}@x", "leader", sender="w", thread_id="sprint", in_reply_to=f"t{number}@x"))
+        world.send(make_message(f"t{number}@x", "w", sender="leader", thread_id="sprint"))
+        world.send(make_message(f"r{number}@x", "leader", sender="w", thread_id="sprint", in_reply_to=f"t{number}@x"))
     assert world.facts("message_held") == []
     assert len(world.mail("notification")) == 1, "ten loops of one thread are one notice an hour"
 
@@ -86,24 +86,24 @@ def test_what_was_let_go_is_delivered_and_its_escalation_is_closed() -> None:
     assert world.told(agent)[-1] == newest
     assert world.fact("message_released")["message_id"] == newest
     assert world.fact("escalation_closed")["how"] == "released"
-    assert not world.engine.desk.held
+    assert not world.engine.state.held
     assert not world.receipts
 
 
 def test_a_restart_holds_it_too_and_forgets_what_went_meanwhile() -> None:
     world = world_of("a", "b")
     *_, newest = go_around(world, ("a", "b"), HELD_AT)
-    kept = dict(world.engine.desk.held)
+    kept = dict(world.engine.state.held)
     world.lanes.clear()
     world._engine()
-    world.engine.desk.held.update({**kept, ("gone@x", "a"): next(iter(kept.values()))})
+    world.engine.state.held.update({**kept, ("gone@x", "a"): next(iter(kept.values()))})
     for place in sorted(world.files, key=str):
         if place.folder in (Folder.QUEUE, Folder.PROCESSED):
             world.handle(world.arrival(place, recovered=True))
     world.wait(1)
     assert world.delivery(newest).held
     assert world.state_of(newest) == "queued"
-    assert set(world.engine.desk.held) == set(kept)
+    assert set(world.engine.state.held) == set(kept)
 
 
 @pytest.mark.parametrize("word", ["done", "refuse", "ack"])
@@ -111,7 +111,7 @@ def test_its_agent_may_take_or_end_what_is_held(word: str) -> None:
     world = world_of("a", "b")
     *_, newest = go_around(world, ("a", "b"), HELD_AT)
     world.says(word, newest, world.delivery(newest).agent)
-    assert not world.engine.desk.held
+    assert not world.engine.state.held
 
 
 @pytest.mark.parametrize("word", ["done", "refuse"])
@@ -127,7 +127,7 @@ def test_what_is_on_its_way_out_is_not_let_go_into_the_line(word: str) -> None:
     world.wait(10)
     assert world.told(agent) == told
     assert world.folder_of(newest) is {"done": Folder.ARCHIVE, "refuse": Folder.DEAD}[word]
-    assert world.engine.desk.held == {}
+    assert world.engine.state.held == {}
 
 
 @pytest.mark.parametrize("word", ["done", "refuse"])
@@ -137,14 +137,14 @@ def test_who_ends_what_is_held_has_answered_its_escalation_and_the_next_is_told_
     world.says(word, newest, world.delivery(newest).agent)
     assert "loop_held" in [one["cause"] for one in world.facts("escalation_closed")]
     go_on = len(before) + 1
-    world.send(letter(f"m{go_on}@x", "a", sender="b"))
+    world.send(make_message(f"m{go_on}@x", "a", sender="b"))
     go_around(world, ("a", "b"), HELD_AT, begin=go_on + 1)
     assert [one.draft.body["cause"] for one in world.mail("escalation")].count("loop_held") == 2
 
 
 def test_to_release_what_is_not_held_changes_nothing_and_is_said() -> None:
     world = world_of("a", "b")
-    world.send(letter("m1@x", "leader"))
+    world.send(make_message("m1@x", "leader"))
     world.says("release", "m1@x", "leader")
     assert "not held" in str(world.fact("message_warning")["warning"])
     assert not world.receipts

@@ -1,4 +1,4 @@
-"""An agent that took a message and is back at its prompt: every cell of the table, and when each step is due."""
+"""Idle agents with a message in hand: every cell of the table, and when each step is due."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ackd.core.idleness import (
     BusyDecision,
     HungDecision,
     IdleAct,
+    IdleStage,
     Idling,
-    LookAgain,
-    Stage,
+    NothingDue,
     StepDecision,
     allowed_s,
     counts,
@@ -24,7 +24,7 @@ from ackd.core.idleness import (
 )
 from ackd.core.message import FRESH, Idled
 
-S, D, A = Stage, Idling, IdleAct
+S, D, A = IdleStage, Idling, IdleAct
 #: Every cell that does anything; all others stay, and nothing is done.
 CELLS: Final = {
     (S.WORKING, D.IDLE): (S.WORKING, A.REMIND),
@@ -38,15 +38,15 @@ CELLS: Final = {
 }
 
 
-@pytest.mark.parametrize("stage", Stage)
+@pytest.mark.parametrize("stage", IdleStage)
 @pytest.mark.parametrize("happened", Idling)
-def test_every_cell(stage: Stage, happened: Idling) -> None:
+def test_every_cell(stage: IdleStage, happened: Idling) -> None:
     assert step(stage, happened) == CELLS.get((stage, happened), (stage, A.NOTHING))
 
 
 def test_no_cell_is_missing() -> None:
     assert all(set(row) == set(Idling) for row in TABLE.values())
-    assert set(TABLE) == set(Stage)
+    assert set(TABLE) == set(IdleStage)
 
 
 def test_nothing_is_given_up_before_someone_was_told() -> None:
@@ -66,24 +66,24 @@ def test_nothing_is_given_up_before_someone_was_told() -> None:
         (Idled(reminders=2, told=True), S.TOLD),
     ],
 )
-def test_the_stage_follows_from_what_is_kept(idled: Idled, stage: Stage) -> None:
+def test_the_stage_follows_from_what_is_kept(idled: Idled, stage: IdleStage) -> None:
     assert stage_of(idled) is stage
 
 
 @pytest.mark.parametrize(
     ("idled", "idle_since", "stepped_at", "now", "then"),
     [
-        (FRESH, 100, 0, 159, LookAgain(160)),
+        (FRESH, 100, 0, 159, NothingDue(160)),
         (FRESH, 100, 0, 160, StepDecision(D.IDLE)),
-        (Idled(1), 100, 160, 219, LookAgain(220)),  # since the first reminder
+        (Idled(1), 100, 160, 219, NothingDue(220)),  # since the first reminder
         (Idled(1), 100, 160, 220, StepDecision(D.IDLE)),
-        (Idled(1), 200, 160, 259, LookAgain(260)),  # it went busy in between: the spell began anew
+        (Idled(1), 200, 160, 259, NothingDue(260)),  # it went busy in between: idle time began anew
         (Idled(2), 100, 220, 280, StepDecision(D.IDLE)),
-        (Idled(2, told=True), 100, 220, 280, LookAgain(280 + 1500)),
+        (Idled(2, told=True), 100, 220, 280, NothingDue(280 + 1500)),
     ],
 )
 def test_when_the_next_step_is_due(
-    idled: Idled, idle_since: float, stepped_at: float, now: float, then: LookAgain | StepDecision
+    idled: Idled, idle_since: float, stepped_at: float, now: float, then: NothingDue | StepDecision
 ) -> None:
     found = decide_idle(idled, idle_since=idle_since, stepped_at=stepped_at, now=now, ack_timeout_s=60, left_s=1500)
     assert found == then
@@ -93,12 +93,12 @@ def test_when_the_next_step_is_due(
     ("idled", "now", "left_s", "then"),
     [
         (Idled(2, told=True), 280, 0, StepDecision(D.USED_UP)),
-        (Idled(2, told=True), 280, 1, LookAgain(281)),
-        (Idled(2, told=True), 150, -9, LookAgain(160)),  # never in the first moment of a spell
+        (Idled(2, told=True), 280, 1, NothingDue(281)),
+        (Idled(2, told=True), 150, -9, NothingDue(160)),  # never in the first moment of idle time
         (Idled(2), 280, -9, StepDecision(D.IDLE)),  # never before someone was told
     ],
 )
-def test_when_it_is_given_up(idled: Idled, now: float, left_s: float, then: LookAgain | StepDecision) -> None:
+def test_when_it_is_given_up(idled: Idled, now: float, left_s: float, then: NothingDue | StepDecision) -> None:
     assert decide_idle(idled, idle_since=100, stepped_at=0, now=now, ack_timeout_s=60, left_s=left_s) == then
 
 
@@ -114,16 +114,16 @@ def test_a_spell_that_a_sign_of_life_cuts_short_was_no_idleness() -> None:
 @pytest.mark.parametrize(
     ("now", "hung_after_s", "told", "then"),
     [
-        (899, 1800, False, LookAgain(900)),
+        (899, 1800, False, NothingDue(900)),
         (900, 1800, False, BusyDecision(1800)),
-        (1200, 1800, True, LookAgain(1800)),  # twenty minutes of nothing but a spinner: no key
+        (1200, 1800, True, NothingDue(1800)),  # twenty minutes of nothing but a spinner: no key
         (1800, 1800, True, HungDecision()),
         (1800, 1800, False, HungDecision()),
         (60, 60, False, HungDecision()),  # the pace of the Ensemble seed
-        (59, 60, False, LookAgain(60)),
+        (59, 60, False, NothingDue(60)),
         (900, 0, False, BusyDecision(None)),
         (10_000, 0, True, None),  # 0: never
-        (10, 0, False, LookAgain(900)),
+        (10, 0, False, NothingDue(900)),
     ],
 )
 def test_when_busy_is_told_of_and_when_it_is_hung(now: float, hung_after_s: float, told: bool, then: object) -> None:

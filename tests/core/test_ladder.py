@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from ackd.core.ladder import ClimbDecision, EndDecision, Ladder, LadderDecision, WaitDecision, decide
+from ackd.core.ladder import ClimbDecision, EndDecision, Ladder, LadderDecision, WaitDecision, decide_rung
 
 
 def silence_of(
@@ -14,7 +14,7 @@ def silence_of(
     now: float = 60,
     at_work: bool = False,
 ) -> LadderDecision:
-    return decide(ladder, key, 3, told_at, last_life, now, 60, at_work=at_work)
+    return decide_rung(ladder, key, 3, told_at, last_life, now, 60, at_work=at_work)
 
 
 def test_it_is_no_silence_before_the_time_is_up() -> None:
@@ -53,4 +53,4 @@ def test_an_agent_at_work_on_another_message_is_nudged_once_and_not_interrupted(
 
 
 def test_an_agent_without_rungs_ends_at_once() -> None:
-    assert decide(None, 1, 0, 0, None, 60, 60) == EndDecision(0)
+    assert decide_rung(None, 1, 0, 0, None, 60, 60) == EndDecision(0)

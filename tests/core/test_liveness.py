@@ -6,7 +6,7 @@ import pytest
 
 from ackd.core import liveness
 from ackd.core.errors import ImpossibleEvent
-from ackd.core.liveness import AskDecision, DisbelieveDecision, LookAgain, Pulse, Vital, decide, step
+from ackd.core.liveness import AskDecision, DisbelieveDecision, LookAgain, Pulse, Vital, decide_liveness, step
 
 GRID = """
             unseen   alive    suspect       unresponsive  down
@@ -39,10 +39,10 @@ def test_a_missing_cell_is_a_named_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_never_seen_is_not_alive() -> None:
-    """A worker that never wrote a heartbeat counts as healthy."""
+    """Known failure of other systems: a worker that never wrote a heartbeat counted as healthy."""
     assert step(Vital.DOWN, Pulse.STARTED) is Vital.UNSEEN
-    assert decide(0, None, None, 119, 120, 60) == LookAgain(120)
-    assert decide(0, None, None, 120, 120, 60) == AskDecision(180)
+    assert decide_liveness(0, None, None, 119, 120, 60) == LookAgain(120)
+    assert decide_liveness(0, None, None, 120, 120, 60) == AskDecision(180)
 
 
 @pytest.mark.parametrize(
@@ -61,4 +61,4 @@ def test_never_seen_is_not_alive() -> None:
 def test_quiet_is_asked_and_no_answer_is_believed(
     last_life: float | None, asked_at: float | None, now: float, expected: object
 ) -> None:
-    assert decide(0, last_life, asked_at, now, 120, 60) == expected
+    assert decide_liveness(0, last_life, asked_at, now, 120, 60) == expected

@@ -1,4 +1,4 @@
-"""What goes around: rounds of a subject, which are told of, and chains of answers, which are held."""
+"""Rounds of a subject, which are told of, and chains of answers, which are held."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_whatever_is_sent_a_loop_is_a_circle_of_hops_that_were_made(way: list[tu
 
 # --- chains -------------------------------------------------------------------------------------------------------------
 def chained(chains: Chains, way: list[tuple[str, str]], *, every_s: float = 1.0, begin: int = 0) -> list[int]:
-    """Each answers the one before; the numbers of those that are held."""
+    """Send messages that each answer the one before; return the numbers of those that are held."""
     return [
         number
         for number, hop in enumerate(way, begin)
@@ -125,7 +125,7 @@ def test_a_slow_chain_is_never_held() -> None:
 
 
 def test_what_does_not_answer_the_one_before_is_no_chain() -> None:
-    """A leader with 60 tasks and their answers: each answer answers its own task."""
+    """A leader has 60 tasks and their answers: each answer answers its own task."""
     chains = Chains(1)
     for number in range(60):
         assert chains.saw(f"answer-{number}", f"task-{number}", "worker", "leader", float(number)) is None

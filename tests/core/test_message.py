@@ -1,4 +1,4 @@
-"""Names come from hostile text."""
+"""Names of agents, which come from hostile text."""
 
 from __future__ import annotations
 

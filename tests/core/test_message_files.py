@@ -1,10 +1,10 @@
-"""Which names are messages', for the daemon and every command."""
+"""Names of message files, for the daemon and every command."""
 
 from __future__ import annotations
 
 import pytest
 
-from ackd.core import plain_words
+from ackd.coordination.ensemble.rules import plain_words
 from ackd.core.message_files import STRAY_CURE, STRAY_WORDS, is_message_file, is_stray
 
 

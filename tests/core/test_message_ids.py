@@ -1,4 +1,4 @@
-"""Which message a few characters mean."""
+"""Short forms of message ids, and the message that one means."""
 
 from __future__ import annotations
 

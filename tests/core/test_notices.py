@@ -1,4 +1,4 @@
-"""Notices about trouble never storm: what is told, what is held back, and that nothing of it goes unsaid."""
+"""Notices: which are sent, which are held back, and that none goes unsaid."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackd.core import plain_words
+from ackd.coordination.ensemble.rules import plain_words
 from ackd.core.events import TroubleSeen
 from ackd.core.message import MONITOR
-from ackd.core.notices import AN_HOUR, HOUR_S, Notices, Verdict, notice_id, summary
-from tests.core.driving import World, letter
+from ackd.core.notices import AN_HOUR, HOUR_S, Notices, NoticeVerdict, notice_id, summary
+from tests.core.engine_world import World, make_message
 
 HOUR = 500_000
 
@@ -70,10 +70,10 @@ def test_nobody_is_asked_to_hear_of_itself() -> None:
 def test_after_a_restart_the_counts_go_on_and_what_may_be_unwritten_is_the_same_message() -> None:
     world = World()
     world.tell(*(trouble(n) for n in range(AN_HOUR + 5)))
-    kept = world.engine.desk.notices.all()
+    kept = world.engine.state.notices.all()
     before = {one.draft.message_id for one in world.mail("notification", "leader")}
     world.restart()
-    world.engine.desk.notices.restore(kept)
+    world.engine.state.notices.restore(kept)
     world.sent.clear()
     world.tell(*(trouble(n) for n in range(AN_HOUR + 5)), trouble(99))
     assert {one.draft.message_id for one in world.mail("notification", "leader")} == before
@@ -84,11 +84,11 @@ def test_after_a_restart_the_counts_go_on_and_what_may_be_unwritten_is_the_same_
 def test_a_summary_that_fell_due_while_nobody_ran_is_given_at_the_next_start() -> None:
     world = World()
     world.tell(*(trouble(n) for n in range(AN_HOUR + 5)))
-    kept = world.engine.desk.notices.all()
+    kept = world.engine.state.notices.all()
     world.restart(away_s=5 * HOUR_S)
-    world.engine.desk.notices.restore(kept)
+    world.engine.state.notices.restore(kept)
     world.sent.clear()
-    world.send(letter("x@ignite.local"))  # anything that ends recovery
+    world.send(make_message("x@ignite.local"))  # anything that ends recovery
     world.wait(1)
     (last,) = world.mail("notification", "leader")
     assert last.draft.body["held_back"] == {"stray": 5}
@@ -98,11 +98,11 @@ def test_a_summary_that_was_given_is_forgotten_an_hour_later_and_no_start_gives_
     world = World()
     world.tell(*(trouble(n) for n in range(AN_HOUR + 5)))
     world.wait(HOUR_S)
-    assert [one.summed for one in world.engine.desk.notices.all()] == [True], "it may not be on disk yet"
-    changes = world.engine.desk.notices.changes
+    assert [one.summed for one in world.engine.state.notices.all()] == [True], "it may not be on disk yet"
+    changes = world.engine.state.notices.changes
     world.wait(HOUR_S)
-    assert world.engine.desk.notices.all() == []
-    assert world.engine.desk.notices.changes > changes, "state/ forgets it as well"
+    assert world.engine.state.notices.all() == []
+    assert world.engine.state.notices.changes > changes, "state/ forgets it as well"
     world.tell(*(trouble(n) for n in range(AN_HOUR + 3)))
     world.wait(HOUR_S)
     assert world.mail("notification", "leader")[-1].draft.body["held_back"] == {"stray": 3}
@@ -128,9 +128,10 @@ def test_the_summary_is_in_plain_words() -> None:
 def test_whatever_comes_nobody_gets_more_than_its_share_and_nothing_is_unsaid(
     asked: list[tuple[str, str, int, int]],
 ) -> None:
-    """Each cause within its hour is told once or counted once; never more than the limit; the summaries say the rest."""
+    """Each cause within its hour is sent once or counted once; never more than the limit; the summaries say the
+    rest."""
     notices, limit = Notices(limit=4), 4
-    verdicts: Counter[tuple[str, int, Verdict]] = Counter()
+    verdicts: Counter[tuple[str, int, NoticeVerdict]] = Counter()
     causes: dict[tuple[str, int], set[tuple[str, int]]] = {}
     summed: Counter[tuple[str, int]] = Counter()
     for to, kind, number, step in sorted(asked, key=lambda one: one[3]):
@@ -139,13 +140,13 @@ def test_whatever_comes_nobody_gets_more_than_its_share_and_nothing_is_unsaid(
             summed[one.to, one.hour] += one.held_back
         verdict = notices.weigh(to, kind, str(number), hour)
         fresh = (kind, number) not in causes.setdefault((to, hour), set())
-        assert fresh == (verdict is not Verdict.KNOWN)
+        assert fresh == (verdict is not NoticeVerdict.KNOWN)
         causes[to, hour].add((kind, number))
         verdicts[to, hour, verdict] += 1
     for one in notices.over(HOUR + 9):
         summed[one.to, one.hour] += one.held_back
     for (to, hour), known in causes.items():
-        told_of, held = verdicts[to, hour, Verdict.TELL], verdicts[to, hour, Verdict.HELD]
+        told_of, held = verdicts[to, hour, NoticeVerdict.TELL], verdicts[to, hour, NoticeVerdict.HELD]
         assert told_of == min(limit, len(known))
         assert held == len(known) - told_of == summed[to, hour]
     assert not notices.owes

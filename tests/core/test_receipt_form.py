@@ -1,4 +1,4 @@
-"""What a receipt may say. Files and JSON have their tests beside adapters/maildrop."""
+"""The content of receipts. Files and JSON have their tests beside storage/maildrop."""
 
 from __future__ import annotations
 

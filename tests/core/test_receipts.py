@@ -1,4 +1,4 @@
-"""Receipts: heard once, kept until what they say is on disk, valid in every state."""
+"""Receipts: they count once, are kept until what they say is on disk, and are valid in every state."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ import pytest
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import Folder, Receipt, ReceiptKind
-from tests.core.driving import PANE, TEAM, World, assert_effects, letter
+from tests.core.engine_world import PANE, TEAM, World, assert_effects, make_message
 
 
 def test_an_ack_before_told_came_back_is_an_ack() -> None:
     world = World()
     world.on_tell["worker"] = lambda order: []
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("ack", "m1")
     assert world.state_of("m1") == "acked"
     world.tell(ev.Told(world.delivery("m1").key, "typed"))
-    assert (world.state_of("m1"), world.story("m1").count("message_told")) == ("acked", 1)
-    assert "worker_assign" in world.story("m1")
+    assert (world.state_of("m1"), world.lines_about("m1").count("message_told")) == ("acked", 1)
+    assert "worker_assign" in world.lines_about("m1")
 
 
 def test_an_answer_to_a_nudge_is_not_written_down_as_another_telling() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(60)
     world.says("ack", "m1")
     world.tell(ev.Told(world.delivery("m1").key, "nudged"))
@@ -35,7 +35,7 @@ def test_an_answer_to_a_nudge_is_not_written_down_as_another_telling() -> None:
 def test_an_ack_while_queued_claims_it_and_it_is_not_told() -> None:
     world = World()
     world.tell(ev.AgentPaused("worker"))
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("ack", "m1")
     assert (world.state_of("m1"), world.folder_of("m1"), world.told("worker")) == ("acked", Folder.PROCESSED, [])
     assert world.files[world.place_of("m1")].headers["X-IGNITE-Status"] == "acked"
@@ -45,7 +45,7 @@ def test_an_ack_while_queued_claims_it_and_it_is_not_told() -> None:
 def test_done_while_queued_completes_it() -> None:
     world = World()
     world.tell(ev.AgentPaused("worker"))
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("done", "m1")
     assert (world.folder_of("m1"), world.told("worker")) == (Folder.ARCHIVE, [])
     world.tell(ev.AgentResumed("worker"))
@@ -54,7 +54,7 @@ def test_done_while_queued_completes_it() -> None:
 
 def test_an_ack_while_it_waits_for_its_retry_means_that_it_had_it_after_all() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("defer", "m1")
     world.says("ack", "m1")
     world.wait(1000)
@@ -63,7 +63,7 @@ def test_an_ack_while_it_waits_for_its_retry_means_that_it_had_it_after_all() ->
 
 def test_an_ack_while_it_stands_in_line_again_takes_it_out_of_the_line() -> None:
     world = World({**TEAM, "worker": (replace(PANE, max_in_flight=2), "tmux")})
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("defer", "m1")
     world.tell(ev.AgentPaused("worker"))
     world.wait(5)
@@ -74,14 +74,14 @@ def test_an_ack_while_it_stands_in_line_again_takes_it_out_of_the_line() -> None
 
 def test_refused_is_dead_for_good() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("refuse", "m1", reason="wrong repository")
     assert (world.folder_of("m1"), world.fact("message_dead")["retry_count"]) == (Folder.DEAD, 0)
 
 
 def test_deferred_counts_as_a_failure() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("defer", "m1", reason="tests are red")
     retry = world.fact("message_retry")
     assert (retry["reason"], retry["counted"], retry["retry_count"]) == ("ackd defer: tests are red", True, 1)
@@ -90,7 +90,7 @@ def test_deferred_counts_as_a_failure() -> None:
 def test_defer_before_anyone_was_told_changes_nothing() -> None:
     world = World()
     world.tell(ev.AgentPaused("worker"))
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("defer", "m1")
     assert (world.state_of("m1"), world.facts("message_retry"), world.receipts) == ("queued", [], {})
     assert world.fact("message_warning")["warning"] == "defer: nobody has it in hand, it is queued"
@@ -107,9 +107,10 @@ def test_a_receipt_for_a_message_that_is_not_here_is_said_and_dropped(kind: str)
 
 
 def test_a_receipt_is_heard_once_however_often_it_is_noticed() -> None:
-    """A stale receipt, read again by the scan before its removal was carried out, must not count for the next attempt."""
+    """A stale receipt that the scan reads again before its removal was carried out must not count for the next
+    attempt."""
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     defer = world.receipt("defer", "m1")
     world.tell(ev.ReceiptCame(defer))
     world.wait(5)
@@ -120,7 +121,7 @@ def test_a_receipt_is_heard_once_however_often_it_is_noticed() -> None:
 
 def test_done_is_kept_until_the_file_is_archived() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     asked = world.handle(ev.ReceiptCame(world.receipt("done", "m1")))
     assert_effects(asked, fx.ArchiveMessage)
     world.work("worker")
@@ -131,19 +132,19 @@ def test_done_is_kept_until_the_file_is_archived() -> None:
 
 def test_a_receipt_that_could_not_be_dropped_is_dropped_when_it_is_noticed_again() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     ack = world.receipt("ack", "m1")
     world.tell(ev.ReceiptCame(ack))
     assert world.receipts == {}
     world.receipts[ack.name] = ack  # the disk refused
     world.tell(ev.ReceiptCame(ack))
     assert world.receipts == {}
-    assert world.story("m1").count("message_acked") == 1
+    assert world.lines_about("m1").count("message_acked") == 1
 
 
 def test_a_receipt_that_is_kept_until_its_move_is_not_dropped_by_a_second_notice() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     done = world.receipt("done", "m1")
     world.handle(ev.ReceiptCame(done))
     assert_effects(world.handle(ev.ReceiptCame(done)))
@@ -151,7 +152,7 @@ def test_a_receipt_that_is_kept_until_its_move_is_not_dropped_by_a_second_notice
 
 def test_after_a_crash_a_done_that_was_not_carried_out_is_heard_again() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.handle(ev.ReceiptCame(world.receipt("done", "m1")))
     world.restart()
     assert (world.folder_of("m1"), world.told("worker"), world.receipts) == (Folder.ARCHIVE, ["m1"], {})
@@ -159,7 +160,7 @@ def test_after_a_crash_a_done_that_was_not_carried_out_is_heard_again() -> None:
 
 def test_after_a_crash_a_defer_is_not_counted_twice() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.handle(ev.ReceiptCame(world.receipt("defer", "m1")))
     while not isinstance(world.work("worker"), fx.WriteStatus):
         pass
@@ -171,7 +172,7 @@ def test_after_a_crash_a_defer_is_not_counted_twice() -> None:
 
 def test_a_requeue_of_what_is_not_dead_is_said_and_dropped() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.says("requeue", "m1")
     assert world.fact("message_warning")["warning"] == "requeue: it is not dead but delivered"
     assert (world.state_of("m1"), world.receipts) == ("delivered", {})
@@ -179,25 +180,25 @@ def test_a_requeue_of_what_is_not_dead_is_said_and_dropped() -> None:
 
 def test_a_receipt_is_a_sign_of_life() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(240)
     assert world.agent("worker").state.value == "down"
-    world.send(letter("m2"))
+    world.send(make_message("m2"))
     world.dig_up("done", "m1", "worker")
     assert (world.agent("worker").state.value, world.told("worker")) == ("busy", ["m1", "m2"])
 
 
 def test_names_are_one_agent_however_they_are_spelled() -> None:
     world = World({**TEAM, "ignitian_1": (PANE, "tmux")})
-    world.send(letter("m1", "ignitian_1"))
+    world.send(make_message("m1", "ignitian_1"))
     world.says("ack", "m1", "ignitian-1")
     assert world.state_of("m1") == "acked"
 
 
 def test_another_word_under_the_same_name_is_heard_and_only_what_was_heard_is_dropped() -> None:
-    """As a foreign agent writes them: <id>.json, whatever it says."""
+    """A foreign agent writes all its receipts as <id>.json, whatever they say."""
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     ack = Receipt(ReceiptKind.ACK, "m1", "worker", "m1.json", which=(7, 1, 50, 1))
     done = Receipt(ReceiptKind.DONE, "m1", "worker", "m1.json", which=(8, 2, 51, 2))
     world.receipts["m1.json"] = done  # renamed over the first when that had been read

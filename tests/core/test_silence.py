@@ -1,4 +1,4 @@
-"""An agent that was told and stays silent is woken, rung by rung; one that works is left in peace."""
+"""Silent agents, which are woken rung by rung, and working agents, which are left in peace."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import Folder
-from tests.core.driving import PANE, TEAM, World, letter
+from tests.core.engine_world import PANE, TEAM, World, make_message
 
 
 def nudges(world: World) -> list[tuple[object, object]]:
@@ -18,7 +18,7 @@ def nudges(world: World) -> list[tuple[object, object]]:
 def test_a_silent_agent_climbs_three_rungs_a_minute_apart_and_is_dead_after_four() -> None:
     """Ensemble's three phases are four waits."""
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     for rung, second in ((1, 60), (2, 120), (3, 180)):
         world.wait(59.9)
         assert len(nudges(world)) == rung - 1, second
@@ -33,10 +33,10 @@ def test_a_silent_agent_climbs_three_rungs_a_minute_apart_and_is_dead_after_four
 
 
 def test_an_agent_that_fell_silent_is_one_escalation_and_its_other_mail_waits_for_a_sign_of_life() -> None:
-    """A dead waker leaves 27 messages in silence."""
+    """Known failure of other systems: a waker that died left 27 messages in silence."""
     world = World()
     for number in range(51):
-        world.send(letter(f"m{number}"))
+        world.send(make_message(f"m{number}"))
     world.wait(50_000)
     assert len(world.mail("escalation")) == len(world.facts("escalation")) == 1
     waiting = [place for place in world.files if place.box == "worker" and place.folder is Folder.QUEUE]
@@ -50,7 +50,7 @@ def test_an_agent_that_fell_silent_is_one_escalation_and_its_other_mail_waits_fo
 
 def test_the_story_of_the_attempts_is_in_the_escalation() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(240)
     (sent,) = world.mail("escalation")
     told = sent.draft.body["what_happened"]
@@ -60,7 +60,7 @@ def test_the_story_of_the_attempts_is_in_the_escalation() -> None:
 
 def test_a_sign_of_life_puts_off_the_next_rung_and_silence_goes_on_from_there() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(130)
     world.tell(ev.SignOfLife("worker", "CPU time"))
     world.wait(59)
@@ -70,9 +70,9 @@ def test_a_sign_of_life_puts_off_the_next_rung_and_silence_goes_on_from_there() 
 
 
 def test_one_that_answers_every_nudge_and_takes_nothing_is_not_woken_for_ever() -> None:
-    """243 repeats of one nudge: a word at each interrupt is not the work."""
+    """Known failure of other systems: 243 repeats of one nudge. A word at each interrupt is not the work."""
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     for _ in range(3):
         world.wait(60)
         world.tell(ev.SignOfLife("worker", "its pane changed"))
@@ -83,17 +83,17 @@ def test_one_that_answers_every_nudge_and_takes_nothing_is_not_woken_for_ever() 
 
 def test_a_ladder_that_ended_with_its_message_taken_is_free_for_the_next() -> None:
     world = World({**TEAM, "worker": (replace(PANE, max_in_flight=2), "tmux")})
-    world.send(letter("m0"))
+    world.send(make_message("m0"))
     world.wait(70)
     world.tell(ev.Seen(world.delivery("m0").key, "the pane went busy"))
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(61)
     assert nudges(world) == [("m0", 1), ("m1", 1)]
 
 
 def test_seen_ends_it_for_good() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(70)
     world.tell(ev.Seen(world.delivery("m1").key, "the pane went busy"))
     world.wait(100_000)
@@ -102,7 +102,7 @@ def test_seen_ends_it_for_good() -> None:
 
 def test_one_that_goes_to_work_on_a_nudge_has_seen_it() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(121)
     world.tell(ev.Told(world.delivery("m1").key, "the pane went busy", seen=True, attempt=1))
     world.wait(100_000)
@@ -111,18 +111,18 @@ def test_one_that_goes_to_work_on_a_nudge_has_seen_it() -> None:
 
 
 def test_there_is_never_more_than_one_ladder_per_agent() -> None:
-    """243 repeats of one nudge; a doorbell that floods the agent's queue."""
+    """Known failures of other systems: 243 repeats of one nudge; a doorbell that flooded the agent's queue."""
     world = World({**TEAM, "worker": (replace(PANE, max_in_flight=3), "tmux")})
     for number in range(3):
-        world.send(letter(f"m{number}"))
+        world.send(make_message(f"m{number}"))
     world.wait(239)
     assert nudges(world) == [("m0", 1), ("m0", 2), ("m0", 3)]
 
 
 def test_what_else_a_down_agent_has_in_hand_waits_too() -> None:
     world = World({**TEAM, "worker": (replace(PANE, max_in_flight=2), "tmux")})
-    world.send(letter("m0"))
-    world.send(letter("m1"))
+    world.send(make_message("m0"))
+    world.send(make_message("m1"))
     world.wait(50_000)
     assert (world.folder_of("m0"), world.state_of("m1")) == (Folder.DEAD, "delivered")
     assert len(world.facts("escalation")) == 1
@@ -130,7 +130,7 @@ def test_what_else_a_down_agent_has_in_hand_waits_too() -> None:
 
 def test_a_message_that_fails_gives_the_ladder_back() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(180)
     world.tell(ev.RunEnded(world.delivery("m1").key, ev.Outcome.FAILED, "child died"))
     world.wait(5 + 60)
@@ -138,11 +138,11 @@ def test_a_message_that_fails_gives_the_ladder_back() -> None:
 
 
 def test_an_agent_that_holds_acked_work_is_not_interrupted_for_another_message() -> None:
-    """Aborts a running tool."""
+    """Known failure of other systems: an interrupt aborted a running tool."""
     world = World({**TEAM, "worker": (replace(PANE, max_in_flight=2), "tmux")})
-    world.send(letter("m0"))
+    world.send(make_message("m0"))
     world.says("ack", "m0")
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(1000)
     assert nudges(world) == [("m1", 1)]
     assert (world.facts("escalation"), [e["cause"] for e in world.facts("notice")]) == ([], ["busy"])
@@ -150,7 +150,7 @@ def test_an_agent_that_holds_acked_work_is_not_interrupted_for_another_message()
 
 def test_an_agent_that_lives_and_does_not_take_it_is_told_about_once_after_15_minutes() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     for _ in range(100):
         world.tell(ev.SignOfLife("worker", "the pane changed"))
         world.wait(30)
@@ -161,7 +161,7 @@ def test_an_agent_that_lives_and_does_not_take_it_is_told_about_once_after_15_mi
 
 def test_a_policy_without_rungs_has_no_ladder_even_if_a_clock_was_running() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.tell(ev.AgentJoined("worker", replace(PANE, rungs=None), "inbox"))
     world.wait(10_000)
     assert (nudges(world), world.state_of("m1")) == ([], "delivered")
@@ -169,7 +169,7 @@ def test_a_policy_without_rungs_has_no_ladder_even_if_a_clock_was_running() -> N
 
 def test_an_agents_own_ladder_says_what_each_rung_does() -> None:
     world = World({**TEAM, "worker": (replace(PANE, rungs=2, ladder=(1, 3)), "tmux")})
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.wait(179)
     done = [effect.rung for effect in world.done if isinstance(effect, fx.NudgeAgent)]
     assert (nudges(world), done) == ([("m1", 1), ("m1", 2)], [1, 3])
@@ -180,7 +180,7 @@ def test_an_agents_own_ladder_says_what_each_rung_does() -> None:
 # --- by hand ----------------------------------------------------------------------------------------------------------
 def test_a_person_may_nudge_at_any_time_and_the_ladder_stays_where_it_is() -> None:
     world = World()
-    world.send(letter("m1"))
+    world.send(make_message("m1"))
     world.tell(ev.NudgeAsked("worker"))
     (nudge,) = world.facts("nudge")
     assert (nudge["rung"], nudge["by"], world.agent("worker").ladder) == (0, "hand", None)

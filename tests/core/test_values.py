@@ -1,4 +1,4 @@
-"""A value is its fields: compared, hashed and shown by them."""
+"""Values are compared, hashed and shown by their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for others: every cell of the table, and the circles that waits may close."""
+"""Agents that wait for others: every cell of the table, and the circles that waits may close."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Final
 import pytest
 
 from ackd.core.errors import ImpossibleEvent
-from ackd.core.waits import TABLE, Turn, Wait, WaitAct, Waiting, circle, step
+from ackd.core.waits import TABLE, Wait, WaitAct, WaitEvent, Waiting, circle, step
 
-W, T, A = Waiting, Turn, WaitAct
+W, T, A = Waiting, WaitEvent, WaitAct
 CELLS: Final = {
     (W.NOT, T.BEGAN): (W.WAITS, A.NOTHING),
     (W.NOT, T.ENDED): (W.NOT, A.NOTHING),
@@ -33,8 +33,8 @@ CELLS: Final = {
 
 
 @pytest.mark.parametrize("waiting", Waiting)
-@pytest.mark.parametrize("turn", Turn)
-def test_every_cell(waiting: Waiting, turn: Turn) -> None:
+@pytest.mark.parametrize("turn", WaitEvent)
+def test_every_cell(waiting: Waiting, turn: WaitEvent) -> None:
     if (waiting, turn) in CELLS:
         assert step(waiting, turn) == CELLS[waiting, turn]
     else:

@@ -1,4 +1,4 @@
-"""A board's meeting for the crash sweep: what the directors do, by processes that do not die, and what must hold then."""
+"""A board's meeting for the crash sweep: directors in processes that do not die, and what must hold at the end."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from ackd.core.board import answers
-from ackd.core.board.answers import Answer, Door
-from ackd.core.board.meeting import Meeting as Record
-from ackd.core.board.meeting import Seat, recorded
-from ackd.core.board.phases import Checkpoint
-from ackd.dialects import ignite
-from ackd.runtime.board_room import BoardRoom
-from ackd.tracks import house_track
+from ackd.coordination.board.rules import answers
+from ackd.coordination.board.rules.answers import Answer, Channel
+from ackd.coordination.board.rules.meeting import Meeting as Record
+from ackd.coordination.board.rules.meeting import Seat, recorded
+from ackd.coordination.board.rules.phases import Checkpoint
+from ackd.coordination.board.track_board import TrackBoard
+from ackd.coordination.bus.tracks import house_track
+from ackd.formats import ignite
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ NAMES = {seat.director for seat in SEATS}
 class Meeting:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.room = BoardRoom(house_track(stage.root), durable=False)
+        self.track_board = TrackBoard(house_track(stage.root), durable=False)
         self.board = stage.root / "bus/board"
         self.meeting_id = ""
         stage.also_settled.append(self.is_told_of)
@@ -43,7 +43,7 @@ class Meeting:
             about = (Checkpoint.PRE_LAUNCH, "Launch", None, "leader", time.time())
             return Record(meeting_id, *about, SEATS, 1, queue_from)
 
-        self.meeting_id = self.room.open(time.time(), make).meeting_id
+        self.meeting_id = self.track_board.open(time.time(), make).meeting_id
 
     def assess(self, director: str) -> None:
         self._say(answers.assessment(director, {"verdict": "APPROVE", "score": 8}))
@@ -53,7 +53,7 @@ class Meeting:
 
     def _say(self, answer: Answer) -> None:
         now = time.time()
-        self.room.change(self.meeting_id, lambda meeting: recorded(meeting, answer, Door.ACKD, now), now)
+        self.track_board.change(self.meeting_id, lambda meeting: recorded(meeting, answer, Channel.ACKD, now), now)
 
     def assess_by_hand(self, director: str) -> None:
         self._edit("assessments.json", director, {"verdict": "CONCERNS", "score": 6})
@@ -62,8 +62,8 @@ class Meeting:
         self._edit("votes.json", director, {"final_verdict": "REJECT", "conditions": ["a plan to go back"]})
 
     def _edit(self, name: str, director: str, entry: dict[str, object]) -> None:
-        """As the seed does it: read, change, write in place. Until ours is in there: two hands may cross, and then the
-        seed's own directors lose, too."""
+        """Edit a file as the seed does: read, change, write in place. Two writers may cross, and then the seed's own
+        directors lose an answer too, so this is repeated until ours is in the file."""
         path = self.board / name
         known = json.loads(path.read_text()) if path.exists() and path.read_text().strip() else {}
         path.write_text(json.dumps({**known, director: entry}, indent=2))
@@ -122,7 +122,7 @@ class Meeting:
             yield f"the bus has {dict(said)}, not {dict(wanted)}"
 
     def _of_mail(self) -> Iterator[str]:
-        """One request for each phase and director that had to be asked, one answer."""
+        """Check that there is one request for each phase and director that had to be asked, and one answer."""
         queue = self.stage.root / "queue/leader"
         asked = Counter(self._id(path.read_bytes()) for path in queue.rglob("board_request_*.mime"))
         if set(asked.values()) != {1} or not 1 <= len(asked) <= 3:

@@ -26,7 +26,7 @@ def _move_by_copying_after_unlinking() -> None:
     import os
     from pathlib import Path
 
-    from ackd.adapters.spool import disk
+    from ackd.storage.spool import disk
 
     def move(source: str, target: str) -> None:
         data = Path(source).read_bytes()
@@ -38,11 +38,11 @@ def _move_by_copying_after_unlinking() -> None:
 
 def _forget_what_was_in_hand() -> None:
     """Neither the journal nor the log before is asked: what ended as we died leaves no line."""
-    from ackd.adapters.journal import Journal
-    from ackd.runtime.aftermath import Aftermath
+    from ackd.runtime.recovery.missing import MissingMessages
+    from ackd.storage.journal import Journal
 
     _replace(Journal, take_in=lambda *_: None, let_go=lambda *_: None)
-    _replace(Aftermath, leave_open=lambda *_: None, _end_untold=lambda *_: None)
+    _replace(MissingMessages, leave_open=lambda *_: None, _end_untold=lambda *_: None)
 
 
 def _archive_by_copying() -> None:
@@ -50,8 +50,8 @@ def _archive_by_copying() -> None:
     import os
     from pathlib import Path
 
-    from ackd.adapters.spool import disk
-    from ackd.syscalls import rename_noreplace
+    from ackd.storage.spool import disk
+    from ackd.system.syscalls import rename_noreplace
 
     def move(source: str, target: str) -> None:
         if "/archive/" not in target:
@@ -67,7 +67,7 @@ def _write_messages_in_place() -> None:
     """`ackd send` writes under the final name."""
     from pathlib import Path
 
-    from ackd.adapters import maildrop
+    from ackd.storage import maildrop
 
     def write(_dir_fd: int, directory: str | Path, name: str, data: bytes, _fsync: bool) -> str:
         with Path(directory, name).open("wb", buffering=0) as file:
@@ -86,16 +86,16 @@ def _flush_nothing() -> None:
 
 def _note_before_mailing() -> None:
     """The Ensemble gateway writes down that a task was given out before it is."""
-    from ackd.runtime.gateways.ensemble.gateway import EnsembleGateway
-    from ackd.runtime.gateways.ensemble.letters import Sheet
-    from ackd.runtime.gateways.ensemble.register import Known
-    from ackd.runtime.gateways.ensemble.shelf import Found
+    from ackd.coordination.ensemble.directory import FoundFile
+    from ackd.coordination.ensemble.drafts import FileVersion
+    from ackd.coordination.ensemble.gateway import EnsembleGateway
+    from ackd.coordination.ensemble.saved_state import TakenIn
 
     mail = EnsembleGateway._give_out
 
-    async def note_and_mail(gateway: EnsembleGateway, sheet: Sheet, found: Found) -> None:
-        gateway._register.note(sheet.key, Known(sheet.version, sheet.digest, found.mark))
-        await gateway._register.save(gateway._around.clock.now())
+    async def note_and_mail(gateway: EnsembleGateway, sheet: FileVersion, found: FoundFile) -> None:
+        gateway._saved.note(sheet.key, TakenIn(sheet.version, sheet.digest, found.mark))
+        await gateway._saved.save(gateway._services.clock.now())
         await mail(gateway, sheet, found)
 
     _replace(EnsembleGateway, _give_out=note_and_mail)

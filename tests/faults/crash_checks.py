@@ -11,10 +11,10 @@ import time
 from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ackd.adapters import session_log
-from ackd.adapters.spool import Spool
-from ackd.adapters.spool.names import writer_of
-from ackd.dialects import ignite
+from ackd.formats import ignite
+from ackd.storage import session_log
+from ackd.storage.spool import Spool
+from ackd.storage.spool.disk import writer_of
 from tests.living import process_state
 
 if TYPE_CHECKING:

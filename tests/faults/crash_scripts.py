@@ -16,13 +16,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ackd.adapters import maildrop
-from ackd.core.bus_layout import event_name
-from ackd.core.lease_words import Ask, Change
+from ackd.coordination.bus.rules.layout import event_name
+from ackd.coordination.ensemble import wire as ensemble
+from ackd.coordination.ensemble.drafts import FileVersion, digest_of
+from ackd.coordination.leases.rules.words import Ask, Change
 from ackd.core.message import ReceiptKind
-from ackd.dialects import ensemble, yaml_body
+from ackd.formats import yaml_body
 from ackd.leases import Leases
-from ackd.runtime.gateways.ensemble.letters import Sheet, digest_of
+from ackd.storage import maildrop
 from tests.acceptance.teams import Team, mime
 from tests.faults import crash_board
 from tests.faults.mounts import mounted, needs_root
@@ -138,7 +139,7 @@ class Stage(Team):
         path, text = self.place / "queue" / file, yaml_body.dump(keys)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-        sheet = Sheet(file, path.name, f"queue/{file}", version, digest_of(text.encode()), text.encode())
+        sheet = FileVersion(file, path.name, f"queue/{file}", version, digest_of(text.encode()), text.encode())
         body = yaml_body.dump(ensemble.body(sheet.content(), sheet.shown, version))
         data = f"Message-ID: <{sheet.message_id}>\n\n{body}".encode()
         self.accepted[sheet.message_id, to] = Accepted("", data, Counter(["message_completed"]), ours=True)
@@ -148,7 +149,7 @@ class Stage(Team):
         """Whether the gateway will know this version of a file after a crash: what is written from now on is another."""
         with contextlib.suppress(FileNotFoundError):
             known = json.loads((self.root / "state/gateways/ensemble.json").read_text())["files"].get(file)
-            return known is not None and message_id == Sheet(file, "", "", known[0], known[1], None).message_id
+            return known is not None and message_id == FileVersion(file, "", "", known[0], known[1], None).message_id
         return False
 
     def put(self, to: str, data: bytes, name: str) -> Path:

@@ -15,9 +15,9 @@ import socket
 import sys
 from typing import Any
 
-from ackd.core import acts, calling
-from ackd.frontends.cli.main import main
-from ackd.runtime import effect_runner
+from ackd.cli.main import main
+from ackd.core import agent_rules, transitions
+from ackd.runtime.runner import runner as effect_runner
 from tests.faults import crash_breakage
 from tests.warm_parent import warm_up
 
@@ -92,7 +92,7 @@ if __name__ == "__main__":
     del os.environ["LD_PRELOAD"]  # not for what the daemon starts
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     warm_up()
-    for owner, name in ((acts, "DISK_RETRY_S"), (calling, "PARK_BASE_S"), (effect_runner, "SEND_AGAIN_S")):
+    for owner, name in ((transitions, "DISK_RETRY_S"), (agent_rules, "PARK_BASE_S"), (effect_runner, "SEND_AGAIN_S")):
         setattr(owner, name, 0.1)
     with socket.socket(fileno=int(sys.argv[1])) as given:
         given.set_inheritable(False)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from ackd.adapters import maildrop
 from ackd.core.message import ReceiptKind
+from ackd.storage import maildrop
 from tests.acceptance.teams import Team, running
 from tests.faults.grip import NOTE_RUN, WORKER, ends, frozen, passed, runs
 from tests.strays import UNTIL_GO

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackd.adapters.story_files import StoryFiles
-from ackd.core.story import StoryState
-from ackd.core.story_record import Story
+from ackd.coordination.pipeline.files import StoryFiles
+from ackd.coordination.pipeline.rules.record import Story
+from ackd.coordination.pipeline.rules.story import StoryState
 from tests.acceptance.teams import Team
 from tests.faults import counts
 from tests.faults.crash_cases import in_memory
@@ -54,7 +54,7 @@ def record(team: Team) -> dict[str, Any]:
 
 
 def unrest(team: Team) -> list[str]:
-    """What is still under way."""
+    """Return what is still under way."""
     story = record(team)
     found = [] if story["state"] in ("done", "paused") else [story["state"]]
     found += [f"try {one['generation']} ({one['result']})" for one in story["tries"] if not one["settled"]]
@@ -66,7 +66,7 @@ def unrest(team: Team) -> list[str]:
 
 
 def run_case(zygote: Zygote, fault: Fault) -> tuple[list[str], list[str]]:
-    """What the interposer noted, and what does not hold."""
+    """Return what the interposer noted, and what does not hold."""
     with tempfile.TemporaryDirectory(prefix="ackd-story-", dir=in_memory()) as place:
         team = Team(Path(place), CONFIG, quick=QUICK)
         team.script("work", WORK)

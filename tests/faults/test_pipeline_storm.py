@@ -68,7 +68,7 @@ SEEDS = (20_261_116, 1, 2, 3, 4) if counts.full() else (20_261_116,)
 
 
 def plan(rng: random.Random, number: int) -> dict[int, list[str]]:
-    """Every combination comes up: each story has one way to go wrong by its number, and some by chance."""
+    """Make every combination come up: each story has one way to go wrong by its number, and some by chance."""
     moves = {stage: [rng.choice(PASSES)] for stage in range(4)}
     stage = number % 4
     match number % 5:
@@ -86,7 +86,7 @@ def plan(rng: random.Random, number: int) -> dict[int, list[str]]:
 
 
 def expected(moves: dict[int, list[str]]) -> tuple[str, list[tuple[int, str]], str]:
-    """How a story must end, by which tries, if none is lost, and with which reason."""
+    """Return how a story must end, by which tries if none is lost, and with which reason."""
     passed = {0: "COMPLETE", 1: "GO", 2: "COMPLETE", 3: "CONCERNS"}
     tries: list[tuple[int, str]] = []
     counts: Counter[tuple[int, str]] = Counter()
@@ -128,13 +128,13 @@ def is_over(team: Team, story_id: str) -> bool:
 
 
 def open_mail(team: Team) -> list[str]:
-    """Whose mail is not done with; a person's may wait."""
+    """Return the agents that have open mail. A person's may wait."""
     agents = team.status()["agents"]
     return [name for name, said in agents.items() if name != "user" and said["queued"] + said["in_flight"]]
 
 
 def story_of_open_mail(team: Team) -> str:
-    """What is open, where it lies, and all that the log says of it."""
+    """Return the open mail, where it lies, and all that the log says of it."""
     told = []
     for name in open_mail(team):
         files = [str(path.relative_to(team.root)) for path in (team.root / "queue" / name).rglob("*") if path.is_file()]
@@ -190,7 +190,7 @@ def test_twenty_stories_end_as_they_must_while_the_daemon_is_killed_at_random(tm
 def test_mail_of_a_worker_that_is_gone_is_completed_though_we_died_between_telling_and_completing_it(
     tmp_path: Path,
 ) -> None:
-    """Told, its header written, and killed: nobody but its endpoint would ever complete it."""
+    """Kill the daemon after a message was told and its header written: only its endpoint would ever complete it."""
     team = Team(tmp_path, CONFIG, delivery='durability = "process"\n')
     team.script("work", WORK)
     (tmp_path / "runs").mkdir()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.adapters.exec_runs.run_files import read_status
+from ackd.endpoints.exec.run_files import read_status
 from tests.acceptance.teams import Team, running
 from tests.faults.grip import NOTE_RUN, WORKER, alive, descendants, ends, pids_in, runs
 from tests.strays import UNTIL_GO

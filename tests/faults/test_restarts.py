@@ -6,9 +6,9 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ackd.adapters import maildrop
-from ackd.adapters.exec_runs.run_files import read_status
 from ackd.core.message import ReceiptKind
+from ackd.endpoints.exec.run_files import read_status
+from ackd.storage import maildrop
 from tests.acceptance.teams import Team, running
 from tests.faults.grip import NOTE_RUN, WORKER, descendants, ends, runs
 from tests.strays import UNTIL_GO

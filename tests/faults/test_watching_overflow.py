@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.runtime.intake import STORM_S
+from ackd.runtime.intake.intake import STORM_S
 from tests.acceptance.teams import Team
 from tests.faults.grip import NOTE_RUN, WORKER, ends, frozen, queued_events_limited_to, running_on, runs, watch
 

@@ -6,13 +6,16 @@ import json
 import tomllib
 from typing import TYPE_CHECKING, Final
 
-from ackd import plain_toml
-from ackd.adapters import maildrop, root_lock
-from ackd.core.board.errands import Address, errands
-from ackd.dialects import ignite, yaml_body
-from ackd.frontends.cli import board_doors
-from ackd.frontends.cli.waiting import Waiter
-from ackd.site import find_site
+from ackd.cli import send as send_command
+from ackd.client.sending import Sent
+from ackd.client.waiting import Waiter
+from ackd.config import plain_toml
+from ackd.config.site import find_site
+from ackd.coordination.board.rules.follow_ups import Address, follow_ups
+from ackd.coordination.board.track_board import TrackBoard
+from ackd.coordination.bus.commands.tracks import choose_track
+from ackd.formats import ignite, yaml_body
+from ackd.storage import maildrop, root_lock
 from tests.fuzz.families import MESSAGE_ID
 from tests.fuzz.place import CONFIG, place, serving
 from tests.fuzz.terminal import ackd, quiet
@@ -147,10 +150,12 @@ def _look_at_the_meeting() -> None:
         shown = ackd("board", *words)
         assert shown.code == 0, shown
         json.loads(ackd("board", *words, "--json").out, parse_constant=_no_json)
-    room = board_doors.room_of(find_site(), None)
-    for errand in errands(room.find(None), Address(room.track.name, room.track.bus, "leader")):
-        if errand.mail is not None:
-            sent = ignite.encode_draft(errand.mail, 1.7e9)
+    track_board = TrackBoard(choose_track(find_site(), None, make=False), durable=False)
+    for follow_up in follow_ups(
+        track_board.find(None), Address(track_board.track.name, track_board.track.bus, "leader")
+    ):
+        if follow_up.mail is not None:
+            sent = ignite.encode_draft(follow_up.mail, 1.7e9)
             ignite.decode(sent, "worker")
             yaml_body.load(ignite.split(sent).body.decode())
 
@@ -220,8 +225,11 @@ def waited_for(data: bytes) -> None:
             (at.root / _LOG).unlink(missing_ok=True)
             waiter = Waiter(find_site(), until, grace_s=0)
             file = at.put(_LOG, data)
+            as_json = until == "acked"
+            sent = Sent(MESSAGE_ID, ("worker", "leader"), (str(file),), daemon_running=True)
             with quiet() as ended:
-                waiter.wait(MESSAGE_ID, ("worker", "leader"), (str(file),), 0, as_json=until == "acked")
+                waited = waiter.wait(sent, 0, send_command.PrintedProgress(as_json=as_json, waits=True))
+                send_command.report(sent._replace(waited=waited), as_json=as_json)
             assert ended.code in (0, 1, 69, 75)
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.adapters.session_log import Line
-from ackd.adapters.systemd import ServiceManager
-from ackd.config import load_site
+from ackd import facts
+from ackd.config.model import load_site
+from ackd.config.site import find_site
 from ackd.core.escalations import stamp
-from ackd.frontends import facts
 from ackd.runtime.daemon import Daemon
-from ackd.site import find_site
+from ackd.runtime.systemd import ServiceManager
+from ackd.storage.session_log import Line
 from tests.fuzz.families import MESSAGE_ID, SEEDS
 from tests.fuzz.place import place
 from tests.fuzz.terminal import assert_harmless

@@ -10,10 +10,10 @@ import json
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from ackd.core import story_record
-from ackd.core.story import StoryState
-from ackd.core.story_record import Result, Story, Try
-from ackd.frontends.facts.wording import WORDS
+from ackd.coordination.pipeline.rules import record as story_record
+from ackd.coordination.pipeline.rules.record import Result, Story, Try
+from ackd.coordination.pipeline.rules.story import StoryState
+from ackd.facts.table import FACTS
 
 Family: TypeAlias = Literal[
     "message", "yaml", "text", "toml", "log", "journal", "receipt", "reason", "status", "totals", "lock",
@@ -24,8 +24,8 @@ Family: TypeAlias = Literal[
 MESSAGE_ID: Final = "1763254800.4242.a1b2c3@ignite.local"
 _AT: Final = "2026-11-16T01:02:03.123456Z"
 _WALL: Final = 1_763_254_800.0
-_CORPUS: Final = Path(__file__).parents[1] / "dialects" / "corpus"
-_WORKERS: Final = Path(__file__).parents[1] / "dialects" / "worker_json" / "corpus"
+_CORPUS: Final = Path(__file__).parents[1] / "formats" / "corpus"
+_WORKERS: Final = Path(__file__).parents[1] / "endpoints" / "process" / "wire" / "corpus"
 
 #: Each breaks something somewhere: numbers, times, nesting, aliases, names, terminals, encodings.
 NASTY: Final = (
@@ -63,7 +63,7 @@ _LIFE: Final = b"".join(
         _line("message_completed", by="receipt", seconds=3.5),
     ]
 )
-_EVERY_TYPE: Final = b"".join(_line(type_, reason="why", counted=2, totals={"dead": 1}) for type_ in WORDS)
+_EVERY_TYPE: Final = b"".join(_line(type_, reason="why", counted=2, totals={"dead": 1}) for type_ in FACTS)
 
 _TAKEN: Final = {
     "op": "in", "agent": "worker", "message_id": MESSAGE_ID, "box": "worker", "name": "x.mime", "digest": "ab" * 12,

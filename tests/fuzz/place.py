@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ackd.adapters import root_lock
+from ackd.storage import root_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,13 +11,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ackd.config_coordination import Ensemble
+from ackd.coordination.ensemble.drafts import EnsembleDrafts, FileVersion, digest_of
+from ackd.coordination.ensemble.saved_state import BadSavedState, SavedEnsemble
+from ackd.coordination.ensemble.settings import EnsembleSettings
+from ackd.coordination.pipeline import wire as stage_text
 from ackd.core.errors import BadBody, BadBusLine, BadLine, BadMessage, BadReceipt
 from ackd.core.events import Now
 from ackd.core.message import KNOWN_TYPES
-from ackd.dialects import bodies, body_shapes, ignite, stage_text, worker_json, yaml_body
-from ackd.runtime.gateways.ensemble.letters import Letters, Sheet, digest_of
-from ackd.runtime.gateways.ensemble.register import BadRegister, Register
+from ackd.endpoints.process import wire as worker_json
+from ackd.formats import bodies, body_shapes, ignite, yaml_body
 from tests.fuzz import command_targets, daemon_targets
 from tests.fuzz.limits import bounded
 from tests.fuzz.place import place
@@ -81,7 +83,7 @@ def body(data: bytes) -> None:
 
 
 def receipt(data: bytes) -> None:
-    from ackd.adapters import maildrop
+    from ackd.storage import maildrop
 
     with place() as at:
         try:
@@ -105,10 +107,10 @@ def worker_line(data: bytes) -> None:
 
 def bus_line(data: bytes) -> None:
     """Read or refused by name; what was read is taken, raises events inside its directory, and can be told of."""
-    from ackd.core.bus_events import event_names
-    from ackd.core.bus_track import TrackView
-    from ackd.dialects.bus.reading import read
-    from ackd.runtime.gateways.bus import telling
+    from ackd.coordination.bus import notices as telling
+    from ackd.coordination.bus.rules.events import event_names
+    from ackd.coordination.bus.rules.track import TrackView
+    from ackd.coordination.bus.wire.reading import read
 
     view = TrackView()
     for offset, raw in enumerate(data.split(b"\n")):
@@ -129,8 +131,8 @@ def bus_line(data: bytes) -> None:
 
 
 def bus_status(data: bytes) -> None:
-    from ackd.core.bus_track import TrackView
-    from ackd.dialects.bus.status import decode_status
+    from ackd.coordination.bus.rules.track import TrackView
+    from ackd.coordination.bus.wire.reading import decode_status
 
     try:
         found, wrong = decode_status(data, 1.7e9)
@@ -144,7 +146,7 @@ def bus_status(data: bytes) -> None:
 
 def leases(data: bytes) -> None:
     """A locks.json of anybody's hand: what is there can be leased, let go of and written, and says the same when read."""
-    from ackd.adapters.lease_files import shape
+    from ackd.coordination.leases.files import shape
     from ackd.leases import LeaseHeld, Leases
 
     try:
@@ -168,15 +170,15 @@ def leases(data: bytes) -> None:
 
 def board(data: bytes) -> None:
     """Files of a meeting that a hand has written: heard or refused in words, kept, read again, and shown."""
-    from ackd.core.board import adopting, form, papers
-    from ackd.core.board.answers import Kind
-    from ackd.core.board.meeting import advanced
+    from ackd.coordination.board.rules import encoding, exports, imports
+    from ackd.coordination.board.rules.answers import AnswerKind as Kind
+    from ackd.coordination.board.rules.meeting import advanced
+    from ackd.coordination.board.track_board import _json_lines
     from ackd.core.errors import BadMeeting
-    from ackd.runtime.board_room import _json_lines
-    from tests.core.board.meetings import assessed, called, voting
+    from tests.coordination.board.rules.sample_meetings import assessed, called, voting
 
     try:
-        form.decode(data, "meeting.json")
+        encoding.decode(data, "meeting.json")
     except BadMeeting as bad:
         assert str(bad)
     lines = _json_lines(data + b"\n")
@@ -184,17 +186,17 @@ def board(data: bytes) -> None:
     for begun, kind in ((called(), Kind.ASSESS), (assessed(called()), Kind.DISCUSS), (voting(), Kind.VOTE)):
         meeting = begun
         for entry in entries:
-            meeting = adopting.take_entries(meeting, kind, entry, 5.0)
-            meeting = adopting.take_bus_line(meeting, kind, "CA", entry, "msg-1", 5.0)
-        meeting = advanced(adopting.take_lines(meeting, lines, 5.0), 6.0)
-        assert form.encode(form.decode(form.encode(meeting), "meeting.json")) == form.encode(meeting)
-        for shown in (papers.session(meeting), papers.assessments(meeting), papers.votes(meeting)):
-            papers.as_json(shown)
+            meeting = imports.take_entries(meeting, kind, entry, 5.0)
+            meeting = imports.take_bus_line(meeting, kind, "CA", entry, "msg-1", 5.0)
+        meeting = advanced(imports.take_lines(meeting, lines, 5.0), 6.0)
+        assert encoding.encode(encoding.decode(encoding.encode(meeting), "meeting.json")) == encoding.encode(meeting)
+        for shown in (exports.session(meeting), exports.assessments(meeting), exports.votes(meeting)):
+            exports.as_json(shown)
 
 
 def story(data: bytes) -> None:
     """A story's record is read as what it was written as, or refused by name."""
-    from ackd.core import story_record
+    from ackd.coordination.pipeline.rules import record as story_record
 
     try:
         found = story_record.decode(data, "A-1")
@@ -216,9 +218,9 @@ def checkpoint(data: bytes) -> None:
 
 def ensemble_file(data: bytes) -> None:
     """Whatever lies in tasks/ or reports/ becomes a message that can be written, read and delivered."""
-    letters = Letters(Ensemble(), lambda name: name if name in ("worker", "dispatch") else None, 65_536)
+    letters = EnsembleDrafts(EnsembleSettings(), lambda name: name if name in ("worker", "dispatch") else None, 65_536)
     for name in ("worker-T1.yaml", "T1.yaml", "T1-completed.yaml", "escalation-T1.yaml", "T1-review.yaml"):
-        sheet = Sheet(f"reports/{name}", name, f"queue/reports/{name}", 1, digest_of(data), data[: letters.limit])
+        sheet = FileVersion(f"reports/{name}", name, f"queue/reports/{name}", 1, digest_of(data), data[: letters.limit])
         task = letters.task(sheet)
         for draft in (letters.report(sheet, (), 0).draft, *([task.draft] if task is not None else [])):
             written = ignite.encode_draft(draft, 0.0)
@@ -228,13 +230,13 @@ def ensemble_file(data: bytes) -> None:
 
 def ensemble_register(data: bytes) -> None:
     with place() as at:
-        register = Register(at.put("state/gateways/ensemble.json", data), durable=False)
+        register = SavedEnsemble(at.put("state/gateways/ensemble.json", data), durable=False)
         try:
             register.load(Now(5.0, 1_763_254_800.0))
-        except BadRegister as bad:
+        except BadSavedState as bad:
             assert str(bad)
             return
-        register._put(register._content(Now(6.0, 1_763_254_801.0)))
+        register._file.save(register._content(Now(6.0, 1_763_254_801.0)))
 
 
 def stage_report(data: bytes) -> None:

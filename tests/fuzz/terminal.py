@@ -13,9 +13,9 @@ import sys
 import unicodedata
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackd.frontends.cli import errors
-from ackd.frontends.cli.errors import BUG, EXIT_CODES
-from ackd.frontends.cli.main import main
+from ackd.cli import errors
+from ackd.cli.errors import BUG, EXIT_CODES
+from ackd.cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

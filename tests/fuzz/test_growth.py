@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from ackd.config_problems import key_lines
-from ackd.core import plain_words
+from ackd.config.problems import key_lines
+from ackd.config.site import read_toml
+from ackd.coordination.ensemble.rules import plain_words
 from ackd.core.errors import AckdError
-from ackd.dialects import bodies, ignite, yaml_body
-from ackd.site import read_toml
+from ackd.formats import bodies, ignite, yaml_body
 from tests.fuzz.families import SEEDS
 
 if TYPE_CHECKING:

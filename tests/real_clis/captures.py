@@ -1,7 +1,7 @@
 """Makes the captures that the profiles are made from and tested with: ``python -m tests.real_clis.captures [NAME…]``.
 
 Drives each real program, in a pane and against a made-up model, into each state that could be brought about without an
-account, and writes what the pane shows to ``tests/dialects/screen/captures/PROGRAM-VERSION/STATE.txt``. The
+account, and writes what the pane shows to ``tests/endpoints/tmux/screen/captures/PROGRAM-VERSION/STATE.txt``. The
 directory's name is the version. Every shot waits for what it is to show; a program that shows something else ends the
 run with its screen. What stands in a capture and changes from run to run (directories, times) is of no consequence to a profile.
 """
@@ -26,7 +26,7 @@ from tests.real_clis.releases import RELEASES, REPOSITORY
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-CAPTURES: Final = REPOSITORY / "tests/dialects/screen/captures"
+CAPTURES: Final = REPOSITORY / "tests/endpoints/tmux/screen/captures"
 LINE: Final = (
     "ackd: message 1763254800.4242.a1b2c3@ignite.local from leader, type task_assignment, waits: read "
     "/home/me/project/.ackd/queue/worker/processed/task_assignment_1763254800123456.mime then run: "

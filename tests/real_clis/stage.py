@@ -8,7 +8,7 @@ import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.dialects.screen import Reading, load_profile, read
+from ackd.endpoints.tmux.screen import Reading, load_profile, read
 from tests.acceptance.teams import Team, running
 from tests.real_clis.model import Answer, Asked, Brain, Model, obedient
 from tests.real_clis.programs import Pane, Program, terminal

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.adapters.clock import SystemClock
-from ackd.adapters.tmux import Tmux
-from ackd.dialects.screen import load_profile
-from ackd.runtime.terminals.rungs import Rungs
-from ackd.runtime.terminals.summons import NamedPane
-from ackd.runtime.terminals.typist import NotSubmitted, Submitted
+from ackd.endpoints.tmux.client import Tmux
+from ackd.endpoints.tmux.screen import load_profile
+from ackd.endpoints.tmux.standalone_wake import NamedPane
+from ackd.endpoints.tmux.typist import NotSubmitted, Submitted
+from ackd.endpoints.tmux.wake_ladder import WakeLadder
+from ackd.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ackd.runtime.terminals.typist import Typed
+    from ackd.endpoints.tmux.typist import Typed
     from tests.real_clis.stage import Stage
 
 SHORT = "ackd: mail from leader (task_assignment). Run: ackd read 4f2a91c0"
@@ -41,17 +41,17 @@ def small(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Stage]:
     stage.until_idle()
 
 
-def rungs(stage: Stage, *tries: str) -> Rungs:
+def rungs(stage: Stage, *tries: str) -> WakeLadder:
     """Beside the daemon, which has nothing to type meanwhile. ``tries``: keys that are to submit."""
     profile = load_profile(stage.name)
     if tries:
         submit = profile.submit.model_copy(update={"tries": tries, "wait_s": 1.0})
         profile = profile.model_copy(update={"submit": submit})
     tmux = Tmux(socket_path=stage.pane.terminal.socket)
-    return Rungs(
+    return WakeLadder(
         tmux=tmux,
         profile=profile,
-        eye=NamedPane(tmux=tmux, profile=profile, clock=SystemClock(), target=stage.pane.pane_id),
+        finder=NamedPane(tmux=tmux, profile=profile, clock=SystemClock(), target=stage.pane.pane_id),
     )
 
 
@@ -85,14 +85,14 @@ async def test_what_was_not_submitted_is_taken_back_in_a_small_pane(small: Stage
 
 async def test_rung_2_at_an_empty_prompt_is_the_line_alone(stage: Stage) -> None:
     noted = Noted()
-    answer = await rungs(stage).shake(2, SHORT, LONG, noted)
+    answer = await rungs(stage).interrupt_or_reset(2, SHORT, LONG, noted)
     assert isinstance(answer, Submitted)
     assert noted.keys == ["Enter"]
     assert stage.turns() == [SHORT]
 
 
 async def test_rung_3_clears_the_context_and_the_fresh_line_is_told(stage: Stage) -> None:
-    answer = await rungs(stage).shake(3, SHORT, SHORT, Noted())
+    answer = await rungs(stage).interrupt_or_reset(3, SHORT, SHORT, Noted())
     assert isinstance(answer, Submitted), answer
     assert stage.turns() == [SHORT]
 
@@ -103,7 +103,7 @@ async def test_neither_rung_touches_a_persons_words_or_one_that_is_busy(stage: S
         stage.until(lambda: stage.reading().typed == "half a thought")
         before = stage.pane.settled()
         noted = Noted()
-        assert not isinstance(await rungs(stage).shake(rung, SHORT, LONG, noted, hung=True), Submitted)
+        assert not isinstance(await rungs(stage).interrupt_or_reset(rung, SHORT, LONG, noted, hung=True), Submitted)
         assert (noted.keys, stage.pane.screen()) == ([], before)
         stage.pane.press("C-u")
         stage.until_idle()
@@ -115,6 +115,6 @@ async def test_neither_rung_touches_a_persons_words_or_one_that_is_busy(stage: S
     stage.until(lambda: type(stage.reading().state).__name__ == "Busy")
     for rung in (2, 3):
         noted = Noted()
-        assert not isinstance(await rungs(stage).shake(rung, SHORT, LONG, noted), Submitted)
+        assert not isinstance(await rungs(stage).interrupt_or_reset(rung, SHORT, LONG, noted), Submitted)
         assert noted.keys == []
     assert type(stage.reading().state).__name__ == "Busy"

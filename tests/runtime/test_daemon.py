@@ -1,4 +1,4 @@
-"""The composition root, inside the test's own process: how it starts, fails and ends. Its life is tests/acceptance."""
+"""The composition root inside the test's own process: its start, failures and end. tests/acceptance has the rest."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from ackd.adapters import root_lock
-from ackd.adapters.session_log import SessionLog, iter_logs
-from ackd.adapters.systemd import ServiceManager
-from ackd.config import load_site
+from ackd.config.model import load_site
+from ackd.config.site import find_site
 from ackd.core.errors import BadConfig, ImpossibleEvent, RootHeld
 from ackd.core.events import Claimed
-from ackd.ports import WatchFailed
-from ackd.runtime.aftermath import Aftermath
+from ackd.core.ports import WatchFailed
 from ackd.runtime.daemon import CannotGoOn, Daemon
 from ackd.runtime.pump import EVENTS_A_TURN
-from ackd.site import find_site
+from ackd.runtime.recovery.missing import MissingMessages
+from ackd.runtime.systemd import ServiceManager
+from ackd.storage import root_lock
+from ackd.storage.session_log import SessionLog, iter_logs
 from tests.acceptance.teams import mime
-from tests.runtime.onlooker import Onlooker
+from tests.runtime.recording_view import RecordingView
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from ackd.site import Site
+    from ackd.config.site import Site
 
 
 @dataclass
-class Words(ServiceManager):
-    """What the service manager would hear."""
+class NotingServiceManager(ServiceManager):
+    """Notes what the service manager would be told."""
 
     said: list[str] = field(default_factory=list)
     watchdog_s: float | None = None
@@ -59,7 +59,7 @@ class Words(ServiceManager):
 class Run:
     daemon: Daemon
     site: Site
-    service: Words
+    service: NotingServiceManager
     shown: list[tuple[str, dict[str, object]]]
     failure: list[BaseException] = field(default_factory=list)
 
@@ -68,22 +68,22 @@ class Run:
 
     async def until(self, holds: Any) -> None:
         with anyio.fail_after(60):
-            while not holds():  # noqa: ASYNC110 - the daemon's own files are looked at
+            while not holds():  # noqa: ASYNC110 - it polls the daemon's files
                 await anyio.sleep(0.005)
 
 
 def make(place: Path, config: str = "", watchdog_s: float | None = None) -> Run:
     (place / "ackd.toml").write_text(config + "\n[watch]\nsettle_s = 0\n" if "[watch]" not in config else config)
     site = find_site(cwd=place)
-    onlooker = Onlooker()
-    service = Words(watchdog_s=watchdog_s)
-    daemon = Daemon(load_site(site), site, onlooker, service=service)
-    return Run(daemon, site, service, onlooker.shown)
+    view = RecordingView()
+    service = NotingServiceManager(watchdog_s=watchdog_s)
+    daemon = Daemon(load_site(site), site, view, service=service)
+    return Run(daemon, site, service, view.shown)
 
 
 @asynccontextmanager
 async def serving(run: Run) -> AsyncIterator[Run]:
-    """The daemon serves inside; at the end it is asked to stop, unless it has ended by itself."""
+    """Run the daemon during the block. At the end it is asked to stop, unless it has ended by itself."""
 
     async def serve() -> None:
         try:
@@ -157,15 +157,15 @@ async def test_it_starts_with_more_agents_than_a_turn_hears_of(tmp_path: Path) -
 async def test_what_this_session_has_met_is_not_ended_by_the_log_of_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ended: bool
 ) -> None:
-    """It was not there yet when the start looked, and the last log is long."""
-    run, read, go_on = make(tmp_path), Aftermath._read_sessions, threading.Event()
+    """The message was not there yet when the start looked, and the last log is long."""
+    run, read, go_on = make(tmp_path), MissingMessages._read_sessions, threading.Event()
 
-    def slowly(aftermath: Aftermath) -> Any:
-        told = read(aftermath)
+    def slowly(missing: MissingMessages) -> Any:
+        told = read(missing)
         go_on.wait(60)
         return told
 
-    monkeypatch.setattr(Aftermath, "_read_sessions", slowly)
+    monkeypatch.setattr(MissingMessages, "_read_sessions", slowly)
     log = SessionLog.open(run.site.logs, started_at=time.time() - 60)
     about: dict[str, object] = {"message_id": "1.1.a@x", "agent": "user", "from": "leader"}
     log.record("message_queued", {**about, "file": "queue/user/before.mime"}, time.time() - 60)
@@ -220,14 +220,14 @@ async def test_a_bug_ends_it_at_once_with_its_own_exception_and_no_last_line(tmp
 
 async def test_a_watcher_that_fails_is_replaced_and_the_page_says_by_what(tmp_path: Path) -> None:
     async with serving(make(tmp_path)) as run:
-        run.daemon._lookout.hear(anyio.Event(), WatchFailed("no watches left"))
+        run.daemon._watching.hear(anyio.Event(), WatchFailed("no watches left"))
         await run.until(lambda: b'"polling"' in (run.site.run / "status.json").read_bytes())
     assert run.failure == []
 
 
 async def test_inotify_that_was_insisted_on_and_fails_ends_it_with_the_reason(tmp_path: Path) -> None:
     async with serving(make(tmp_path, '[watch]\nmode = "inotify"\n')) as run:
-        run.daemon._lookout.hear(anyio.Event(), WatchFailed("no watches left"))
+        run.daemon._watching.hear(anyio.Event(), WatchFailed("no watches left"))
         await run.until(lambda: run.failure)
     assert isinstance(run.failure[0], CannotGoOn)
     assert "no watches left" in str(run.failure[0])
@@ -245,6 +245,6 @@ async def test_full_at_the_very_end_it_ends_all_the_same(tmp_path: Path) -> None
         def full() -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        run.daemon._chronicle.journal.stop = full  # type: ignore[method-assign]
+        run.daemon._recorder.journal.stop = full  # type: ignore[method-assign]
     assert run.failure == []
     assert root_lock.holder(run.site.run) is None

@@ -1,4 +1,4 @@
-"""The loop, with the real engine and a clock that stands where it is put."""
+"""The loop, with the real engine and a clock that only the test moves."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 import anyio
 import pytest
 
-from ackd.adapters.clock import SystemClock
 from ackd.core.effects import ClaimMessage, Effect, RecordFact, ReviveMessage
 from ackd.core.engine import Engine
 from ackd.core.events import AgentJoined, Arrived, Event, Now, ReceiptCame, StopRequested, Ticked
 from ackd.core.message import Folder, Message, Place, Priority, Receipt, ReceiptKind
 from ackd.core.policy import AgentPolicy, EnginePolicy
+from ackd.core.timers import TimerKind
 from ackd.runtime.pump import EVENTS_A_TURN, Pump
+from ackd.system.clock import SystemClock
 
 
 @dataclass
@@ -54,12 +55,12 @@ def test_while_a_start_reads_what_was_said_no_clock_rings() -> None:
     loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
     loop.pump.post(arrival())
     loop.pump.turn()
-    loop.engine.desk.alarm("processing", 1, 10)
+    loop.engine.state.start_timer(TimerKind.PROCESSING, 1, 10)
     loop.clock.mono += 100
-    loop.pump.clocks_wait = True
+    loop.pump.timers_wait = True
     loop.pump.turn()
     assert loop.engine.next_deadline() is not None
-    loop.pump.clocks_wait = False
+    loop.pump.timers_wait = False
     loop.pump.turn()
     assert loop.engine.next_deadline() is None
 
@@ -83,7 +84,7 @@ async def test_who_waits_to_be_heard_goes_on_when_all_that_was_posted_before_is_
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(loop.pump.run)
         await loop.pump.heard()
-        assert set(loop.engine.desk.book.agents) >= set(agents)
+        assert set(loop.engine.state.agents) >= set(agents)
         tasks.cancel_scope.cancel()
 
 
@@ -94,11 +95,11 @@ async def test_who_has_posted_all_it_had_need_not_leave_it_to_the_next_lap() -> 
         await loop.pump.turned()
         loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
         loop.pump.come_round()
-        assert "worker" in loop.engine.desk.book.agents
+        assert "worker" in loop.engine.state.agents
         turns = loop.pump.turns
         loop.pump.come_round()
         await loop.pump.turned()
-        assert loop.pump.turns == turns  # nothing was left: neither for a second call nor for the next lap
+        assert loop.pump.turns == turns  # nothing was left, neither for a second call nor for the next callback
         tasks.cancel_scope.cancel()
 
 
@@ -113,14 +114,14 @@ async def test_who_holds_it_posts_all_it_has_and_no_lap_of_the_loop_is_asked_for
         loop.pump.wake()
         assert loop.pump._soon is None
         loop.pump.come_round()
-        assert "worker" in loop.engine.desk.book.agents
+        assert "worker" in loop.engine.state.agents
         assert loop.pump.turns == turns + 1
         loop.pump.hold()
         loop.pump.come_round()
         assert loop.pump.turns == turns + 1  # nothing was posted
         loop.pump.post(AgentJoined("other", AgentPolicy(), "exec"))
         await loop.pump.heard()
-        assert "other" in loop.engine.desk.book.agents  # and it comes round by itself as before
+        assert "other" in loop.engine.state.agents  # and rounds come by themselves as before
         tasks.cancel_scope.cancel()
 
 
@@ -143,7 +144,7 @@ def test_what_comes_of_an_event_has_the_time_at_which_it_was_decided() -> None:
     loop.pump = Pump(loop.engine, loop.clock, carry_out, lambda: None, lambda: times.append(loop.pump.now()))
     loop.pump.post(AgentJoined("worker", AgentPolicy(), "exec"))
     loop.pump.turn()
-    assert [now.mono for now in times] == [0.0, 5.0]  # and the end of the turn has its own
+    assert [now.mono for now in times] == [0.0, 5.0]  # the end of the turn has a time of its own
 
 
 def test_a_flood_of_arrivals_holds_up_no_answer() -> None:
@@ -189,7 +190,7 @@ def test_a_turn_is_bounded_so_that_a_flood_leaves_room_for_others() -> None:
 
 def test_a_deadline_that_is_due_is_handled_and_one_that_is_not_is_left() -> None:
     loop = Loop()
-    loop.engine.desk.alarm("offer", "nobody", 5)
+    loop.engine.state.start_timer(TimerKind.OFFER, "nobody", 5)
     loop.clock.mono = 4.9
     loop.pump.turn()
     assert loop.engine.next_deadline() == 5
@@ -215,8 +216,8 @@ async def test_it_comes_round_for_events_for_deadlines_and_when_woken() -> None:
         await anyio.lowlevel.checkpoint()
         pump.post(AgentJoined("nobody", AgentPolicy(), "exec"))
         await anyio.lowlevel.checkpoint()
-        engine.desk.alarm("offer", "nobody", 0.01)
-        pump.post(StopRequested())  # and then nothing: the alarm alone must bring it round
+        engine.state.start_timer(TimerKind.OFFER, "nobody", 0.01)
+        pump.post(StopRequested())  # no event follows: only the timer can cause a round
         with anyio.fail_after(60):
             await done.wait()
         turns = pump.turns
@@ -250,7 +251,7 @@ async def test_a_deadline_that_is_met_late_waits_for_what_was_said_meanwhile() -
     pump.overslept = look_round
     pump.post(AgentJoined("nobody", AgentPolicy(), "exec"))
     pump.turn()
-    engine.desk.alarm("offer", "nobody", 0.1)
+    engine.state.start_timer(TimerKind.OFFER, "nobody", 0.1)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(pump.run)
         await anyio.lowlevel.checkpoint()
@@ -266,7 +267,8 @@ async def test_a_deadline_that_is_met_late_waits_for_what_was_said_meanwhile() -
 
 @pytest.mark.parametrize("when", ["in a turn", "while it catches up"])
 async def test_what_falls_due_while_it_is_frozen_waits_for_what_was_said_meanwhile(when: str) -> None:
-    """One deadline is due, and the process is stopped just then, past a second one: only the first is to be believed."""
+    """A deadline is due, and the process is stopped just then until after a second one: only the first may be acted
+    on."""
     clock, rang = Clock(), list[float | None]()
     looked: list[int] = []
 
@@ -288,8 +290,8 @@ async def test_what_falls_due_while_it_is_frozen_waits_for_what_was_said_meanwhi
     for agent in ("one", "other"):
         pump.post(AgentJoined(agent, AgentPolicy(), "exec"))
     pump.turn()
-    engine.desk.alarm("offer", "one", 0.1)
-    engine.desk.alarm("offer", "other", 5)
+    engine.state.start_timer(TimerKind.OFFER, "one", 0.1)
+    engine.state.start_timer(TimerKind.OFFER, "other", 5)
     async with anyio.create_task_group() as tasks:
         clock.mono = {"in a turn": 0.12, "while it catches up": 0.2}[when]
         pump.post(StopRequested())
@@ -303,7 +305,8 @@ async def test_what_falls_due_while_it_is_frozen_waits_for_what_was_said_meanwhi
 
 
 async def test_the_time_that_looking_round_takes_is_not_overslept() -> None:
-    """A look round waits for proofs, for seconds: what falls due meanwhile rings when it is over, and is no second sleep."""
+    """A look round waits seconds for proofs. A deadline of that time comes when it is over, and is no second
+    oversleeping."""
     clock, rang, slept = Clock(), list[float | None](), list[float]()
 
     class Listening(Engine):
@@ -323,8 +326,8 @@ async def test_the_time_that_looking_round_takes_is_not_overslept() -> None:
     for agent in ("one", "other"):
         pump.post(AgentJoined(agent, AgentPolicy(), "exec"))
     pump.turn()
-    engine.desk.alarm("offer", "one", 0.1)
-    engine.desk.alarm("offer", "other", 60.5)
+    engine.state.start_timer(TimerKind.OFFER, "one", 0.1)
+    engine.state.start_timer(TimerKind.OFFER, "other", 60.5)
     async with anyio.create_task_group() as tasks:
         clock.mono = 60.0
         tasks.start_soon(pump.run)

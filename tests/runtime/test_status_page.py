@@ -1,4 +1,4 @@
-"""run/status.json: what it says of a real engine, and how it is written."""
+"""run/status.json: its content for a real engine, and how it is written."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from ackd.core.agent_rules import change_state
 from ackd.core.availability import AgentHappening
-from ackd.core.calling import change
 from ackd.core.engine import Engine
 from ackd.core.escalations import OpenEscalation
 from ackd.core.events import AgentJoined, Arrived, Claimed, NotTold, Now
@@ -29,7 +29,7 @@ class Clock:
 
 
 def engine_at_work() -> Engine:
-    """worker: one retrying, one being told, one queued."""
+    """An engine whose worker has one message that retries, one that is being delivered, and one that is queued."""
     engine = Engine(EnginePolicy(), random.Random(1))
     engine.handle(AgentJoined("worker", AgentPolicy(), "exec"), NOW)
     for number in (1, 2, 3):
@@ -45,7 +45,7 @@ def engine_at_work() -> Engine:
 
 def test_it_counts_what_waits_what_is_in_hand_and_what_is_tried_again() -> None:
     engine = engine_at_work()
-    engine.desk.totals.completed, engine.desk.totals.dead, engine.desk.totals.rejected = 7, 2, 1
+    engine.state.totals.completed, engine.state.totals.dead, engine.state.totals.rejected = 7, 2, 1
     page = describe(engine)
     assert page["agents"] == {
         "worker": {"endpoint": "exec", "state": "busy", "queued": 1, "in_flight": 2, "retrying": 1}
@@ -63,9 +63,9 @@ def test_it_counts_what_waits_what_is_in_hand_and_what_is_tried_again() -> None:
 
 def test_a_parked_agent_says_why_and_until_when_and_an_open_escalation_is_listed() -> None:
     engine = engine_at_work()
-    agent = engine.desk.book.agents["worker"]
-    change(engine.desk, agent, AgentHappening.WENT_AWAY, "no program ./work", NOW.wall + 5)
-    engine.desk.escalations.open(OpenEscalation("e@ignite.local", "worker", "away", "user", NOW.wall, 2))
+    agent = engine.state.agents["worker"]
+    change_state(engine.state, agent, AgentHappening.WENT_AWAY, "no program ./work", NOW.wall + 5)
+    engine.state.escalations.open(OpenEscalation("e@ignite.local", "worker", "away", "user", NOW.wall, 2))
     page = describe(engine)
     agents = page["agents"]
     assert isinstance(agents, dict)

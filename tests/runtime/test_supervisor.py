@@ -1,4 +1,4 @@
-"""What is kept alive, how it comes back, and when that ends. The lives are puppets; real ones: tests/runtime/workers."""
+"""Keeping agents alive: restarts, and their end. Agents here are fakes; tests/endpoints/process has real ones."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 
 from ackd.core.errors import CannotStart
 from ackd.core.events import AgentDied, AgentStarted, Event
+from ackd.core.ports import Exit
 from ackd.core.restarts import RestartMode, RestartPolicy
-from ackd.ports import Exit
 from ackd.runtime import supervisor as supervisor_module
 from ackd.runtime.supervisor import Standing, Supervisor
 from tests.waiting import until
@@ -26,8 +26,8 @@ SLOW = RestartPolicy(base_s=600, cap_s=600)
 
 
 @dataclass
-class Puppet:
-    """A life that is led by the test. ``refuses``: so often it cannot be started."""
+class FakeLiving:
+    """A ``Living`` that the test controls. ``refuses``: the number of starts that fail."""
 
     refuses: int = 0
     starts: int = 0
@@ -69,9 +69,9 @@ class Stage:
     events: list[Event]
     facts: list[tuple[str, dict[str, object]]]
 
-    def keep(self, puppet: Puppet, policy: RestartPolicy = QUICK, agent: str = "a") -> Puppet:
-        self.supervisor.keep(agent, puppet, policy)
-        return puppet
+    def keep(self, living: FakeLiving, policy: RestartPolicy = QUICK, agent: str = "a") -> FakeLiving:
+        self.supervisor.keep(agent, living, policy)
+        return living
 
     async def comes(self, event: Event) -> None:
         await until(lambda: event in self.events)
@@ -88,7 +88,7 @@ async def stage(**more: object) -> AsyncIterator[Stage]:
         supervisor = Supervisor(
             tasks=tasks,
             post=events.append,
-            record=lambda type_, data: facts.append((type_, data)),
+            record=facts.append,
             rng=random.Random(1),
             stop_timeout_s=7,
             **more,  # type: ignore[arg-type]
@@ -99,16 +99,16 @@ async def stage(**more: object) -> AsyncIterator[Stage]:
 
 async def test_what_is_kept_is_started_and_told_of() -> None:
     async with stage() as on:
-        on.keep(Puppet())
+        on.keep(FakeLiving())
         await on.comes(AgentStarted("a", "life 1"))
         assert on.supervisor.standing("a") is Standing.UP
 
 
 async def test_one_that_dies_is_started_again_and_both_are_told() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
-        puppet.die(1)
+        living.die(1)
         await on.comes(AgentStarted("a", "life 2"))
         died = on.events[1]
         assert isinstance(died, AgentDied)
@@ -123,86 +123,86 @@ async def test_the_wait_counts_from_its_death_not_from_when_what_it_left_was_cle
     ago_s: float, left_s: tuple[float, float]
 ) -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet(), SLOW)
+        living = on.keep(FakeLiving(), SLOW)
         await on.stands(Standing.UP)
-        puppet.die(1, anyio.current_time() - ago_s)
+        living.die(1, anyio.current_time() - ago_s)
         await until(lambda: bool(on.facts))
         [died] = [event for event in on.events if isinstance(event, AgentDied)]
         assert died.again_in_s is not None
         assert left_s[0] - 1 <= died.again_in_s <= left_s[1]
-        assert 300 <= float(str(on.facts[0][1]["in_s"])) <= 600  # what was drawn
+        assert 300 <= float(str(on.facts[0][1]["in_s"])) <= 600  # the delay that was drawn
         if not left_s[1]:
             await on.comes(AgentStarted("a", "life 2"))
 
 
 async def test_one_that_dies_too_often_is_given_up_and_someone_is_told() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet(refuses=100))
+        living = on.keep(FakeLiving(refuses=100))
         await on.stands(Standing.GIVEN_UP)
-        assert puppet.starts == 6
+        assert living.starts == 6
         assert on.events[-1] == AgentDied("a", "no such program; restarted 5 times in 60 s, and given up")
         assert [event.again_in_s for event in on.events if isinstance(event, AgentDied)][-1] is None
         with pytest.raises(CannotStart, match="no such program"):
             await on.supervisor.ready("a")
-        assert puppet.starts == 7  # asked for, it is tried again
+        assert living.starts == 7  # a request makes it try again
 
 
 async def test_a_machine_that_refuses_is_asked_on_and_nobody_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(supervisor_module, "HINDERED_S", 0.001)
     async with stage() as on:
-        puppet = on.keep(Puppet(refuses=20, hindered=True))
+        living = on.keep(FakeLiving(refuses=20, hindered=True))
         await on.stands(Standing.UP)
-        assert puppet.starts == 21
+        assert living.starts == 21
         assert AgentDied("a", "no such program", again_in_s=0.001) in on.events
 
 
 async def test_given_up_by_hand_it_is_started_with_a_clean_slate() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet(refuses=6))
+        living = on.keep(FakeLiving(refuses=6))
         await on.stands(Standing.GIVEN_UP)
         assert await on.supervisor.start("a") == "life 7"
         assert on.events[-1] == AgentStarted("a", "life 7")
-        assert puppet.starts == 7
+        assert living.starts == 7
 
 
 async def test_while_it_waits_it_says_how_long_and_by_hand_it_need_not() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet(), SLOW)
+        living = on.keep(FakeLiving(), SLOW)
         await on.stands(Standing.UP)
-        puppet.die(1)
+        living.die(1)
         await on.stands(Standing.WAITING)
         with pytest.raises(CannotStart, match=r"exit 1; it is started again in \d+ s"):
             await on.supervisor.ready("a")
         await on.supervisor.start("a")
-        assert puppet.starts == 2
+        assert living.starts == 2
 
 
 async def test_told_as_its_restart_is_due_it_is_waited_for() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet(), RestartPolicy(base_s=0.2, cap_s=0.2))
+        living = on.keep(FakeLiving(), RestartPolicy(base_s=0.2, cap_s=0.2))
         await on.stands(Standing.UP)
-        puppet.die(1)
+        living.die(1)
         await on.stands(Standing.WAITING)
         await on.supervisor.ready("a")
-        assert (puppet.starts, on.supervisor.standing("a")) == (2, Standing.UP)
+        assert (living.starts, on.supervisor.standing("a")) == (2, Standing.UP)
 
 
 async def test_exit_0_of_an_on_failure_worker_is_rest_until_it_is_told() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
-        puppet.die(0)
+        living.die(0)
         await on.stands(Standing.RESTING)
-        assert on.events == [AgentStarted("a", "life 1")]  # nobody need hear of it
+        assert on.events == [AgentStarted("a", "life 1")]  # no death is reported
         await on.supervisor.ready("a")
-        assert puppet.starts == 2
+        assert living.starts == 2
 
 
 async def test_exit_0_of_one_that_is_kept_always_is_a_death() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet(), RestartPolicy(RestartMode.ALWAYS, base_s=0.001))
+        living = on.keep(FakeLiving(), RestartPolicy(RestartMode.ALWAYS, base_s=0.001))
         await on.stands(Standing.UP)
-        puppet.die(0)
+        living.die(0)
         await on.comes(AgentStarted("a", "life 2"))
         assert [type(event) for event in on.events] == [AgentStarted, AgentDied, AgentStarted]
 
@@ -210,32 +210,32 @@ async def test_exit_0_of_one_that_is_kept_always_is_a_death() -> None:
 @pytest.mark.parametrize(("code", "told"), [(0, 0), (1, 1)])
 async def test_one_that_is_never_started_again_stays_down(code: int, told: int) -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet(), RestartPolicy(RestartMode.NEVER))
+        living = on.keep(FakeLiving(), RestartPolicy(RestartMode.NEVER))
         await on.stands(Standing.UP)
-        puppet.die(code)
+        living.die(code)
         await on.stands(Standing.GIVEN_UP)
         with pytest.raises(CannotStart):
             await on.supervisor.ready("a")
-        assert puppet.starts == 1
+        assert living.starts == 1
         assert len(on.events) == 1 + told
-        await on.supervisor.start("a")  # but by hand it is
-        assert puppet.starts == 2
+        await on.supervisor.start("a")  # by hand it is started
+        assert living.starts == 2
 
 
 async def test_a_restart_is_told_as_a_death_with_its_reason_and_not_counted() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
         for _ in range(10):
             await on.supervisor.restart("a", "it hangs")
-        assert puppet.starts == 11
+        assert living.starts == 11
         assert on.events[-2:] == [AgentDied("a", "it hangs", again_in_s=0.0), AgentStarted("a", "life 11")]
-        assert set(puppet.stops) == {7}
+        assert set(living.stops) == {7}
 
 
 async def test_a_quiet_restart_tells_only_of_the_start() -> None:
     async with stage() as on:
-        on.keep(Puppet())
+        on.keep(FakeLiving())
         await on.stands(Standing.UP)
         await on.supervisor.restart("a", "its context is full", quiet=True)
         assert on.events == [AgentStarted("a", "life 1"), AgentStarted("a", "life 2")]
@@ -243,9 +243,9 @@ async def test_a_quiet_restart_tells_only_of_the_start() -> None:
 
 async def test_a_restart_that_fails_is_tried_on() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
-        puppet.refuses = 1
+        living.refuses = 1
         with pytest.raises(CannotStart, match="no such program"):
             await on.supervisor.restart("a", "it hangs")
         await on.comes(AgentStarted("a", "life 3"))
@@ -253,9 +253,9 @@ async def test_a_restart_that_fails_is_tried_on() -> None:
 
 async def test_a_replacement_that_fails_is_nobodys_exception() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
-        puppet.refuses = 1
+        living.refuses = 1
         await on.supervisor.replace("a", "it hangs")
         assert on.supervisor.standing("a") is Standing.WAITING
         await on.comes(AgentStarted("a", "life 3"))
@@ -263,7 +263,7 @@ async def test_a_replacement_that_fails_is_nobodys_exception() -> None:
 
 async def test_a_restart_by_hand_is_a_wanted_end() -> None:
     async with stage() as on:
-        on.keep(Puppet())
+        on.keep(FakeLiving())
         await on.stands(Standing.UP)
         await on.supervisor.restart("a", "by hand", wanted=True)
         assert AgentDied("a", "by hand", again_in_s=0.0, wanted=True) in on.events
@@ -271,17 +271,17 @@ async def test_a_restart_by_hand_is_a_wanted_end() -> None:
 
 async def test_a_restart_of_one_that_just_died_is_one_start() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
-        puppet.die(1)
+        living.die(1)
         await on.supervisor.restart("a", "by hand")
-        assert puppet.starts == 2
+        assert living.starts == 2
         assert on.supervisor.standing("a") is Standing.UP
 
 
 async def test_stopped_by_hand_it_stays_down_until_it_is_started_by_hand() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
         await on.supervisor.stop("a")
         assert on.events[-1] == AgentDied("a", "it was stopped by hand", wanted=True)
@@ -290,38 +290,38 @@ async def test_stopped_by_hand_it_stays_down_until_it_is_started_by_hand() -> No
         await on.supervisor.stop("a")
         assert len(on.events) == 2
         await on.supervisor.start("a")
-        assert puppet.starts == 2
+        assert living.starts == 2
 
 
 async def test_one_that_was_stopped_by_hand_before_is_not_started() -> None:
     async with stage() as on:
-        puppet = Puppet()
-        on.supervisor.keep("a", puppet, QUICK, start=False)
+        living = FakeLiving()
+        on.supervisor.keep("a", living, QUICK, start=False)
         with pytest.raises(CannotStart):
             await on.supervisor.ready("a")
-        assert puppet.starts == 0
+        assert living.starts == 0
         await on.supervisor.start("a")
-        assert puppet.starts == 1
+        assert living.starts == 1
 
 
 async def test_a_stop_and_a_start_at_once_end_in_one_life() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
         async with anyio.create_task_group() as hands:
             hands.start_soon(on.supervisor.stop, "a")
             hands.start_soon(on.supervisor.start, "a")
             hands.start_soon(on.supervisor.restart, "a", "why not")
         assert on.supervisor.standing("a") is Standing.UP
-        assert puppet.starts - sum(stop > 0 for stop in puppet.stops) == 1
+        assert living.starts - sum(stop > 0 for stop in living.stops) == 1
 
 
 async def test_starts_are_in_order_and_only_so_many_at_a_time() -> None:
     async with stage(starts_at_a_time=2) as on:
         go = anyio.Event()
-        puppets = [on.keep(Puppet(hold=go), agent=name) for name in "abcd"]
-        await until(lambda: puppets[1].starts)
-        assert [puppet.starts for puppet in puppets] == [1, 1, 0, 0]
+        fakes = [on.keep(FakeLiving(hold=go), agent=name) for name in "abcd"]
+        await until(lambda: fakes[1].starts)
+        assert [living.starts for living in fakes] == [1, 1, 0, 0]
         go.set()
         await until(lambda: len(on.events) == 4)
         assert [event.agent for event in on.events if isinstance(event, AgentStarted)] == list("abcd")
@@ -330,8 +330,8 @@ async def test_starts_are_in_order_and_only_so_many_at_a_time() -> None:
 async def test_one_slow_start_delays_nobody() -> None:
     """FAILURES: dispatch of one slow agent blocks the loop for all."""
     async with stage() as on:
-        never = on.keep(Puppet(hold=anyio.Event()), agent="slow")
-        on.keep(Puppet(), agent="quick")
+        never = on.keep(FakeLiving(hold=anyio.Event()), agent="slow")
+        on.keep(FakeLiving(), agent="quick")
         await on.comes(AgentStarted("quick", "life 1"))
         assert never.starts == 1
         assert never.hold is not None
@@ -341,8 +341,8 @@ async def test_one_slow_start_delays_nobody() -> None:
 async def test_one_that_is_stopped_before_its_turn_is_not_started() -> None:
     async with stage(starts_at_a_time=1) as on:
         go = anyio.Event()
-        on.keep(Puppet(hold=go), agent="first")
-        second = on.keep(Puppet(), agent="second")
+        on.keep(FakeLiving(hold=go), agent="first")
+        second = on.keep(FakeLiving(), agent="second")
         await anyio.wait_all_tasks_blocked()
         await on.supervisor.stop("second")
         go.set()
@@ -352,10 +352,10 @@ async def test_one_that_is_stopped_before_its_turn_is_not_started() -> None:
 
 async def test_retired_it_is_not_started_again_and_nobody_hears_of_its_end() -> None:
     async with stage() as on:
-        puppet = on.keep(Puppet())
+        living = on.keep(FakeLiving())
         await on.stands(Standing.UP)
         on.supervisor.retire("a")
-        puppet.die(1)
+        living.die(1)
         await on.stands(Standing.STOPPED)
         with pytest.raises(CannotStart, match="ackd is stopping"):
             await on.supervisor.start("a")
@@ -365,16 +365,16 @@ async def test_retired_it_is_not_started_again_and_nobody_hears_of_its_end() -> 
 
 async def test_at_the_end_all_are_ended_side_by_side() -> None:
     async with stage() as on:
-        puppets = [on.keep(Puppet(), agent=name) for name in "abc"]
+        fakes = [on.keep(FakeLiving(), agent=name) for name in "abc"]
         await until(lambda: len(on.events) == 3)
-    assert all(puppet.stops[0] == 7 for puppet in puppets)
+    assert all(living.stops[0] == 7 for living in fakes)
     assert len(on.events) == 3
 
 
 async def test_what_outlives_us_is_left_alone() -> None:
     async with anyio.create_task_group() as tasks:
-        supervisor = Supervisor(tasks=tasks, post=lambda _: None, record=lambda _, __: None, rng=random.Random(1))
-        pane = Puppet(outlives_us=True)
+        supervisor = Supervisor(tasks=tasks, post=lambda _: None, record=lambda _: None, rng=random.Random(1))
+        pane = FakeLiving(outlives_us=True)
         supervisor.keep("a", pane, QUICK)
         await until(lambda: supervisor.standing("a") is Standing.UP)
         await supervisor.shutdown()
@@ -384,16 +384,16 @@ async def test_what_outlives_us_is_left_alone() -> None:
 
 async def test_a_cancelled_supervisor_ends_what_it_keeps_at_once() -> None:
     async with anyio.create_task_group() as tasks:
-        supervisor = Supervisor(tasks=tasks, post=lambda _: None, record=lambda _, __: None, rng=random.Random(1))
-        puppet = Puppet()
-        supervisor.keep("a", puppet, QUICK)
+        supervisor = Supervisor(tasks=tasks, post=lambda _: None, record=lambda _: None, rng=random.Random(1))
+        living = FakeLiving()
+        supervisor.keep("a", living, QUICK)
         await until(lambda: supervisor.standing("a") is Standing.UP)
         tasks.cancel_scope.cancel()
-    assert puppet.stops == [0]
+    assert living.stops == [0]
 
 
 async def test_what_outlives_us_is_left_alone_at_our_end() -> None:
-    pane, events = Puppet(outlives_us=True), list[Event]()
+    pane, events = FakeLiving(outlives_us=True), list[Event]()
     async with anyio.create_task_group() as tasks:
         supervisor = Supervisor(tasks=tasks, post=events.append, record=lambda *_: None, rng=random.Random(1))
         supervisor.keep("a", pane, QUICK)

@@ -1,4 +1,4 @@
-"""Names to endpoints, from a real config and a real spool."""
+"""The team's names and endpoints, from a real config and a real spool."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ from unittest import mock
 import anyio
 import pytest
 
-from ackd.adapters.checkpoints import Checkpoints
-from ackd.adapters.clock import SystemClock
-from ackd.adapters.exec_runs import ExecEndpoint
-from ackd.adapters.handler_calls import HandlerEndpoint
-from ackd.adapters.inbox_calls import InboxEndpoint
-from ackd.adapters.spool import Spool
-from ackd.config import load_site
+from ackd.config.model import load_site
+from ackd.config.site import find_site
 from ackd.core.errors import BadConfig
 from ackd.core.events import AgentJoined, Event
-from ackd.ports import Inhabited
-from ackd.runtime.quarters import Quarters
-from ackd.runtime.team import Team, command_environment, environment
-from ackd.site import find_site
+from ackd.core.ports import Inhabited, Services
+from ackd.endpoints.exec.endpoint import ExecEndpoint
+from ackd.endpoints.handler.endpoint import HandlerEndpoint
+from ackd.endpoints.inbox.endpoint import InboxEndpoint
+from ackd.endpoints.making import Offered
+from ackd.runtime.builtin_handlers import SystemHandler, queue_monitor
+from ackd.runtime.mail_reader import MailReader
+from ackd.runtime.supervisor import Supervisor
+from ackd.runtime.team import Makers, Team, command_environment, environment
+from ackd.storage.checkpoints import CheckpointFiles
+from ackd.storage.spool import Spool
+from ackd.system.clock import SystemClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,21 +53,20 @@ async def assemble(place: Path, posted: list[Event], *names: str) -> Team:
 
     async with anyio.create_task_group() as tasks:
         config, record = load_site(site), lambda *_: None
-        quarters = Quarters(
+        offered = Offered(
+            services=Services(clock=SystemClock(), post=posted.append, record=record, tasks=tasks),
             config=config,
             site=site,
-            tasks=tasks,
-            post=posted.append,
-            record=record,
-            clock=SystemClock(),
-            rng=random.Random(1),
-            kept=Checkpoints(site.state / "checkpoints"),
-            resolve=spool.path,
-            read=lambda *_: {},
-            environment={},
+            files=MailReader(spool),
+            send=send,
+            checkpoints=CheckpointFiles(site.state / "checkpoints"),
+            keeper=Supervisor(tasks=tasks, post=posted.append, record=record, rng=random.Random(1)),
             is_stopped=lambda _: False,
+            environment={},
+            handlers={"system": SystemHandler(dict), "queue_monitor": queue_monitor},
         )
-        team = Team(config, site, spool, tasks, posted.append, record, send, dict, quarters, lambda *_: None)
+        makers = Makers(offered)
+        team = Team(config=config, site=site, makers=makers, post=posted.append, work_ended=lambda *_: None)
         for name in names:
             team.join(name)
     return team
@@ -95,7 +97,8 @@ async def test_an_endpoint_is_inhabited_if_something_lives_behind_it(tmp_path: P
     team = await assemble(tmp_path, [], "reader", "ignitian-1", "system")
     assert [team.inhabited(name) for name in ("reader", "ignitian-1", "system")] == [None, None, None]
     lived_in = mock.create_autospec(Inhabited, instance=True)
-    with mock.patch.object(Team, "_build", return_value=lived_in):
+    lived_in.inhabited = lived_in
+    with mock.patch.object(Makers, "make", return_value=lived_in):
         team.join("worker")
     assert team.inhabited("worker") is lived_in
 

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.adapters import maildrop
 from ackd.core.events import EndpointAway, NotTold
 from ackd.core.idleness import Doing
 from ackd.core.message import ReceiptKind
 from ackd.handlers import Defer, Refuse
+from ackd.storage import maildrop
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Callable, Iterator
 
+    from ackd.config.site import Site
     from ackd.core.message import Message, Place
     from ackd.handlers import Context, Mail
-    from ackd.site import Site
     from tests.simulation.endpoints import Process
     from tests.simulation.faults import Swarm
     from tests.simulation.kernel import Kernel

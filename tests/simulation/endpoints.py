@@ -17,23 +17,22 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ackd.adapters.exec_runs import ExecEndpoint, discard_run
-from ackd.adapters.exec_runs.run_files import read_status, write_private, write_spec
-from ackd.adapters.exec_runs.verdict import verdict
 from ackd.core.events import AgentShowed, EndpointAway, NotTold, Outcome, RunEnded, Told
+from ackd.core.ports import Inhabited
+from ackd.endpoints.exec.endpoint import ExecEndpoint
+from ackd.endpoints.exec.run_files import read_status, verdict, write_private, write_spec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ackd.adapters.exec_runs import FoundRun
     from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from ackd.core.idleness import Doing
-    from ackd.ports import Post
+    from ackd.core.ports import LeftRun, Post
     from tests.simulation.agents import Agents
 
 
-class PaneEndpoint:
+class PaneEndpoint(Inhabited):
     def __init__(self, name: str, agents: Agents, post: Post) -> None:
         self._name, self._agents, self._post = name, agents, post
         self._shown: Doing | None = None
@@ -80,9 +79,6 @@ class PaneEndpoint:
             self._shown = doing
             self._post(AgentShowed(self._name, doing))
         return "the pane changed" if self._agents.stirs(self._name) else None
-
-    def forget(self, key: int) -> None:
-        """Nothing is kept."""
 
     async def stop(self, drain_s: float) -> None:
         """Agents in terminals live on."""
@@ -136,15 +132,15 @@ class RunEndpoint(ExecEndpoint):
         self.agents.work(self.agent, order.message, process)
         return Told(order.key, "exec pid 7", seen=True)
 
-    def adopt(self, key: int | None, found: FoundRun, *, speaks_for: int | None = 0) -> None:
-        process = self.agents.processes.get(str(found.path))
-        if found.alive and process is not None and not process.over:
+    def adopt(self, key: int | None, run: LeftRun, *, speaks_for: int | None = 0) -> None:
+        process = self.agents.processes.get(str(run.path))
+        if run.alive and process is not None and not process.over:
             which, speaks = self._orphan() if key is None else key, speaks_for is not None and key is not None
             self._watch_process(which, process, speaks_for or 0, speaks=speaks)
         elif key is not None:
-            self._ended[key] = found.path
+            self._ended[key] = run.path
         else:
-            discard_run(found)
+            run.discard()
 
     async def stop(self, drain_s: float) -> None:
         self._stopping = True
@@ -180,7 +176,7 @@ class RunEndpoint(ExecEndpoint):
         self._over.pop(key).set()
         self._ended[key] = process.path
         if attempt is not None:
-            self.post(RunEnded(key, outcome or Outcome.FAILED, detail, attempt))
+            self.services.post(RunEnded(key, outcome or Outcome.FAILED, detail, attempt))
         elif key < 0:
             self.forget(key)
 

@@ -11,12 +11,12 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ackd.core import effects as fx
-from ackd.core.acts import IN_HAND
 from ackd.core.availability import QUIET, AgentState
-from ackd.core.completion import completes_on
 from ackd.core.delivery import MOVING, State
 from ackd.core.message import Folder, Place
-from ackd.core.policy import CompletesOn
+from ackd.core.policy import CompletesOn, completes_on
+from ackd.core.timers import ENGINE, TimerKind
+from ackd.core.transitions import IN_HAND
 from ackd.core.waits import Waiting
 from tests.simulation.people import place_of
 from tests.simulation.verdict import Broken, Verdict
@@ -24,9 +24,9 @@ from tests.simulation.verdict import Broken, Verdict
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ackd.core.book import Delivery
     from ackd.core.effects import Effect
     from ackd.core.policy import AgentPolicy
+    from ackd.core.state import Delivery
     from ackd.runtime.daemon import Daemon
     from tests.simulation.simulation import Simulation
 
@@ -58,7 +58,9 @@ class Judge:
         if isinstance(effect, fx.TellAgent):
             self._overdue.discard((effect.message.message_id, effect.lane))
         if isinstance(effect, fx.ArchiveMessage):
-            delivery = self._run.daemon._engine.desk.book.get(effect.key) if self._run.daemon is not None else None
+            delivery = (
+                self._run.daemon._engine.state.deliveries.get(effect.key) if self._run.daemon is not None else None
+            )
             self._archiving = None if delivery is None or delivery.duplicate else _who(effect)
         elif isinstance(effect, fx.RemindPerson):
             self._reminded.add(effect.message.message_id)
@@ -84,9 +86,9 @@ class Judge:
 
     def look(self, daemon: Daemon) -> None:
         """Every living message is waited for; every file is known, or will be before long."""
-        if not hasattr(daemon, "_lookout") or daemon._stop_asked.is_set():
+        if not hasattr(daemon, "_watching") or daemon._stop_asked.is_set():
             return
-        book, now = daemon._engine.desk.book, self._run.timeline.mono
+        book, now = daemon._engine.state.deliveries, self._run.timeline.mono
         alive: dict[int, tuple[State, float]] = {}
         for delivery in book:
             if not self._is_waited_for(daemon, delivery):
@@ -98,7 +100,7 @@ class Judge:
         self._look_at_files(daemon, now)
 
     def _look_at_files(self, daemon: Daemon, now: float) -> None:
-        book, unmet = daemon._engine.desk.book, {}
+        book, unmet = daemon._engine.state.deliveries, {}
         for path, node in self._run.disk.walk(str(self._run.site.queue)):
             place = place_of(path[len(str(self._run.site.root)) + 1 :])
             waits = place is not None and place.folder in (Folder.QUEUE, Folder.PROCESSED)
@@ -109,28 +111,30 @@ class Judge:
         self._unmet = unmet
 
     def _is_waited_for(self, daemon: Daemon, delivery: Delivery) -> bool:
-        desk = daemon._engine.desk
-        agent, key, alarms = desk.book.agents[delivery.agent], delivery.key, desk.alarms
+        desk = daemon._engine.state
+        agent, key, alarms = desk.agents[delivery.agent], delivery.key, desk.timers
         if delivery.state in IN_HAND and delivery.seen and _only_informs(delivery, agent.policy):
             return False  # nobody will ever say that a notice is done: seen, it must be on its way out
         match delivery.state:
             case S.QUEUED | S.RETRYING:
-                return ("retry", key) in alarms or (key in agent.line and _reason_to_wait(daemon, delivery))
+                return (TimerKind.RETRY, key) in alarms or (key in agent.line and _reason_to_wait(daemon, delivery))
             case S.PROCESSING:
-                return ("processing", key) in alarms
+                return (TimerKind.PROCESSING, key) in alarms
             case S.DELIVERED | S.ACKED if delivery.seen and agent.is_watched:
-                return ("life", agent.name) in alarms or ("ack", key) in alarms
+                return (TimerKind.LIVENESS, agent.name) in alarms or (TimerKind.ACK, key) in alarms
             case S.DELIVERED if delivery.seen or agent.policy.volatile:
                 return True
             case S.DELIVERED if agent.policy.rungs is not None:
-                return ("ack", key) in alarms
+                return (TimerKind.ACK, key) in alarms
             case S.DELIVERED:
-                return ("remind", key) in alarms or agent.reminded or delivery.message.message_id in self._reminded
+                return (
+                    (TimerKind.REMIND, key) in alarms or agent.reminded or delivery.message.message_id in self._reminded
+                )
             case S.ACKED:
                 about = (delivery.message.message_id, delivery.agent)
-                return ("task", key) in alarms or about in self._overdue
+                return (TimerKind.TASK, key) in alarms or about in self._overdue
             case state if state in MOVING:
-                return ("disk", key) in alarms
+                return (TimerKind.DISK, key) in alarms
             case _:
                 return False
 
@@ -145,20 +149,20 @@ class Judge:
 
     def unfinished(self, daemon: Daemon) -> dict[int, str]:
         """By key: what it is, and that there is no reason for it."""
-        if not hasattr(daemon, "_lookout"):
+        if not hasattr(daemon, "_watching"):
             raise Broken("the daemon does not come up")
         return {
             one.key: f"{one.message.message_id} for {one.agent} is {one.state.value}: {why}"
-            for one in daemon._engine.desk.book
+            for one in daemon._engine.state.deliveries
             if (why := self._unfinished(daemon, one)) is not None
         }
 
     def _judge_memory(self, daemon: Daemon) -> None:
         """Whatever the runtime's parts hold is about what is open, and there is little of that."""
         bound = 2 * len(self._waiting_files()) + len(daemon._intake.boxes) + 8
-        desk = daemon._engine.desk
-        sizes = {"book": len(desk.book), "alarms": len(desk.alarms) // 2}
-        for part in (daemon._runner, daemon._intake, daemon._letterbox, daemon._upkeep, daemon._chronicle):
+        desk = daemon._engine.state
+        sizes = {"book": len(desk.deliveries), "alarms": len(desk.timers) // 2}
+        for part in (daemon._runner, daemon._intake, daemon._receipts, daemon._upkeep, daemon._recorder):
             for name, value in vars(part).items():
                 if isinstance(value, set | dict | list | deque):
                     sizes[f"{type(part).__name__}.{name}"] = len(value)
@@ -167,14 +171,16 @@ class Judge:
                 raise Broken(f"memory grows: {size} in {name}, with at most {bound} in use")
 
     def _unfinished(self, daemon: Daemon, delivery: Delivery) -> str | None:
-        desk = daemon._engine.desk
-        agent = desk.book.agents[delivery.agent]
+        desk = daemon._engine.state
+        agent = desk.agents[delivery.agent]
         if agent.state not in QUIET:
             return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
         if delivery.state in (S.DELIVERED, S.ACKED) and delivery.seen and agent.policy.shows:
             return self._unnoticed(daemon, delivery)
         if delivery.state is S.DELIVERED:
-            at_work = any(other is not None and other.state is S.ACKED for other in map(desk.book.get, agent.window))
+            at_work = any(
+                other is not None and other.state is S.ACKED for other in map(desk.deliveries.get, agent.window)
+            )
             policy, now = agent.policy, desk.now.mono
             patience_s = policy.busy_timeout_s + ((policy.rungs or 0) + 1) * policy.ack_timeout_s
             lives = agent.last_life is not None and now - agent.last_life < patience_s
@@ -191,9 +197,9 @@ class Judge:
 
     def _unnoticed(self, daemon: Daemon, delivery: Delivery) -> str | None:
         """Taken in a terminal that has shown for hours that it is idle: it waits for others, or someone was told."""
-        desk = daemon._engine.desk
-        policy = desk.book.agents[delivery.agent].policy
-        patience_s = 4 * policy.ack_timeout_s * len(desk.book.agents[delivery.agent].window) + policy.busy_timeout_s
+        desk = daemon._engine.state
+        policy = desk.agents[delivery.agent].policy
+        patience_s = 4 * policy.ack_timeout_s * len(desk.agents[delivery.agent].window) + policy.busy_timeout_s
         noticed = delivery.idled.told or delivery.idled.stalled or delivery.waiting is not Waiting.NOT
         lately = desk.now.mono - delivery.first_told_at < patience_s
         return None if noticed or lately else "its agent took it, is idle, and nobody was told"
@@ -210,16 +216,16 @@ class Judge:
 
 
 def _reason_to_wait(daemon: Daemon, delivery: Delivery) -> bool:
-    desk = daemon._engine.desk
-    agent = desk.book.agents[delivery.agent]
+    desk = daemon._engine.state
+    agent = desk.agents[delivery.agent]
     if desk.recovering:
-        return ("heard out", "") in desk.alarms
+        return (TimerKind.RECOVERY, ENGINE) in desk.timers
     if agent.state is AgentState.PARKED:
-        return ("unpark", agent.name) in desk.alarms
+        return (TimerKind.PARK, agent.name) in desk.timers
     return (
         agent.state in (AgentState.PAUSED, AgentState.DOWN)
         or not agent.has_room
-        or ("offer", agent.name) in desk.alarms
+        or (TimerKind.OFFER, agent.name) in desk.timers
     )
 
 

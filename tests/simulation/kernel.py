@@ -230,7 +230,7 @@ class Kernel:
     replace = rename
 
     def renameat2(self, source: str, target: str, flags: int, source_dir: int, target_dir: int) -> bool:
-        """``ackd.syscalls._renameat2``: 1 replaces nothing, 2 exchanges."""
+        """``ackd.system.syscalls._renameat2``: 1 replaces nothing, 2 exchanges."""
         source, target = self._full(source, source_dir), self._full(target, target_dir)
         if flags == 1:
             self.rename(source, target, replace=False)

@@ -22,8 +22,8 @@ from unittest import mock
 import anyio.from_thread
 import anyio.to_thread
 
-from ackd import syscalls
 from ackd.runtime import status_page, upkeep
+from ackd.system import syscalls
 from tests.simulation.kernel import FIRST_FD, Kernel
 
 if TYPE_CHECKING:

@@ -12,19 +12,21 @@ from unittest import mock
 
 import anyio
 
-from ackd.adapters.group_flush import GroupFlusher
 from ackd.core import effects as fx
-from ackd.core.clocks import rang
 from ackd.core.events import Moved
 from ackd.core.message import Folder, Place
-from ackd.runtime.effect_runner import EffectRunner
-from ackd.runtime.letterbox import Letterbox
+from ackd.core.timeouts import timer_due
+from ackd.core.timers import TimerKind
+from ackd.runtime.receipts.receipts import Receipts
+from ackd.runtime.runner.runner import EffectRunner
 from ackd.runtime.upkeep import Upkeep
+from ackd.storage.group_flush import GroupFlusher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ackd.core.effects import Effect
+    from ackd.core.state import EngineState
     from tests.simulation.simulation import Simulation
 
 
@@ -81,17 +83,17 @@ def careless(run: Simulation) -> Iterator[None]:
 
 @contextlib.contextmanager
 def patient(run: Simulation) -> Iterator[None]:
-    """Does not notice silence: the clock of an unanswered message rings for nobody."""
+    """Does not notice silence: the timer of an unanswered message is ignored."""
     run.swarm.odd_agents = 1.0
-    with _deaf_to_the_clock("ack"):
+    with _without_timer(TimerKind.ACK):
         yield
 
 
 @contextlib.contextmanager
 def trusting(run: Simulation) -> Iterator[None]:
-    """Does not notice that what was taken is never done: that clock rings for nobody."""
+    """Does not notice that what was taken is never done: that timer is ignored."""
     run.swarm.odd_agents = 1.0
-    with _deaf_to_the_clock("task"):
+    with _without_timer(TimerKind.TASK):
         yield
 
 
@@ -99,7 +101,7 @@ def trusting(run: Simulation) -> Iterator[None]:
 def content(run: Simulation) -> Iterator[None]:
     """Looks at agents that are idle with work in hand, and leaves it at that."""
     run.swarm.odd_agents = 1.0
-    with mock.patch("ackd.core.idling._take_step", lambda *_: None):
+    with mock.patch("ackd.core.screen_rules._take_step", lambda *_: None):
         yield
 
 
@@ -107,17 +109,17 @@ def content(run: Simulation) -> Iterator[None]:
 def unread(run: Simulation) -> Iterator[None]:
     """Holds a notice that was seen until somebody says that it is done, which nobody does."""
     run.swarm.odd_agents = 1.0
-    with mock.patch("ackd.core.acts.is_enough", lambda *_: False):
+    with mock.patch("ackd.core.transitions.is_enough", lambda *_: False):
         yield
 
 
 @contextlib.contextmanager
-def _deaf_to_the_clock(unheard: str) -> Iterator[None]:
-    def ring(desk: Any, kind: str, of: int | str) -> None:
-        if kind != unheard:
-            rang(desk, kind, of)
+def _without_timer(ignored: TimerKind) -> Iterator[None]:
+    def due(state: EngineState, kind: TimerKind, owner: int | str) -> None:
+        if kind is not ignored:
+            timer_due(state, kind, owner)
 
-    with mock.patch("ackd.core.clocks.rang", ring):
+    with mock.patch("ackd.core.timeouts.timer_due", due):
         yield
 
 
@@ -162,13 +164,16 @@ def silent(run: Simulation) -> Iterator[None]:
 def restless(run: Simulation) -> Iterator[None]:
     """Looks again at once for what has not come yet."""
     run.swarm.hint_lost = run.swarm.early_words = 0.5
-    build = Letterbox.__init__
+    build = Receipts.__init__
 
-    def in_no_time(letterbox: Letterbox, *args: Any, **named: Any) -> None:
-        build(letterbox, *args, **named)
-        letterbox.settle_s = 0.0
+    def in_no_time(receipts: Receipts, *args: Any, **named: Any) -> None:
+        build(receipts, *args, **named)
+        receipts.settle_s = 0.0
 
-    with mock.patch.object(Letterbox, "__init__", in_no_time), mock.patch("ackd.runtime.letterbox.LIST_AGAIN_S", 0.0):
+    with (
+        mock.patch.object(Receipts, "__init__", in_no_time),
+        mock.patch("ackd.runtime.receipts.receipts.LIST_AGAIN_S", 0.0),
+    ):
         yield
 
 

@@ -14,17 +14,17 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ackd.adapters import maildrop
 from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, ReceiptKind
-from ackd.dialects import ignite
+from ackd.formats import ignite
+from ackd.storage import maildrop
 
 if TYPE_CHECKING:
     import random
     from pathlib import Path
 
+    from ackd.config.site import Site
     from ackd.core.message import Message
-    from ackd.site import Site
     from tests.simulation.faults import Swarm
     from tests.simulation.memory_disk import MemoryDisk
     from tests.simulation.timeline import Timeline

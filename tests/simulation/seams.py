@@ -7,12 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ackd.config import EndpointKind
 from ackd.core.engine import Engine
-from ackd.runtime import lookout, team
-from ackd.runtime.effect_runner import EffectRunner
-from ackd.runtime.gateways import gateways
-from ackd.runtime.team import Team, environment
+from ackd.endpoints.handler import maker
+from ackd.runtime import gateways, watching
+from ackd.runtime.runner.runner import EffectRunner
+from ackd.runtime.team import Makers, environment
 from tests.simulation.endpoints import PaneEndpoint, RunEndpoint
 from tests.simulation.watching import BlindWatch, HintWatcher
 
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def of(run: Simulation) -> list[tuple[Any, str, Any]]:
-    handle, do, build = Engine.handle, EffectRunner._do, Team._build
+    handle, do, build = Engine.handle, EffectRunner._do, Makers.make
 
     def traced_handle(engine: Engine, event: Event, now: Now) -> list[Effect]:
         if run.is_traced:  # to put it into words takes as long as to handle it
@@ -37,10 +36,10 @@ def of(run: Simulation) -> list[tuple[Any, str, Any]]:
         run.judge.about_to(effect)
         return do(runner, effect)
 
-    def built(of: Team, name: str, table: Any) -> Any:
-        if table.endpoint is EndpointKind.TMUX:
-            return PaneEndpoint(name, run.agents, of.post)
-        if table.endpoint is EndpointKind.EXEC:
+    def built(of: Makers, name: str, table: Any) -> Any:
+        if table.endpoint == "tmux":
+            return PaneEndpoint(name, run.agents, of._offered.services.post)
+        if table.endpoint == "exec":
             return _commands(run, of, name, table)
         return build(of, name, table)
 
@@ -50,24 +49,22 @@ def of(run: Simulation) -> list[tuple[Any, str, Any]]:
     return [
         (Engine, "handle", traced_handle),
         (EffectRunner, "_do", fateful_do),
-        (Team, "_build", built),
-        (lookout, "InotifyWatcher", watcher),
+        (Makers, "make", built),
+        (watching, "InotifyWatcher", watcher),
         (gateways, "DirectoryWatch", BlindWatch),
-        (team, "load_handler", run.agents.handler),
+        (maker, "load_handler", run.agents.handler),
     ]
 
 
-def _commands(run: Simulation, of: Team, name: str, table: Any) -> RunEndpoint:
+def _commands(run: Simulation, of: Makers, name: str, table: Any) -> RunEndpoint:
     return RunEndpoint(
         agent=name,
         command=[],
         cwd=Path("/"),
         env={},
         runs_dir=run.site.state / "runs",
-        resolve=of.spool.path,
-        post=of.post,
-        record=of.record,
-        tasks=of.tasks,
+        resolve=of._offered.files.path,
+        services=of._offered.services,
         extra_env=environment(run.site),
         timeout_s=table.timeout_s,
         agents=run.agents,

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
-from ackd.config import Config
+from ackd.config.model import Config
+from ackd.config.site import Site
 from ackd.runtime.daemon import CannotGoOn, Daemon
-from ackd.site import Site
 from tests.simulation import machine, seams, team
 from tests.simulation.agents import Agents
 from tests.simulation.faults import Crash, Fate, draw

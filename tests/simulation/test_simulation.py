@@ -51,7 +51,7 @@ def test_a_seed_is_left_in_its_midst_when_time_is_up_and_is_not_counted() -> Non
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_same_seed_is_the_same_run_to_the_last_byte() -> None:
-    options = ("--seed", "27", "--run-hours", "0.5", "--trace")
+    options = ("--seed", "27", "--run-hours", "1", "--trace")
     first, again = simulate(*options), simulate(*options)
     assert first.returncode == 0, first.stdout[-2000:] + first.stderr
     assert first.stdout.count(" crash ") > 9

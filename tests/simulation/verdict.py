@@ -13,11 +13,11 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ackd.adapters import session_log
 from ackd.core.message import MONITOR, Folder, Place
+from ackd.storage import session_log
 
 if TYPE_CHECKING:
-    from ackd.adapters.session_log import Line
+    from ackd.storage.session_log import Line
     from tests.simulation.people import Letter
     from tests.simulation.simulation import Simulation
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ackd import ports
+from ackd.core import ports
 from ackd.core.message import RESERVED_NAMES, Folder, Place
 
 if TYPE_CHECKING:

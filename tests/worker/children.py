@@ -14,13 +14,13 @@ import sys
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from ackd.dialects import worker_json
+from ackd.endpoints.process import wire as worker_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ackd.dialects.worker_json import Checkpoint, Said
+    from ackd.endpoints.process.wire import Checkpoint, Said
 
     Word = TypeVar("Word", bound=Said)
 
@@ -29,7 +29,7 @@ HEAD = "import os, signal, subprocess, sys, threading, time\nfrom ackd.worker im
 
 
 class Child:
-    """``script`` defines ``work`` and ends with ``run(…)``, unless the test gives that itself."""
+    """A worker process. ``script`` defines ``work`` and ends with ``run(…)``, unless the test gives that itself."""
 
     def __init__(self, place: Path, script: str, *, run: str = "run(work, heartbeat_s=60)") -> None:
         self.place = place
@@ -85,17 +85,17 @@ class Child:
         self.tell(worker_json.shutdown("ignitian_1", time.time(), "ackd stops"))
 
     def leave(self) -> None:
-        """As when ackd has gone."""
+        """Close stdin, as if ackd had gone."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     def go(self, name: str = "go") -> None:
-        """What a script waits for with ``until``."""
+        """Create the file that a script waits for with ``until``."""
         (self.place / name).touch()
 
     # --- from it ----------------------------------------------------------------------------------------------------
     def hear(self, kind: type[Word], **fields: object) -> Word:
-        """The next word of that kind with those fields; those before it are passed over."""
+        """Return the next line of that type with those fields; lines before it are skipped."""
         while True:
             said = self.hear_any()
             if isinstance(said, kind) and all(getattr(said, name) == value for name, value in fields.items()):
@@ -109,13 +109,13 @@ class Child:
         return self.said[self._heard - 1]
 
     def hear_out(self) -> list[Said]:
-        """All that it says until its end."""
+        """Return all lines until the worker has ended."""
         while self._read():
             pass
         return self.said
 
     def hear_a_silence(self, seconds: float) -> None:
-        """Until it has said nothing for so long."""
+        """Wait until the worker has written nothing for that long."""
         assert self.process.stdout is not None
         give_up_at = time.monotonic() + PATIENCE_S
         while select.select([self.process.stdout.fileno()], [], [], seconds)[0]:
@@ -150,7 +150,7 @@ class Child:
             time.sleep(0.005)
 
     def done(self) -> list[str]:
-        """What a script wrote down with ``note``."""
+        """Return what a script wrote down with ``note``."""
         file = self.place / "notes"
         return file.read_text().split() if file.exists() else []
 

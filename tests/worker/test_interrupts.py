@@ -1,4 +1,4 @@
-"""Signals reach the work, and nothing else of its worker."""
+"""Signals reach the work, and disturb nothing else in the worker."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.core.worker import WorkerState
-from ackd.dialects.worker_json import Completed, Failed, Heartbeat
+from ackd.endpoints.process.wire import Completed, Failed, Heartbeat
 from ackd.worker.interrupts import Ended, Interrupts
 from tests.worker.children import HANGS, HANGS_ASYNC, child
 
@@ -92,7 +92,7 @@ def test_outside_the_main_thread_there_are_no_signals_and_work_is_done_all_the_s
 
 
 def test_the_end_is_said_again_until_it_is_noticed_and_then_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A signal that came just before the main thread began to wait did not end that wait."""
+    """A signal that comes just before the main thread begins to wait does not end that wait, so it is repeated."""
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     told: list[int] = []
 

@@ -1,4 +1,4 @@
-"""A worker's life, as a real child: what it does, what it says, how it ends."""
+"""The life of a worker as a real child: the work, its lines, and its end."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.core.worker import WorkerState
-from ackd.dialects.worker_json import Blocked, Completed, ContextThreshold, Failed, Heartbeat, Progressed, checkpoint
+from ackd.endpoints.process.wire import Blocked, Completed, ContextThreshold, Failed, Heartbeat, Progressed, checkpoint
 from tests.worker.children import HANGS, HANGS_ASYNC, child
 
 if TYPE_CHECKING:

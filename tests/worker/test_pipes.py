@@ -1,11 +1,11 @@
-"""The pipes to ackd are ackd's: nothing that the work does gets into them, and nothing of theirs is lost."""
+"""The pipes belong to ackd: nothing that the work prints gets into them, and no line is lost."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ackd.core.worker import WorkerState
-from ackd.dialects.worker_json import Completed, Heartbeat
+from ackd.endpoints.process.wire import Completed, Heartbeat
 from tests.worker.children import child
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Where the work stands, and when it may be handed over."""
+"""Steps and checkpoints of a task, and the moments when it may be handed over."""
 
 from __future__ import annotations
 

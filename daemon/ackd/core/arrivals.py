@@ -1,271 +1,303 @@
-"""What it means that a file came, or went.
+"""Files that came, and files that went.
 
-A new file is a message for one agent, and may say something beyond itself: an answer, progress, a review's result, one
-more turn of a loop. A file met at a start is one of ours from before. Refuses to know how files are found or read
-(runtime/intake.py, runtime/recovery.py).
+A new file is a message for one agent, and may mean more: an answer, progress, the result of a review, one more turn of
+a loop. A file that is met at a start was ours before. How files are found and read is up to the runtime (intake,
+recovery/).
 
 After a start nothing is offered until files and receipts from before have been met: a message that its agent finished
-while we were away must not be told again because its receipt is read a moment later.
+while the daemon was away must not be told again because its receipt is read a moment later.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, cures, facts, holding, passing, trouble
-from ackd.core.acts import apply, is_enough, line_up, sweep, watch_silence
+from ackd.core import agent_rules, alerts, delivery_facts, holding, message_facts, passing
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
-from ackd.core.desk import Answer
-from ackd.core.effects import QuarantineFile, RecordFact
+from ackd.core.effects import QuarantineFile
 from ackd.core.errors import ImpossibleEvent
-from ackd.core.escalations import derived_id
+from ackd.core.escalations import Cause, derived_id
 from ackd.core.message import MONITOR, Folder, Standing, Status
-from ackd.core.words import REPORT_TYPES
+from ackd.core.message_facts import message_rejected, message_warning
+from ackd.core.state import Answer
+from ackd.core.timers import ENGINE, TimerKind
+from ackd.core.transitions import apply, is_enough, line_up, sweep, watch_silence
+from ackd.core.words import REPORT_TYPES, Rejection
 
 if TYPE_CHECKING:
     from ackd.core import events
-    from ackd.core.book import Delivery
-    from ackd.core.desk import About, Desk
     from ackd.core.message import Place
+    from ackd.core.state import About, Delivery, EngineState
 
 H, S = Happening, State
 
-#: Which move of our own brings a file there.
+#: The state in which the engine itself is moving a file to this folder.
 _MOVES_TO: Final = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}
 _BEFORE_US: Final = "from before ackd first served this root"
-#: Recovery is over when we are told so (RecoveryEnded), or nothing from before has been met for this long.
+#: Recovery is over when ``RecoveryEnded`` comes, or when nothing from before has been met for this long.
 HEAR_OUT_S: Final = 0.25
 
+_REQUEUE: Final = "`ackd dead list` shows it, `ackd dead requeue FILE` puts it back once the cause is mended"
+_WITH_SEND: Final = "Write it with `ackd send` or `ackd message build`, which get this right; or mend the copy"
 
-def arrived(desk: Desk, event: events.Arrived) -> None:
+#: What to do about a file that is no message, by the reason; any other reason has the advice that always helps.
+_CURES: Final[dict[str, str]] = {
+    Rejection.UNKNOWN_TYPE: "Send it again with a type that ackd knows; or name this one in extra_types of ackd.toml, "
+    'or set unknown_types = "deliver" there, and start ackd anew',
+    Rejection.UNKNOWN_PRIORITY: "Send it again with X-IGNITE-Priority: critical, high, normal or low",
+    Rejection.TOO_LARGE: "Send what is in it in parts, or as a path; or raise max_message_bytes in ackd.toml",
+    Rejection.NOT_ALLOWED: "Make it readable for the user that ackd runs as (chmod, chown), and send it again",
+    Rejection.NOT_REGULAR: "Write a regular file: links, FIFOs, devices and directories are never opened",
+    Rejection.EMPTY: "Write it under another name and rename it: whoever wrote it stopped before its first byte",
+    Rejection.NO_BLANK_LINE: "Write it whole, with a blank line between headers and body; best under another name, "
+    "then rename",
+    Rejection.NOT_UTF8: "Send it again as UTF-8; `ackd message build` replaces what is not",
+    Rejection.MISSING_HEADER: _WITH_SEND,
+}
+
+
+def arrived(state: EngineState, event: events.Arrived) -> None:
     message, place = event.message, event.place
-    if message.recipient not in desk.book.agents:
+    if message.recipient not in state.agents:
         raise ImpossibleEvent("engine", f"nobody called {message.recipient}", f"arrival of {place}")
-    same = desk.book.of_id(message.message_id, message.recipient)
-    if desk.book.at(place) is not None or (same and _is_our_own_move(same, event)):
+    same = state.deliveries.of_id(message.message_id, message.recipient)
+    if state.deliveries.at(place) is not None or (same and _is_our_own_move(same, event)):
         return  # a hint that came twice, or before the answer to the move it tells of
-    arrived_at = min(event.arrived_at, desk.now.wall)
-    delivery = desk.book.open(message, place, arrived_at, met_at=desk.now.wall, stamp=event.stamp)
-    delivery.recovered, delivery.is_answer = event.recovered, passing.is_answer(desk, delivery)
+    arrived_at = min(event.arrived_at, state.now.wall)
+    delivery = state.deliveries.open(message, place, arrived_at, met_at=state.now.wall, stamp=event.stamp)
+    delivery.recovered, delivery.is_answer = event.recovered, passing.is_answer(state, delivery)
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
-        desk.book.set_state(delivery, S.DEAD)
+        state.deliveries.set_state(delivery, S.DEAD)
         delivery.late = True
         return
-    if event.recovered and not desk.reading:
-        hear_out(desk)
-    desk.put(facts.queued(delivery, recovered=event.recovered))
-    if _is_repeat(desk, delivery, same):
+    if event.recovered and not state.reading:
+        hear_out(state)
+    state.emit(delivery_facts.queued(delivery, recovered=event.recovered))
+    if _is_repeat(state, delivery, same):
         return
     if event.warning:
-        desk.put(RecordFact("message_warning", facts.about(delivery, warning=event.warning)))
-    _heard(desk, delivery, recovered=event.recovered)
+        state.record(message_warning(**delivery_facts.about(delivery), warning=event.warning))
+    _heard(state, delivery, recovered=event.recovered)
     if place.folder is Folder.PROCESSED:
-        _resume(desk, delivery, event)
-    elif not holding.keeps(desk, delivery):
-        line_up(desk, delivery)
-    if desk.reading:
-        settle_answers(desk, about=(message.message_id, delivery.agent))
+        _resume(state, delivery, event)
+    elif not holding.keeps(state, delivery):
+        line_up(state, delivery)
+    if state.reading:
+        settle_answers(state, about=(message.message_id, delivery.agent))
 
 
 def _is_our_own_move(same: list[Delivery], event: events.Arrived) -> bool:
-    """Under its name, or another that was free. If it is somebody's copy after all, a scan meets it again."""
+    """Return whether the file may be one that the engine is just moving there, under its name or another that was free.
+
+    If it is a copy that somebody dropped, the hint is passed over and the next scan meets it.
+    """
     moving, message, name = _MOVES_TO.get(event.place.folder), event.message, event.place.name
     return any(d.state is moving and (d.place.name == name or d.message.digest == message.digest) for d in same)
 
 
-def _is_repeat(desk: Desk, delivery: Delivery, others: list[Delivery]) -> bool:
-    """Same id, recipient and content: put away unworked. Same id, other content: served, with a warning."""
+def _is_repeat(state: EngineState, delivery: Delivery, others: list[Delivery]) -> bool:
+    """Archive a message of the same id, recipient and content untold. Deliver one of the same id and other content,
+    with a warning."""
     message = delivery.message
-    verdict = desk.completed.verdict(message.message_id, delivery.agent, message.digest, desk.steady)
+    verdict = state.completed.verdict(message.message_id, delivery.agent, message.digest, state.steady_wall)
     if not others and verdict is FRESH:
         return False  # nearly always
-    # One that is dying or dead is no reason not to try: its sender sent it once more.
+    # A twin that is dying or dead does not count: the sender has sent it once more.
     open_ones = [d for d in others if d.state not in (S.BURYING, S.DEAD) and not d.duplicate]
     twin = next((d for d in open_ones if d.message.digest == message.digest), None)
     if twin is not None or isinstance(verdict, Repeated):
         delivery.duplicate = True
-        apply(desk, delivery, H.DONE, SHOWN[twin.state] if twin else "completed")
+        apply(state, delivery, H.DONE, SHOWN[twin.state] if twin else "completed")
         return True
     copied = any(d.message.digest != message.digest for d in others)
     if copied or isinstance(verdict, SameIdOtherContent):
         warning = "another message has the same Message-ID and other content; both are delivered"
-        desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
+        state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
     return False
 
 
-# --- what it says beyond itself ---------------------------------------------------------------------------------------
-def _heard(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
+# --- what a message means for others ----------------------------------------------------------------------------------
+def _heard(state: EngineState, delivery: Delivery, *, recovered: bool) -> None:
     message, claimed = delivery.message, delivery.place.folder is Folder.PROCESSED
-    sender = desk.agent_called(message.sender)
+    sender = state.agent_called(message.sender)
     report = message.type in REPORT_TYPES
     if sender is not None and message.in_reply_to is not None and (report or not (recovered and claimed)):
-        _take_answer(desk, (message.in_reply_to, sender), Answer(report=report, old=recovered))
+        _take_answer(state, (message.in_reply_to, sender), Answer(report=report, old=recovered))
     if not (recovered and claimed):  # else the session before has written it down
-        _write_down(desk, delivery, recovered=recovered)
+        _write_down(state, delivery, recovered=recovered)
     if recovered:
         return
-    if desk.answers:
-        settle_answers(desk)
+    if state.answers:
+        settle_answers(state)
     if sender is not None and message.sender != MONITOR:
-        calling.lived(desk, desk.book.agents[sender])
-        holding.count(desk, delivery, sender)
+        agent_rules.sign_of_life(state, state.agents[sender])
+        holding.count(state, delivery, sender)
 
 
-def _write_down(desk: Desk, delivery: Delivery, *, recovered: bool) -> None:
+def _write_down(state: EngineState, delivery: Delivery, *, recovered: bool) -> None:
     if delivery.message.progress is not None:
-        desk.put(facts.progress(delivery.message, delivery.message.progress, recovered=recovered))
+        state.emit(delivery_facts.progress(delivery.message, delivery.message.progress, recovered=recovered))
     if delivery.message.type == "evaluation_result":
-        desk.put(facts.review_result(delivery, recovered=recovered))
+        state.emit(delivery_facts.review_result(delivery, recovered=recovered))
 
 
-def _take_answer(desk: Desk, about: About, answer: Answer) -> None:
-    """Of several the strongest word counts."""
-    known = desk.answers.get(about)
+def _take_answer(state: EngineState, about: About, answer: Answer) -> None:
+    """Keep the answer until its question is met. Of several answers the strongest counts."""
+    known = state.answers.get(about)
     if known is not None:
         answer = Answer(report=known.report or answer.report, old=known.old and answer.old)
-    desk.answers[about] = answer
+    state.answers[about] = answer
 
 
-def settle_answers(desk: Desk, about: About | None = None) -> None:
-    """What was answered is acknowledged or, by a report, completed. ``about``: that one only."""
-    if desk.recovering:
+def settle_answers(state: EngineState, about: About | None = None) -> None:
+    """Acknowledge what was answered, or complete it if the answer is a report. ``about``: only this message."""
+    if state.recovering:
         return  # the question may not have been met yet
-    for each in list(desk.answers) if about is None else [about]:
-        asked, answer = desk.book.addressed(*each), desk.answers.get(each)
-        if answer is None or (asked is None and desk.reading):
+    for each in list(state.answers) if about is None else [about]:
+        asked, answer = state.deliveries.addressed(*each), state.answers.get(each)
+        if answer is None or (asked is None and state.reading):
             continue
-        del desk.answers[each]
+        del state.answers[each]
         if asked is None:
             continue
         if answer.report:
-            apply(desk, asked, H.DONE, "a report in reply")
+            apply(state, asked, H.DONE, "a report in reply")
         elif not answer.old or asked.state is S.DELIVERED:
-            apply(desk, asked, H.ACKED, "a reply")
+            apply(state, asked, H.ACKED, "a reply")
 
 
 # --- from before ------------------------------------------------------------------------------------------------------
-def hear_out(desk: Desk) -> None:
-    desk.recovering = True
-    desk.alarm("heard out", "", HEAR_OUT_S)
+def hear_out(state: EngineState) -> None:
+    state.recovering = True
+    state.start_timer(TimerKind.RECOVERY, ENGINE, HEAR_OUT_S)
 
 
-def recovered(desk: Desk, *, reading: bool = False) -> None:
-    desk.recovering, desk.reading = False, reading
-    desk.hush("", "heard out")
+def recovered(state: EngineState, *, reading: bool = False) -> None:
+    state.recovering, state.reading = False, reading
+    state.timers.cancel(TimerKind.RECOVERY, ENGINE)
     if not reading:
-        holding.forget_absent(desk)
-    trouble.wait_for_summary(desk)
-    settle_answers(desk)
+        holding.forget_absent(state)
+    alerts.start_summary_timer(state)
+    settle_answers(state)
 
 
-def _resume(desk: Desk, delivery: Delivery, event: events.Arrived) -> None:
-    """A file met in processed/: our own from before a restart, or dropped there by someone (served like any other).
+def _resume(state: EngineState, delivery: Delivery, event: events.Arrived) -> None:
+    """Take up a file in processed/: our own from before a restart, or dropped there by someone, and then served like
+    any other.
 
-    Only the scan at start believes the header's status: who drops a file there with one copied an old file.
+    Only the scan at a start believes the status in its header: whoever drops a file there with a status has copied an
+    old file.
     """
-    policy = desk.book.agents[delivery.agent].policy
+    policy = state.agents[delivery.agent].policy
     standing = event.standing if event.recovered and event.standing is not None else Standing()
     delivery.retries, delivery.crashes = standing.retry_count, event.crashes
     delivery.tells = standing.retry_count  # the next telling is the attempt that it would have been
-    desk.book.set_state(delivery, S.RETRYING)
+    state.deliveries.set_state(delivery, S.RETRYING)
     if event.crashes > policy.crash_limit:
-        apply(desk, delivery, H.EXHAUSTED, f"poison: ackd itself died {event.crashes} times with it in hand")
+        apply(state, delivery, H.EXHAUSTED, f"poison: ackd itself died {event.crashes} times with it in hand")
     elif standing.status is Status.COMPLETED:
-        apply(desk, delivery, H.DONE, f"X-IGNITE-Status: completed, {_BEFORE_US}")
+        apply(state, delivery, H.DONE, f"X-IGNITE-Status: completed, {_BEFORE_US}")
     elif standing.status is Status.ERROR:
         why = standing.error or "no reason was given"
-        apply(desk, delivery, H.REFUSED, f"X-IGNITE-Status: error, {_BEFORE_US}: {why}")
+        apply(state, delivery, H.REFUSED, f"X-IGNITE-Status: error, {_BEFORE_US}: {why}")
     elif event.run_alive or (standing.status in (Status.DELIVERED, Status.ACKED) and not policy.volatile):
-        _carry_on(desk, delivery, standing, run_alive=event.run_alive)
+        _carry_on(state, delivery, standing, run_alive=event.run_alive)
     elif standing.status is Status.RETRYING:
-        wait_s = (standing.next_retry_at or 0) - desk.now.wall
-        desk.alarm("retry", delivery.key, min(max(0.0, wait_s), policy.backoff_cap_s))
+        wait_s = (standing.next_retry_at or 0) - state.now.wall
+        state.start_timer(TimerKind.RETRY, delivery.key, min(max(0.0, wait_s), policy.backoff_cap_s))
     else:
-        line_up(desk, delivery)
+        line_up(state, delivery)
 
 
-def _carry_on(desk: Desk, delivery: Delivery, standing: Standing, *, run_alive: bool) -> None:
-    """It was told before the restart: its clock runs on from then."""
-    policy = desk.book.agents[delivery.agent].policy
-    waited_s = max(0.0, desk.now.wall - standing.processed_at) if standing.processed_at is not None else 0.0
+def _carry_on(state: EngineState, delivery: Delivery, standing: Standing, *, run_alive: bool) -> None:
+    """Go on waiting for a message that was told before the restart: its time counts from the telling."""
+    policy = state.agents[delivery.agent].policy
+    waited_s = max(0.0, state.now.wall - standing.processed_at) if standing.processed_at is not None else 0.0
     delivery.tells, delivery.told, delivery.seen = delivery.retries + 1, True, run_alive or standing.seen
     delivery.assigned = not policy.reminds or standing.status is Status.ACKED
-    delivery.told_at = delivery.first_told_at = desk.now.mono - waited_s
-    delivery.taken_at = desk.now.mono  # whatever it did while nobody looked, it owes its next sign from now on
-    delivery.clock_from = delivery.moved_at = desk.now.mono
-    if policy.shows:  # else a hand wrote it
+    delivery.told_at = delivery.first_told_at = state.now.mono - waited_s
+    delivery.taken_at = state.now.mono  # whatever its agent did meanwhile, it owes its next sign of life from now on
+    delivery.clock_from = delivery.moved_at = state.now.mono
+    if policy.shows:  # else a person wrote that header
         delivery.idled, delivery.written_s = standing.idled, standing.idled.idle_s
     delivery.told_wall = standing.processed_at if standing.processed_at is not None else delivery.arrived_at
     if standing.status is Status.ACKED:
         delivery.seen = delivery.started = True
-        desk.book.set_state(delivery, S.ACKED)
-        desk.alarm("task", delivery.key, max(0.0, policy.task_timeout_s - waited_s))
+        state.deliveries.set_state(delivery, S.ACKED)
+        state.start_timer(TimerKind.TASK, delivery.key, max(0.0, policy.task_timeout_s - waited_s))
     else:
-        desk.book.set_state(delivery, S.DELIVERED)
-        watch_silence(desk, delivery, waited_s)
+        state.deliveries.set_state(delivery, S.DELIVERED)
+        watch_silence(state, delivery, waited_s)
     if not delivery.seen:
         return
-    agent = desk.book.agents[delivery.agent]
+    agent = state.agents[delivery.agent]
     if is_enough(agent, delivery):
-        apply(desk, delivery, H.ENOUGH, "seen before the restart")
+        apply(state, delivery, H.ENOUGH, "seen before the restart")
     else:
-        calling.watch(desk, agent)
+        agent_rules.watch_liveness(state, agent)
 
 
 # --- gone -------------------------------------------------------------------------------------------------------------
-def vanished(desk: Desk, event: events.Vanished) -> None:
-    gone = desk.book.at(event.place)
+def vanished(state: EngineState, event: events.Vanished) -> None:
+    gone = state.deliveries.at(event.place)
     if gone is None:
         return
     if event.moved_to is not None:
-        sweep(desk, gone, f"moved by hand to {event.moved_to}")
+        sweep(state, gone, f"moved by hand to {event.moved_to}")
     else:
-        apply(desk, gone, H.VANISHED)
+        apply(state, gone, H.VANISHED)
 
 
-def refused(desk: Desk, event: events.Unreadable) -> None:
-    """Somebody hears of it first: after a crash in between it lies there still, and is told of by the same message."""
+def refused(state: EngineState, event: events.Unreadable) -> None:
+    """Tell somebody of a file that is no message, then quarantine it. After a crash in between the file is still there,
+    and is told of by the same message."""
     place, code, detail, sender = event.place, event.code, event.detail, event.sender
-    _tell_of_refusal(desk, place, code, detail, sender)
-    desk.put(QuarantineFile(place.box, place, code, detail, sender))
+    _tell_of_refusal(state, place, code, detail, sender)
+    state.emit(QuarantineFile(place.box, place, code, detail, sender))
 
 
-def _tell_of_refusal(desk: Desk, place: Place, code: str, detail: str, sender: str | None) -> None:
-    """Whoever sent it, if it says so and is one of us; never about mail of our own, or notices would breed."""
+def _tell_of_refusal(state: EngineState, place: Place, code: str, detail: str, sender: str | None) -> None:
+    """Notify the sender, if the file names one and it is one of our agents. Never about mail of our own, or notices
+    would lead to more."""
     if sender == MONITOR:
         return
     text = (
         f"1 file for {place.box}, {place}, is no message that ackd can deliver: {detail}. 1 of 1 (100%) was not "
         f"delivered, and is kept in queue/{Folder.CORRUPT.value}/"
     )
-    agent = desk.agent_called(place.box) or place.box
-    trouble.tell(desk, "quarantine", str(place), text, cures.of(code), agent=agent, to=sender, lane=place.box)
+    agent = state.agent_called(place.box) or place.box
+    alerts.notify(state, "quarantine", str(place), text, cure(code), agent=agent, to=sender, lane=place.box)
 
 
-def quarantined(desk: Desk, event: events.Quarantined) -> None:
-    _tell_of_refusal(desk, event.place, event.code, event.detail, event.sender)  # nothing, if it was told of before
+def cure(code: str) -> str:
+    """Return the advice that a notice of quarantine ends with."""
+    return f"{_CURES.get(code, _WITH_SEND)}. {_REQUEUE}"
+
+
+def quarantined(state: EngineState, event: events.Quarantined) -> None:
+    _tell_of_refusal(state, event.place, event.code, event.detail, event.sender)  # nothing, if it was told of before
     place, code, detail = event.place, event.code, event.detail
-    desk.totals.rejected += 1
-    desk.fact("message_rejected", file=str(place), agent=place.box, code=code, reason=detail, kept_as=event.kept_as)
-    known = desk.book.at(place)
+    state.totals.rejected += 1
+    state.record(message_rejected(file=str(place), agent=place.box, code=code, reason=detail, kept_as=event.kept_as))
+    known = state.deliveries.at(place)
     if known is not None:  # it was readable once, and someone wrote over it
-        sweep(desk, known, f"overwritten with what is no message ({code}): quarantined as {event.kept_as}")
+        sweep(state, known, f"overwritten with what is no message ({code}): quarantined as {event.kept_as}")
 
 
-def spool_lost(desk: Desk, event: events.SpoolLost) -> None:
-    gone = [d for place in event.places if (d := desk.book.at(place)) is not None]
+def spool_lost(state: EngineState, event: events.SpoolLost) -> None:
+    gone = [d for place in event.places if (d := state.deliveries.at(place)) is not None]
     names = [str(place) for place in event.places]
-    desk.fact("spool_lost", agent=event.box, files=names)
+    state.record(message_facts.spool_lost(agent=event.box, files=names))
     for delivery in gone:
-        sweep(desk, delivery, "spool_lost: its directory was removed or replaced")
-    agent = desk.agent_called(event.box)
+        sweep(state, delivery, "spool_lost: its directory was removed or replaced")
+    agent = state.agent_called(event.box)
     if agent is not None and names:
-        calling.escalate(
-            desk,
+        alerts.escalate(
+            state,
             agent,
-            "spool_lost",
-            derived_id("spool_lost", event.box, int(desk.now.wall)),
+            Cause.SPOOL_LOST,
+            derived_id("spool_lost", event.box, int(state.now.wall)),
             f"queue/{event.box} of {agent} was removed or replaced: {len(names)} of its {len(names)} files (100%) went "
             f"with it, first of all {names[0]}",
             "Find out what removed it (git clean?). `ackd tail --type spool_lost` lists the files",

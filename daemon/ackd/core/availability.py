@@ -1,7 +1,7 @@
-"""Whether an agent may be given work, as a table.
+"""The table that says whether an agent may be given work.
 
-Owns the agent's state; refuses to know its endpoint, its mail and the clock. BUSY is not a fault: the window is full.
-PARKED ends by itself (``until``), PAUSED by a person, DOWN by a sign of life or a person.
+BUSY is not a fault: the window is full. PARKED ends by itself (``until``), PAUSED by a person, DOWN by a sign of life
+or a person.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class AgentState(Word):
     BUSY = "busy"  # its window is full
     PARKED = "parked"  # nobody there to tell, or the disk refuses: tried again by itself
     PAUSED = "paused"  # by hand
-    DOWN = "down"  # silent to the end of its ladder
+    DOWN = "down"  # silent to the end of its ladder, or dead
 
 
 class AgentHappening(Word):
@@ -86,7 +86,7 @@ TABLE: Final[dict[AgentState, dict[AgentHappening, AgentState]]] = {
     },
 }
 
-#: Changes between these two are the ordinary breath of work and not worth a log line.
+#: Changes between these two are ordinary work and get no line in the log.
 QUIET: Final = frozenset({S.AVAILABLE, S.BUSY})
 
 

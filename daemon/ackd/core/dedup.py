@@ -1,8 +1,7 @@
-"""What was completed lately, so that the same message is not worked on twice.
+"""A memory of recent completions, so that the same message is not worked on twice.
 
-Owns the memory of completions for ``dedup_window_s``: who (agent), which (Message-ID), what (content digest). Refuses
-to know where a message lies, and reads no clock: wall time is an argument, because the memory outlives the process in
-the journal. Cannot fail.
+For ``dedup_window_s`` it knows which Message-ID an agent has completed, and with which content. Wall time is an
+argument, because the memory outlives the process in the journal.
 
 Entries are kept as hashes in a ring of buckets, each a slice of the window; a bucket is dropped whole once its newest
 entry is too old. So an entry lives for the window, and for up to one slice more.
@@ -29,17 +28,19 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Same id, agent and content: not to be processed again; the ACK is sent again."""
+    """The id, agent and content were completed before: the message is not processed again, and the ACK is sent
+    again."""
 
 
 @dataclass(frozen=True, slots=True)
 class SameIdOtherContent:
-    """Models copy examples, ids included: delivered, with a warning."""
+    """The id was completed with other content. Models copy examples, ids included: the message is delivered, with a
+    warning."""
 
 
 FRESH: Final = Fresh()
 
-Verdict: TypeAlias = Fresh | Repeated | SameIdOtherContent
+DedupVerdict: TypeAlias = Fresh | Repeated | SameIdOtherContent
 
 
 @dataclass(slots=True)
@@ -59,11 +60,12 @@ class Completed:
         self._slices: deque[_Slice] = deque()
 
     def __len__(self) -> int:
-        """Contents remembered; one that was completed again in a later slice counts twice."""
+        """Return how many contents are remembered; one that was completed again in a later slice counts twice."""
         return sum(len(one.contents) for one in self._slices)
 
     def remember(self, message_id: str, agent: str, digest: str, at_wall: float) -> None:
-        """Best called in the order of ``at_wall``; one that is late is kept as long as the newest before it.
+        """Remember a completion. Best called in the order of ``at_wall``; a late one is kept as long as the newest
+        before it.
 
         Nothing is forgotten here: ``at_wall`` may come from a journal that was written under a wrong clock.
         """
@@ -72,7 +74,7 @@ class Completed:
         latest.ids.add(_id_key(message_id, agent))
         latest.contents.add(_content_key(message_id, agent, digest))
 
-    def verdict(self, message_id: str, agent: str, digest: str, now_wall: float) -> Verdict:
+    def verdict(self, message_id: str, agent: str, digest: str, now_wall: float) -> DedupVerdict:
         self._forget(now_wall)
         if not self._knows(_id_key(message_id, agent)):
             return FRESH  # nearly always: one hash, one look through the slices
@@ -103,16 +105,16 @@ class Completed:
 
 
 def _id_key(message_id: str, agent: str) -> int:
-    """64 bits, by a hash that is another in every process: nothing here outlives it. A collision (one in 10¹³ per
-    message at a million remembered) costs a needless warning."""
+    """Hash to 64 bits, differently in every process: nothing here outlives it. A collision (one in 10¹³ per message at
+    a million remembered) costs a needless warning."""
     return hash((agent, message_id))
 
 
 def _content_key(message_id: str, agent: str, digest: str) -> int:
-    """128 bits, eight bytes dearer: here a collision would swallow a message that nobody has seen.
+    """Hash to 128 bits, which costs eight bytes more: here a collision would swallow a message that nobody has seen.
 
     The agent's name is proven to hold no NUL and the digest is ours, so the join is unambiguous whatever the id holds;
-    one that got in with a lone surrogate must not crash the engine.
+    an id that got in with a lone surrogate must not crash the engine.
     """
     data = f"{agent}\0{digest}\0{message_id}".encode("utf-8", "surrogatepass")
     return int.from_bytes(hashlib.blake2b(data, digest_size=16).digest(), "big")

@@ -1,12 +1,11 @@
-"""The life of one message for one recipient, as a table.
+"""The states of one message for one recipient, and the table that leads from one to the next.
 
-Owns which happening leads from which state to which, and the name of what is to be done then. Refuses to know how any
-of it is done, when, or for whom: the engine turns an ``Act`` into effects. A pair that is not in the table cannot
-happen; ``step`` raises ``ImpossibleEvent`` and nothing changes.
+The table says which event leads from which state to which, and names what is to be done then (``Act``); transitions.py
+does it. A pair that is not in the table cannot happen: ``step`` raises ``ImpossibleEvent`` and nothing changes.
 
-Receipts (seen, acked) are facts that may be skipped and may come in any order: an ack is valid before "told" came
-back. So outside facts have a cell in every living state, and answers of an endpoint that come too late have one that
-does nothing.
+Receipts (seen, acked) are facts that may be skipped and may come in any order: an ack is valid before "told" came back.
+So every outside fact has a cell in every living state, and answers of an endpoint that come too late have one that does
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from ackd.core.words import Word
 
 
 class State(Word):
-    """Where a message stands. Those in ``MOVING`` wait for a move on disk, which is the commit."""
+    """The states of a message. Those in ``MOVING`` wait for a move on disk, which is the commit."""
 
     QUEUED = "queued"  # in queue/<agent>/, waiting for its turn
     CLAIMING = "claiming"  # its move to processed/ was asked for
@@ -35,7 +34,7 @@ class State(Word):
 
 
 class Happening(Word):
-    """What can happen to a message, in the machine's own words."""
+    """The events of the table."""
 
     OFFERED = "offered"  # its turn came: the agent is available and its window has room
     CLAIMED = "claimed"
@@ -62,7 +61,7 @@ class Happening(Word):
 
 
 class Act(Word):
-    """What the engine does on entering a cell."""
+    """The action that the engine takes on entering a cell."""
 
     NOTHING = "nothing"
     NOTE = "note"  # write the fact down
@@ -84,7 +83,7 @@ class Act(Word):
 
 S, H, A = State, Happening, Act
 
-#: What an endpoint may still answer after the message has moved on. Too late to matter, never an error.
+#: Answers of an endpoint that may come after the message has moved on. They do nothing, and are no error.
 _LATE: Final = (H.TOLD, H.NOT_TOLD, H.AWAY, H.FAILED, H.EXHAUSTED, H.STOPPED)
 
 
@@ -92,7 +91,7 @@ def _late(state: State) -> dict[Happening, tuple[State, Act]]:
     return dict.fromkeys(_LATE, (state, A.NOTHING))
 
 
-#: What may come in while a move is under way that is already the message's last.
+#: Events that may come while the last move of a message is under way.
 _MEANWHILE: Final = (H.SEEN, H.ENOUGH, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED)
 
 TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
@@ -198,7 +197,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         **dict.fromkeys(_MEANWHILE, (S.BURYING, A.NOTHING)),
         H.DONE: (S.BURYING, A.REMEMBER),
         H.MOVED: (S.DEAD, A.END),
-        H.LOST: (S.COMPLETED, A.END),  # its agent completed it while we dug: it was in its hand
+        H.LOST: (S.COMPLETED, A.END),  # its agent, who had it, completed it meanwhile
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.DISK_FAILED: (S.BURYING, A.AGAIN),
     },
@@ -226,7 +225,7 @@ IN_WINDOW: Final = frozenset({S.CLAIMING, S.PROCESSING, S.DELIVERED, S.ACKED})
 MOVING: Final = frozenset({S.CLAIMING, S.FINISHING, S.BURYING, S.REVIVING})
 ENDED: Final = frozenset({S.COMPLETED, S.DEAD, S.WITHDRAWN})
 
-#: What a person is told: the moves in between are shown as the state they come from.
+#: The word for each state in what people read: a move under way is shown as the state that it comes from.
 SHOWN: Final[dict[State, str]] = {
     **{state: state.value for state in State},
     S.CLAIMING: "queued",

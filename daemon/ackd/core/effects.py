@@ -1,4 +1,4 @@
-"""What is to be done, in the imperative: everything ``engine.handle`` can ask for.
+"""Effects: everything that ``engine.handle`` can ask for, in the imperative.
 
 ``lane`` is the agent on whose behalf it is done: effects of one lane run in order, lanes run side by side. Every effect
 that names an answer is answered by an event.
@@ -9,13 +9,17 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
+from ackd.core.fact import Fact
 from ackd.core.message import Draft, Message, Place, ReceiptFile, WhichFile
+from ackd.core.signals import Signal
 from ackd.core.values import value
+from ackd.core.words import MessageEnd
 
 
 @value
 class ClaimMessage:
-    """queue/ → processed/. Answer: Claimed, MoveLost, SpoolFailed. ``stamp``: of the file that is meant."""
+    """Move a message from queue/ to processed/. Answer: Claimed, MoveLost, SpoolFailed. ``stamp``: of the file that is
+    meant."""
 
     lane: str
     key: int
@@ -38,9 +42,11 @@ class TellAgent:
 
 @value
 class NudgeAgent:
-    """Climb to a rung of the agent's ladder (1 …; 0: the line again, by a person's wish). Answer: Told or NotTold,
-    which change nothing but the log. ``hung``: it shows that it is busy and nothing else, for too long; only then may
-    rungs 2 and 3 interrupt its work."""
+    """Climb to a rung of the agent's ladder (from 1; 0: type the line again because a person asks). Answer: Told or
+    NotTold, which change nothing but the log.
+
+    ``hung``: the agent has shown nothing but busy for too long; only then may rungs 2 and 3 interrupt its work.
+    """
 
     lane: str
     key: int
@@ -65,8 +71,8 @@ class ProbeAgent:
 
 @value
 class RemindAgent:
-    """Say to an agent that is idle which message it has not finished, and the commands that end it. Only while it waits
-    for a line, and nothing is typed there. Answer: Reminded."""
+    """Remind an idle agent of a message that it has not finished, and of the commands that end it. Done only while it
+    waits for a line and nothing is typed there. Answer: Reminded."""
 
     lane: str
     key: int
@@ -77,7 +83,8 @@ class RemindAgent:
 
 @value
 class AskCheckpoint:
-    """Its context is nearly full: it shall write down where it stands. Answer: CheckpointCame, some time later."""
+    """Ask a worker whose context is nearly full to write down where it stands. Answer: CheckpointCame, some time
+    later."""
 
     lane: str
     key: int
@@ -88,7 +95,8 @@ class AskCheckpoint:
 
 @value
 class RenewAgent:
-    """A fresh generation, with nothing in its head: a new child, a cleared pane. What follows in the lane is for it."""
+    """Start a fresh generation with an empty context: a new child, or a cleared pane. Effects that follow in the lane
+    are for it."""
 
     lane: str
     why: str
@@ -106,10 +114,10 @@ class RestartAgent:
 class WriteStatus:
     """Set headers (None removes) of a file in processed/.
 
-    ``ends_run``: once it is on disk, what the message's last run left behind is told in full and may go; before that a
-    crash must find it, after that a restart must not count it again. ``because_of``: receipts that say the same; if the
-    disk refuses, their dropping waits until a status of this message is on disk, or it has ended; this one is tried
-    again when they are to be dropped once more.
+    ``ends_run``: once this is on disk, the files that the message's last run left may go. Before that a crash must find
+    them, after that a restart must not count them again. ``because_of``: receipts that say the same. If the disk
+    refuses, they are not dropped before a status of this message is on disk or it has ended; this one is tried again
+    when they are to be dropped once more.
     """
 
     lane: str
@@ -122,7 +130,7 @@ class WriteStatus:
 
 @value
 class ArchiveMessage:
-    """→ archive/. Answer: Moved, MoveLost, SpoolFailed. ``duplicate``: put away unworked, beside its twin."""
+    """Move to archive/. Answer: Moved, MoveLost, SpoolFailed. ``duplicate``: archived untold, beside its twin."""
 
     lane: str
     key: int
@@ -133,7 +141,7 @@ class ArchiveMessage:
 
 @value
 class BuryMessage:
-    """→ dead_letter/ with these headers set. Answer: Moved, MoveLost, SpoolFailed."""
+    """Move to dead_letter/ with these headers set. Answer: Moved, MoveLost, SpoolFailed."""
 
     lane: str
     key: int
@@ -144,7 +152,7 @@ class BuryMessage:
 
 @value
 class ReviveMessage:
-    """dead_letter/ → queue/, counts reset. Answer: Moved, MoveLost, SpoolFailed."""
+    """Move from dead_letter/ back to queue/, with its counts reset. Answer: Moved, MoveLost, SpoolFailed."""
 
     lane: str
     key: int
@@ -154,21 +162,18 @@ class ReviveMessage:
 
 @value
 class ForgetMessage:
-    """It ended and the log says so: its journal entry and what its run left behind may go.
-
-    ``end``: completed, dead, withdrawn, duplicate.
-    """
+    """Remove the journal entry of a message whose end is in the log, and the files that its run left."""
 
     lane: str
     key: int
     message: Message
     place: Place
-    end: str
+    end: MessageEnd
 
 
 @value
 class QuarantineFile:
-    """→ corrupt/, byte for byte, beside its reason. Answer: Quarantined."""
+    """Move a file that is no message to corrupt/, byte for byte, beside the reason. Answer: Quarantined."""
 
     lane: str
     place: Place
@@ -179,7 +184,7 @@ class QuarantineFile:
 
 @value
 class SendMessage:
-    """Write a message of our own, durably, before the effects that follow in this lane."""
+    """Write a message from ackd, durably, before the effects that follow in this lane."""
 
     lane: str
     draft: Draft
@@ -199,16 +204,26 @@ class RemindPerson:
 
 @value
 class RecordFact:
-    """One line of the session log; with a lane, only once what precedes it in that lane is done."""
+    """Write a line of the session log. With a lane, it is written once the effects before it in that lane are done.
+    ``signal``: the same news for other parts of the daemon, emitted when the line is recorded."""
 
-    type: str
-    data: dict[str, object] = field(hash=False)
+    fact: Fact = field(hash=False)
     lane: str | None = None
+    signal: Signal | None = field(default=None, compare=False)
+
+    @property
+    def type(self) -> str:
+        return self.fact.type
+
+    @property
+    def data(self) -> dict[str, object]:
+        return self.fact.data
 
 
 @value
 class DropReceipt:
-    """The receipt has been acted on; what it caused precedes this in the lane. ``which`` file of that name it was."""
+    """Remove a receipt that has been acted on; what it caused precedes this in the lane. ``which``: the file of that
+    name that was read."""
 
     lane: str
     name: str

@@ -1,15 +1,15 @@
-"""How a message ends: finished, buried, withdrawn; and how it is dug up.
+"""The ends of a message (finished, dead, withdrawn), and the way back of a dead one.
 
-Keeps the commit order: derived messages, then the move (which is the commit), then the log line, then what the outside
-is told. So a line is written by the answer to a move, never by the wish for one, and in the agent's lane, where nothing
-that came before it can be overtaken. Refuses to know which happening leads here (delivery.py).
+The order of a commit: messages that ackd derives from it, then the move (which is the commit), then the line in the
+log, then the outside is told. So a line is recorded by the answer to a move, never by the request for it, and in the
+agent's lane, where nothing overtakes what came before. Which event leads here is up to delivery.py.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, escalations, facts, headers, workers
+from ackd.core import agent_rules, alerts, delivery_facts, escalations, headers, message_facts
 from ackd.core.delivery import SHOWN, Happening, State
 from ackd.core.effects import (
     ArchiveMessage,
@@ -20,49 +20,55 @@ from ackd.core.effects import (
     ReviveMessage,
     SendMessage,
 )
-from ackd.core.escalations import Over
+from ackd.core.escalations import Cause, Over
 from ackd.core.message import MONITOR, USER, Folder
+from ackd.core.signals import MessageEnded
+from ackd.core.words import MessageEnd
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
-    from ackd.core.book import Delivery
-    from ackd.core.desk import Desk
+    from ackd.core.fact import Fact
     from ackd.core.message import ReceiptFile
+    from ackd.core.state import Delivery, EngineState
 
 H, S = Happening, State
 _COMPLETED = State.COMPLETED
+#: What an escalation of a death is called; any other death is ``DEAD``.
+_CAUSES: Final = {H.SILENT: Cause.SILENT, H.REFUSED: Cause.REFUSED, H.UNFINISHED: Cause.UNFINISHED}
+_ENDS: Final = {S.COMPLETED: MessageEnd.COMPLETED, S.DEAD: MessageEnd.DEAD, S.WITHDRAWN: MessageEnd.WITHDRAWN}
 _BY_HAND = frozenset({Happening.VANISHED, Happening.LOST})
 
 
-def ask_for_move(desk: Desk, delivery: Delivery) -> None:
-    """The move that the message's state stands for; asked for again when the disk refused."""
+def ask_for_move(state: EngineState, delivery: Delivery) -> None:
+    """Ask for the move that the message's state stands for. Asked again when the disk refused."""
     lane, key, message, place = delivery.agent, delivery.key, delivery.message, delivery.place
-    desk.book.agents[lane].line.discard(key)
+    state.agents[lane].line.discard(key)
     if delivery.state is S.FINISHING:
-        desk.put(ArchiveMessage(lane, key, message, place, delivery.duplicate))
+        state.emit(ArchiveMessage(lane, key, message, place, delivery.duplicate))
     elif delivery.state is S.BURYING:
-        desk.put(BuryMessage(lane, key, message, place, headers.tombstone(delivery, desk.now.wall)))
+        state.emit(BuryMessage(lane, key, message, place, headers.tombstone(delivery, state.now.wall)))
     elif delivery.state is S.REVIVING:
-        desk.put(ReviveMessage(lane, key, message, place))
+        state.emit(ReviveMessage(lane, key, message, place))
 
 
 # --- dying ------------------------------------------------------------------------------------------------------------
-def bury(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
+def bury(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
+    """Tell the sender and a leader of the death, then ask for the move to dead_letter/."""
     delivery.reason = why
-    delivery.wish = None  # an ack that the disk had put off: what was said since is the stronger word
+    delivery.pending_event = None  # an ack that the disk had put off: what was said since is the stronger word
     if happening is H.REFUSED:
-        delivery.remember(desk.now.wall, why)
+        delivery.remember(state.now.wall, why)
     if delivery.message.sender == MONITOR:
-        pass_on(desk, delivery, why)
+        pass_on(state, delivery, why)
     else:
-        _tell_of_death(desk, delivery, happening, why)
-    ask_for_move(desk, delivery)
+        _tell_of_death(state, delivery, happening, why)
+    ask_for_move(state, delivery)
 
 
-def _tell_of_death(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
-    cause = {H.SILENT: "silent", H.REFUSED: "refused", H.UNFINISHED: "unfinished"}.get(happening, "dead")
-    calling.escalate(
-        desk,
+def _tell_of_death(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
+    cause = _CAUSES.get(happening, Cause.DEAD)
+    alerts.escalate(
+        state,
         delivery.agent,
         cause,
         escalations.death_id(delivery),
@@ -71,21 +77,22 @@ def _tell_of_death(desk: Desk, delivery: Delivery, happening: Happening, why: st
         f"`ackd dead requeue {delivery.message.message_id}`",
         delivery,
     )
-    sender = desk.agent_called(delivery.message.sender)
+    sender = state.agent_called(delivery.message.sender)
     if sender is not None:
-        notice = escalations.dead_notice(delivery, sender, why, desk.now.wall)
-        desk.put(SendMessage(delivery.agent, notice))
+        notice = escalations.dead_notice(delivery, sender, why, state.now.wall)
+        state.emit(SendMessage(delivery.agent, notice))
 
 
-def pass_on(desk: Desk, delivery: Delivery, why: str) -> None:
-    """Our own mail that cannot be delivered breeds none, but an escalation goes down the chain: to a person."""
+def pass_on(state: EngineState, delivery: Delivery, why: str) -> None:
+    """Tell a person of an escalation that could not be delivered. Other mail from ackd that cannot be delivered leads
+    to no mail."""
     if delivery.message.type != "escalation" or delivery.agent == USER or delivery.passed_on:
         return
     delivery.passed_on = True
-    calling.escalate(
-        desk,
+    alerts.escalate(
+        state,
         delivery.agent,
-        "escalation_undelivered",
+        Cause.UNDELIVERED,
         escalations.derived_id("passed on", delivery.message.message_id, delivery.agent),
         f"1 escalation for {delivery.agent} could not be delivered: 1 of 1 (100%), {why}. "
         f"Its file is {delivery.place.name}",
@@ -96,154 +103,157 @@ def pass_on(desk: Desk, delivery: Delivery, why: str) -> None:
 
 
 # --- ended ------------------------------------------------------------------------------------------------------------
-def end(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
-    """The commit is on disk: write it down."""
+def end(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
+    """Record the end, which is on disk now."""
     if delivery.state is _COMPLETED and delivery.duplicate:
-        desk.totals.duplicates += 1
-        _say(desk, delivery, "message_duplicate", of_state=delivery.by, file=str(delivery.place))
+        state.totals.duplicates += 1
+        about = delivery_facts.about(delivery)
+        duplicate = message_facts.message_duplicate(**about, of_state=delivery.by, file=str(delivery.place))
+        _record_end(state, delivery, duplicate, MessageEnd.DUPLICATE)
     elif delivery.state is _COMPLETED:
-        _completed(desk, delivery, happening, why)
+        _completed(state, delivery, happening, why)
     elif delivery.state is S.DEAD:
-        _dead(desk, delivery)
+        _dead(state, delivery)
     else:
-        _withdrawn(desk, delivery, why)
+        _withdrawn(state, delivery, why)
     if not delivery.duplicate:
-        _close_escalations(desk, delivery)
-        over_with(desk, delivery)
+        _close_escalations(state, delivery)
+        over_with(state, delivery)
 
 
-def close(desk: Desk, delivery: Delivery) -> None:
-    """Everything about it is on disk and in the log: let go."""
-    outcome = "duplicate" if delivery.duplicate else delivery.state.value
-    desk.put(ForgetMessage(delivery.agent, delivery.key, delivery.message, delivery.place, outcome))
-    put_back(desk, delivery)
+def close(state: EngineState, delivery: Delivery) -> None:
+    """Forget a message whose end is on disk and in the log."""
+    end_ = MessageEnd.DUPLICATE if delivery.duplicate else _ENDS[delivery.state]
+    state.emit(ForgetMessage(delivery.agent, delivery.key, delivery.message, delivery.place, end_))
+    put_back(state, delivery)
 
 
-def put_back(desk: Desk, delivery: Delivery) -> None:
-    """Forget it without an end: a dead letter that was looked at and stays where it is."""
-    drop_receipts(desk, delivery)
-    desk.hush_all(delivery.key)
+def put_back(state: EngineState, delivery: Delivery) -> None:
+    """Forget a message that has not ended, as a dead letter that was looked up and stays where it is."""
+    drop_receipts(state, delivery)
+    state.timers.cancel_all(delivery.key)
     if delivery.held:
-        desk.unhold(delivery)
-    desk.book.close(delivery)
+        state.end_hold(delivery)
+    state.deliveries.close(delivery)
 
 
-def drop_receipts(desk: Desk, delivery: Delivery, *, keep: ReceiptFile | None = None) -> None:
+def drop_receipts(state: EngineState, delivery: Delivery, *, keep: ReceiptFile | None = None) -> None:
     if not delivery.receipts:
         return
     for paper in delivery.receipts:
         if paper != keep:
-            desk.put(DropReceipt(delivery.agent, *paper))
+            state.emit(DropReceipt(delivery.agent, *paper))
     delivery.receipts = [paper for paper in delivery.receipts if paper == keep]
 
 
-def released(desk: Desk, delivery: Delivery, why: str, worker: WorkerState = WorkerState.IDLE) -> None:
-    """Its agent no longer has it. ``worker``: how that ended for its worker; IDLE: it was taken away."""
+def released(state: EngineState, delivery: Delivery, why: str, worker: WorkerState = WorkerState.IDLE) -> None:
+    """Note that the agent no longer has the message. ``worker``: how that ended for its worker; IDLE: it was taken
+    away."""
     if delivery.assigned:
         delivery.assigned = False
-        desk.put(facts.work("worker_release", delivery, in_lane=True, reason=why))
-        workers.let_go(desk, desk.book.agents[delivery.agent], delivery, worker)
+        state.emit(delivery_facts.work(message_facts.worker_release, delivery, in_lane=True, reason=why))
+        agent_rules.worker_let_go(state, state.agents[delivery.agent], delivery, worker)
 
 
-def task_started(desk: Desk, delivery: Delivery) -> None:
-    if not delivery.started and facts.is_task(delivery):
-        desk.put(facts.work("task_start", delivery, in_lane=True))
+def task_started(state: EngineState, delivery: Delivery) -> None:
+    if not delivery.started and delivery_facts.is_task(delivery):
+        state.emit(delivery_facts.work(message_facts.task_start, delivery, in_lane=True))
     delivery.started = True
 
 
-def _say(desk: Desk, delivery: Delivery, type_: str, **data: object) -> None:
-    desk.put(RecordFact(type_, facts.about(delivery, **data), lane=delivery.agent))
+def _record_end(state: EngineState, delivery: Delivery, fact: Fact, how: MessageEnd) -> None:
+    """Write the fact once what precedes it in the agent's lane is done, and signal the end."""
+    signal = MessageEnded(delivery.message.message_id, delivery.agent, how)
+    state.emit(RecordFact(fact, lane=delivery.agent, signal=signal))
 
 
-def _completed(desk: Desk, delivery: Delivery, happening: Happening, why: str) -> None:
+def _completed(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
     message, kept = delivery.message, delivery.place.folder is Folder.ARCHIVE
-    desk.totals.completed += 1
-    desk.totals.dead -= delivery.late
-    desk.completed.remember(message.message_id, delivery.agent, message.digest, desk.steady)
-    if facts.is_task(delivery):
-        task_started(desk, delivery)
-    _say(
-        desk,
-        delivery,
-        "message_completed",
+    state.totals.completed += 1
+    state.totals.dead -= delivery.late
+    state.completed.remember(message.message_id, delivery.agent, message.digest, state.steady_wall)
+    if delivery_facts.is_task(delivery):
+        task_started(state, delivery)
+    fact = message_facts.message_completed(
+        **delivery_facts.about(delivery),
         by=delivery.by or why or "file deleted by its agent",
-        seconds=round(max(0.0, desk.now.wall - delivery.met_at), 3),
-        **({"file": str(delivery.place)} if kept else {}),
-        **({"late": True} if delivery.late else {}),
+        seconds=round(max(0.0, state.now.wall - delivery.met_at), 3),
+        file=str(delivery.place) if kept else None,
+        late=delivery.late or None,
     )
+    _record_end(state, delivery, fact, MessageEnd.COMPLETED)
     if happening in _BY_HAND:
-        calling.lived(desk, desk.book.agents[delivery.agent])
-    if facts.is_task(delivery):
-        desk.put(facts.work("task_complete", delivery, in_lane=True))
-    released(desk, delivery, "completed", WorkerState.COMPLETE)
+        agent_rules.sign_of_life(state, state.agents[delivery.agent])
+    if delivery_facts.is_task(delivery):
+        state.emit(delivery_facts.task_ended(message_facts.task_complete, delivery))
+    released(state, delivery, "completed", WorkerState.COMPLETE)
 
 
-def _dead(desk: Desk, delivery: Delivery) -> None:
-    desk.totals.dead += 1
+def _dead(state: EngineState, delivery: Delivery) -> None:
+    state.totals.dead += 1
     delivery.late = True
-    sender = {"from": delivery.message.sender}
-    reason, retries = delivery.reason, delivery.retries
-    _say(desk, delivery, "message_dead", **sender, reason=reason, retry_count=retries, file=str(delivery.place))
-    if facts.is_task(delivery):
-        desk.put(facts.work("task_failed", delivery, in_lane=True, reason=reason))
-    released(desk, delivery, reason, WorkerState.FAILED)
+    reason = delivery.reason
+    fact = message_facts.message_dead(
+        **delivery_facts.about(delivery),
+        from_=delivery.message.sender,
+        reason=reason,
+        retry_count=delivery.retries,
+        file=str(delivery.place),
+    )
+    _record_end(state, delivery, fact, MessageEnd.DEAD)
+    if delivery_facts.is_task(delivery):
+        state.emit(delivery_facts.task_ended(message_facts.task_failed, delivery, reason=reason))
+    released(state, delivery, reason, WorkerState.FAILED)
 
 
-def _withdrawn(desk: Desk, delivery: Delivery, why: str) -> None:
-    desk.totals.withdrawn += 1
+def _withdrawn(state: EngineState, delivery: Delivery, why: str) -> None:
+    state.totals.withdrawn += 1
     reason = why or "file deleted from the queue before its agent was told"
-    if delivery.wish is not None:
-        reason += f" (it had said: {delivery.wish[1]})"
-    _say(desk, delivery, "message_withdrawn", reason=reason)
-    released(desk, delivery, reason)
+    if delivery.pending_event is not None:
+        reason += f" (it had said: {delivery.pending_event[1]})"
+    fact = message_facts.message_withdrawn(**delivery_facts.about(delivery), reason=reason)
+    _record_end(state, delivery, fact, MessageEnd.WITHDRAWN)
+    released(state, delivery, reason)
 
 
-def over_with(desk: Desk, delivery: Delivery) -> None:
-    """What was said about this message is over: it ended, was dug up, or was taken after all. Its death is over only
-    when it lives again."""
+def over_with(state: EngineState, delivery: Delivery) -> None:
+    """Close what was escalated about a message that ended, was brought back, or was taken after all. The escalation of
+    its death is closed only when it lives again."""
     ends = (Over.MESSAGE,) if delivery.state is S.DEAD else (Over.MESSAGE, Over.LETTER)
-    if ended := desk.escalations.settled(delivery.agent, delivery.message.message_id, *ends):
-        calling.over(desk, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
+    if ended := state.escalations.settled(delivery.agent, delivery.message.message_id, *ends):
+        alerts.record_over(state, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
 
 
-def purged(desk: Desk, message_id: str, agent: str) -> None:
-    """A person removed its letter: whatever was said about its death is dealt with."""
-    name = desk.agent_called(agent) or agent
-    calling.over(desk, desk.escalations.settled(name, message_id, Over.LETTER), f"{message_id} was removed for good")
+def purged(state: EngineState, message_id: str, agent: str) -> None:
+    """Close the escalation of a death whose letter a person has removed."""
+    name = state.agent_called(agent) or agent
+    alerts.record_over(
+        state, state.escalations.settled(name, message_id, Over.LETTER), f"{message_id} was removed for good"
+    )
 
 
-def _close_escalations(desk: Desk, delivery: Delivery) -> None:
-    """Nobody will deal with it any more, or somebody did: completed, removed or lost the escalation itself, or answered
-    it (a reply that the monitor has completed). What happens next is worth a new one."""
+def _close_escalations(state: EngineState, delivery: Delivery) -> None:
+    """Close an escalation whose own mail has ended, or that was answered by a reply which the monitor has completed.
+    The next case opens a new one."""
     message, how = delivery.message, delivery.state.value
     if message.sender == MONITOR and delivery.only_seen:
-        _stays_open(desk, message.message_id)
+        _stays_open(state, message.message_id)
     elif message.sender == MONITOR:
-        answered(desk, message.message_id, delivery.agent, how)
+        alerts.close_answered(state, message.message_id, delivery.agent, how)
     if delivery.agent == MONITOR and delivery.state is S.COMPLETED and message.in_reply_to and not message.automatic:
-        _replied(desk, message.in_reply_to, desk.agent_called(message.sender) or message.sender, how)
+        _replied(state, message.in_reply_to, state.agent_called(message.sender) or message.sender, how)
 
 
-def _replied(desk: Desk, escalation_id: str, by: str, how: str) -> None:
-    """By whoever it went to, or by a person: what others have to say about it is not an answer."""
-    one = desk.escalations.called(escalation_id)
+def _replied(state: EngineState, escalation_id: str, by: str, how: str) -> None:
+    """Close an escalation by a reply of whoever it went to, or of a person. What others have to say about it is no
+    answer."""
+    one = state.escalations.called(escalation_id)
     if one is not None and by in (one.to, USER):
-        answered(desk, escalation_id, by, how)
+        alerts.close_answered(state, escalation_id, by, how)
 
 
-def answered(desk: Desk, escalation_id: str, by: str, how: str) -> bool:
-    """Closed by whoever dealt with it. False: it was not open."""
-    closed = desk.escalations.close(escalation_id)
-    if closed is None:
-        return False
-    data: dict[str, object] = {"agent": closed.agent, "cause": closed.cause, "escalation_id": escalation_id}
-    data |= {"by": by, "how": how, "counted": closed.counted}
-    desk.put(RecordFact("escalation_closed", data, lane=by if by in desk.book.agents else closed.agent))
-    return True
-
-
-def _stays_open(desk: Desk, escalation_id: str) -> None:
-    """Its mail is away, and it is not: to have seen it is not to have dealt with it."""
-    one = desk.escalations.called(escalation_id)
+def _stays_open(state: EngineState, escalation_id: str) -> None:
+    """Keep an escalation open whose mail was only seen: to have seen it is not to have dealt with it."""
+    one = state.escalations.called(escalation_id)
     if one is not None:
         one.told = True

@@ -1,4 +1,4 @@
-"""Every condition ackd names, in one tree.
+"""The tree of named errors of ackd.
 
     AckdError
     ├── TheirFault                what came in is wrong: answer, quarantine, go on
@@ -8,11 +8,11 @@
     │   ├── BadReceipt            a receipt file that cannot be read
     │   ├── BadLine               a worker's line that says nothing we know (code, detail)
     │   ├── BadBusLine            a line of a message bus that says nothing we know (code, detail, offset)
-    │   ├── BadStageText          a text that is no stage report, and where it differs (dialects/stage_text)
-    │   ├── BadStory              an id that cannot be a story's (core/stage_words)
+    │   ├── BadStageText          a text that is no stage report, and where it differs (coordination/pipeline/wire)
+    │   ├── BadStory              an id that cannot be a story's (coordination/pipeline/rules/stage_words)
     │   ├── UnknownStory          no story of that id, or no such worker of it (story, stage, generation)
     │   ├── WrongStage            a worker's report that is none of its own stage (worker, story, stage)
-    │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (adapters/checkpoints)
+    │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (storage/checkpoints)
     │   ├── BadSessionId          a name that cannot be a log's (ackd/log)
     │   ├── BadConfig             ackd.toml is wrong (problems)
     │   ├── NewerState            state/ was written by a newer ackd (path, version, known, by)
@@ -28,7 +28,7 @@
     ├── CannotStart               a child or pane that cannot be started (why)
     ├── Busy                      someone else holds it: come again
     │   ├── FileLockTimeout       a file's lock was not to be had in time (ackd/files)
-    │   ├── StoriesHeld           another process changes the stories (adapters/story_files)
+    │   ├── StoriesHeld           another process changes the stories (coordination/pipeline/files)
     │   ├── RootHeld              another daemon runs on this root (pid)
     │   └── LeaseHeld             another has the lease (path, holder, since, until)
     └── OurFault                  a bug: crash loudly, the service manager restarts us, recovery copes
@@ -59,7 +59,7 @@ class Busy(AckdError):  # noqa: N818
 
 
 class CannotStart(AckdError):  # noqa: N818
-    """What an agent lives in could not be started; trying again later may work.
+    """A child or pane could not be started; trying again later may work.
 
     ``nobodys``: the machine refused (no descriptors, no processes), which says nothing about the agent.
     """
@@ -84,7 +84,7 @@ class BadName(TheirFault):
 
 
 class BadMessage(TheirFault):
-    """``code`` is one word for machines (see ``Rejection`` in core/words.py), ``detail`` is for people."""
+    """A file that is no message. ``code``: one word for machines (``Rejection`` in words.py), ``detail`` for people."""
 
     def __init__(self, code: str, detail: str, line: int | None = None) -> None:
         super().__init__(code, detail, line)
@@ -98,7 +98,7 @@ class BadMessage(TheirFault):
 
 
 class Problem(NamedTuple):
-    """One thing wrong, where it is, and what would be right."""
+    """A mistake in a text: where it is, and what would be right."""
 
     where: str
     what: str
@@ -129,7 +129,7 @@ class BadReceipt(TheirFault):
 
 
 class BadLine(TheirFault):
-    """``code`` is one word for machines (see ``Flaw`` in json_line), ``detail`` is for people."""
+    """A line of a worker that cannot be read. ``code``: one word for machines (``Flaw``), ``detail`` for people."""
 
     def __init__(self, code: str, detail: str) -> None:
         super().__init__(code, detail)
@@ -141,7 +141,7 @@ class BadLine(TheirFault):
 
 
 class BadBusLine(TheirFault):
-    """``code`` as ``BadLine`` has one; ``offset``: where its line begins in the file."""
+    """A line that is no bus line. ``code`` as in ``BadLine``; ``offset``: where the line begins in the file."""
 
     def __init__(self, code: str, detail: str, offset: int = 0, end: int = 0) -> None:
         super().__init__(code, detail, offset, end)
@@ -165,7 +165,7 @@ class BadConfig(TheirFault):
 
 
 class NewerState(TheirFault):
-    """``version``: None if what says it cannot be understood. ``known``: the newest that this ackd can read."""
+    """State that a newer ackd wrote. ``version``: None if it cannot be read. ``known``: the newest it can read."""
 
     def __init__(self, path: str, version: int | None, known: int, by: str) -> None:
         super().__init__(path, version, known, by)
@@ -217,7 +217,7 @@ class UnknownMessage(TheirFault):
 
 
 class UnknownStory(TheirFault):
-    """``stage``, ``generation``: of the worker that it never had."""
+    """A story that does not exist, or a worker (``stage``, ``generation``) that it never had."""
 
     def __init__(self, story: str, stage: int | None = None, generation: int | None = None) -> None:
         super().__init__(story, stage, generation)
@@ -313,8 +313,10 @@ class RootHeld(Busy):
 
 
 class LeaseHeld(Busy):
-    """``holder``: who holds it, or is next in line for it; times are wall seconds. ``waited_s``: how long it was waited
-    for, None if it was not."""
+    """A lease that another agent holds, or is next in line for (``holder``). Times are wall seconds.
+
+    ``waited_s``: how long the caller waited for it; None if it did not.
+    """
 
     def __init__(self, path: str, holder: str, since: float, until: float, waited_s: float | None = None) -> None:
         super().__init__(path, holder, since, until, waited_s)

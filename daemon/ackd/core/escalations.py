@@ -1,12 +1,13 @@
-"""What ackd tells people and leaders when something cannot be mended.
+"""Escalations: mail to people and leaders about what ackd cannot mend itself.
 
-Owns the open escalations (one per agent and cause: later ones are counted into it), what ends them, the words, and the
-ids, which derive from the cause: writing one again after a crash makes the same message, which is recognised. Refuses
-to know how it is sent. Every text names who, how many, what share and where: it passes ``ackd lint``.
+``Escalations`` holds the open ones: one per agent and cause, into which later cases are counted. The ids derive from
+the cause, so that one that is written again after a crash is the same message, and is recognised. alerts.py opens,
+sends and closes them. Every text names who, how many, what share and where: it passes ``ackd lint``.
 """
 
 from __future__ import annotations
 
+import enum
 import functools
 import hashlib
 from dataclasses import dataclass, field
@@ -18,40 +19,61 @@ from ackd.core.message import MONITOR, Draft, Priority
 from ackd.core.words import Word
 
 if TYPE_CHECKING:
-    from ackd.core.book import Delivery
+    from ackd.core.state import Delivery
+
+
+class Cause(enum.StrEnum):
+    """The reasons why somebody is asked for help. Saved files and log lines hold the values."""
+
+    AWAY = "away"  # the agent cannot be told
+    STUCK = "stuck"  # it waits for a person, or for a limit to pass
+    DIED = "died"  # its process or pane is gone, and is not started again
+    SILENT = "silent"  # it was woken to the end of its ladder, and a message is dead
+    IDLE = "idle"  # it took a message and is back at its prompt
+    BLOCKED = "blocked"  # it says that it cannot go on
+    OVERDUE = "overdue"  # it acknowledged a message long ago
+    DEAD = "dead"  # a message failed too often
+    REFUSED = "refused"  # its agent refused it
+    UNFINISHED = "unfinished"  # its agent was idle for too long with it in hand
+    LOOP_HELD = "loop_held"  # a message of an endless chain of answers is held
+    SPOOL_LOST = "spool_lost"  # a queue directory was removed with the files in it
+    UNDELIVERED = "escalation_undelivered"  # an escalation could not be delivered
 
 
 class Over(Word):
-    """What ends an escalation's cause, and with it the escalation. An answer by whoever it went to always ends it."""
+    """The events that end an escalation, besides an answer by whoever it went to, which always does."""
 
-    MESSAGE = "message"  # all the messages that it is about have ended, were taken or are told again
-    LETTER = "letter"  # all of them were dug up again, or completed after all
+    MESSAGE = "message"  # all messages that it is about have ended, were taken or are told again
+    LETTER = "letter"  # all of them were requeued, or completed after all
     AGENT = "agent"  # its agent is back, goes on, takes work again
     ANSWER = "answer"  # nothing else
 
 
-#: By cause; what is not listed waits for an answer.
+#: The event that ends each cause. A cause that is not listed waits for an answer.
 ENDS: Final[dict[str, Over]] = {
-    "overdue": Over.MESSAGE,
-    "idle": Over.MESSAGE,
-    "blocked": Over.MESSAGE,
-    "loop_held": Over.MESSAGE,
-    "dead": Over.LETTER,
-    "refused": Over.LETTER,
-    "unfinished": Over.LETTER,
-    "silent": Over.AGENT,
-    "stuck": Over.AGENT,
-    "away": Over.AGENT,
-    "died": Over.AGENT,
+    Cause.OVERDUE: Over.MESSAGE,
+    Cause.IDLE: Over.MESSAGE,
+    Cause.BLOCKED: Over.MESSAGE,
+    Cause.LOOP_HELD: Over.MESSAGE,
+    Cause.DEAD: Over.LETTER,
+    Cause.REFUSED: Over.LETTER,
+    Cause.UNFINISHED: Over.LETTER,
+    Cause.SILENT: Over.AGENT,
+    Cause.STUCK: Over.AGENT,
+    Cause.AWAY: Over.AGENT,
+    Cause.DIED: Over.AGENT,
 }
-#: What an open escalation remembers of the messages that it is about. One that is about more waits for an answer.
+#: How many messages an open escalation remembers. One that is about more waits for an answer.
 MOST_ABOUT: Final = 1_000
 
 
 @dataclass(slots=True)
 class OpenEscalation:
-    """``about``: the messages that it counts, by id; of one who is stuck, what it is asked instead. ``told``: its own
-    mail was seen and is completed; it is open all the same, until it is answered or over."""
+    """An escalation that waits for an answer or for the end of its cause.
+
+    ``about``: the messages that it counts, by id; for an agent that is stuck, what it is asked. ``told``: its own mail
+    was seen and has ended, and the escalation is still open.
+    """
 
     escalation_id: str
     agent: str
@@ -64,13 +86,13 @@ class OpenEscalation:
 
 
 class Escalations:
-    """Open ones, by (agent, cause) and by their message's id."""
+    """The open escalations, by (agent, cause) and by the id of their mail."""
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, str], OpenEscalation] = {}
 
     def counted(self, agent: str, cause: str) -> OpenEscalation | None:
-        """The open one, with this case counted in; None if there is none."""
+        """Count this case into the open escalation and return it; None if there is none."""
         existing = self._open.get((agent, cause))
         if existing is not None:
             existing.counted += 1
@@ -90,7 +112,8 @@ class Escalations:
         return self._open.pop((one.agent, one.cause)) if one is not None else None
 
     def settled(self, agent: str, message_id: str, *ends: Over) -> list[OpenEscalation]:
-        """What this message's end, or new beginning, was the last of: no longer open."""
+        """Take the message out of the escalations about it. Return those that are about no other message: they are
+        closed."""
         over = []
         for (who, cause), one in list(self._open.items()):
             if who == agent and message_id in one.about and ENDS.get(cause) in ends:
@@ -100,7 +123,7 @@ class Escalations:
         return over
 
     def agents(self, agent: str) -> list[OpenEscalation]:
-        """Those that its agent's coming back ends: no longer open."""
+        """Close the escalations that end when their agent comes back, and return them."""
         mine = [key for key in self._open if key[0] == agent and ENDS.get(key[1]) is Over.AGENT]
         return [self._open.pop(key) for key in mine]
 
@@ -109,7 +132,7 @@ class Escalations:
 
 
 def derived_id(kind: str, *cause: object) -> str:
-    """A Message-ID in the seed's form whose every part comes from the cause."""
+    """Return a Message-ID in the seed's form whose every part comes from the cause."""
     text = "\0".join(map(str, (kind, *cause)))
     heads = (str(part).partition(".")[0] for part in cause)
     epoch = next((head for head in heads if head.isascii() and head.isdecimal()), "0")[:12]
@@ -122,7 +145,7 @@ def stamp(wall: float) -> str:
 
 @functools.lru_cache(maxsize=16)
 def _stamp_of(second: int) -> str:
-    """Facts come by the thousand in one second."""
+    """Format one second. Cached, because facts come by the thousand in one second."""
     return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
 
 
@@ -143,7 +166,7 @@ def escalation(
         "raised_at": stamp(wall),
         "counted": 1,
         "action": action,
-        "what_happened": [{"at": stamp(at), "what": what} for at, what in delivery.story] if delivery else [],
+        "what_happened": [{"at": stamp(at), "what": what} for at, what in delivery.history] if delivery else [],
     }
     if delivery is not None:
         body["message"] = _identify(delivery)
@@ -181,12 +204,14 @@ def death_summary(delivery: Delivery, reason: str) -> str:
 
 
 def telling_id(kind: str, delivery: Delivery) -> str:
-    """About one telling of a message: the same after a crash, another for a counted retry or a requeue."""
+    """Return an id about one telling of a message: the same after a crash, another after a counted retry or a
+    requeue."""
     return derived_id(kind, delivery.message.message_id, delivery.agent, delivery.retries, _life(delivery))
 
 
 def _life(delivery: Delivery) -> int:
-    """Tells a requeued message's second death from its first: a requeue gives the file a new time, a crash does not."""
+    """Return a number that differs between the lives of a requeued message: a requeue gives the file a new time, a
+    crash does not."""
     return int(delivery.arrived_at * 1_000_000)
 
 

@@ -1,4 +1,4 @@
-"""What happened, in past tense: everything ``engine.handle`` can be told.
+"""Events: everything that ``engine.handle`` can be told, in the past tense.
 
 Events carry values, never handles to the outside. ``key`` is the engine's own number for one (message, recipient);
 effects carry it out and their answers bring it back.
@@ -19,7 +19,7 @@ from ackd.core.worker import WorkerState
 
 @value
 class Now:
-    """One reading of both clocks: ``mono`` for deadlines, ``wall`` (UTC seconds) for records."""
+    """A reading of both clocks: ``mono`` for timers, ``wall`` (UTC seconds) for records."""
 
     mono: float
     wall: float
@@ -28,7 +28,7 @@ class Now:
 # --- agents ---------------------------------------------------------------------------------------------------------
 @value
 class AgentJoined:
-    """An agent of the config, or a queue directory that appeared. Again with another policy: it changed."""
+    """An agent is in the config, or its queue directory appeared. Sent again when its policy has changed."""
 
     agent: str
     policy: AgentPolicy
@@ -60,7 +60,7 @@ class Arrived:
 
     ``arrived_at``: the file's mtime as wall seconds. ``standing``: for ``processed/`` only. ``recovered``: met by the
     scan at start. ``crashes``: how often ackd itself died with it in hand. ``run_alive``: its exec run was adopted.
-    ``stamp``: which file it is; 0 if nobody knows. ``warning``: what is wrong with its body, which delays nothing.
+    ``stamp``: identifies the file; 0 if unknown. ``warning``: what is wrong with its body, which delays nothing.
     """
 
     message: Message
@@ -76,7 +76,8 @@ class Arrived:
 
 @value
 class Unreadable:
-    """A file that is no message: ``code`` one word, ``detail`` for people. ``sender``: whom its From seems to name."""
+    """A file is no message: ``code`` is one word, ``detail`` is for people. ``sender``: the agent that its From seems
+    to name."""
 
     place: Place
     code: str
@@ -95,10 +96,10 @@ class Quarantined:
 
 @value
 class Vanished:
-    """A known file is gone for good: absent after settling, directory intact.
+    """A known file is gone for good: absent after settling, with its directory intact.
 
-    ``moved_to``: a person moved it between queue/ and processed/; it is met there as a new arrival, completed by
-    nobody.
+    ``moved_to``: a person moved it between queue/ and processed/. It is met there as a new arrival, and was completed
+    by nobody.
     """
 
     place: Place
@@ -135,7 +136,7 @@ class Moved:
 
 @value
 class MoveLost:
-    """The file was not there to be claimed or moved: its agent or a person removed it. ``why``: it was neither, but
+    """The file was not there to be claimed or moved: its agent or a person removed it. ``why``: nobody removed it, but
     something else lies in its place."""
 
     key: int
@@ -152,25 +153,25 @@ class LetterPurged:
 
 @value
 class SpoolFailed:
-    """The disk said no (full, read-only, I/O error). Nothing was changed; it will be tried again."""
+    """The disk refused (full, read-only, I/O error). Nothing was changed; it will be tried again."""
 
     key: int
     error: str
 
 
 class Absence(enum.Enum):
-    GONE = "gone"  # nothing is there to be told: someone hears of it
-    BUSY = "busy"  # at work on something else: nobody is told before busy_timeout_s
-    TAKEN = "taken"  # somebody's own words stand where it would be told: who watches the pane says so in time
-    STUCK = "stuck"  # it waits for a person, or for a limit to pass: someone hears of it
+    GONE = "gone"  # nothing is there to be told: it is escalated
+    BUSY = "busy"  # at work on something else: notified only after busy_timeout_s
+    TAKEN = "taken"  # a person has typed where it would be told: the watcher of the pane reports when that is gone
+    STUCK = "stuck"  # it waits for a person, or for a limit to pass: it is escalated
 
 
 @value
 class Told:
-    """The endpoint has proof that the agent was told; ``proof`` says which. ``seen``: and that it took it.
+    """The endpoint has proof that the agent was told; ``proof`` says which. ``seen``: also that the agent took it.
 
-    ``attempt``, here and in the three below, is that of the order it answers: one that comes after its time was up must
-    not be taken for the answer to the next. 0 stands for the current one.
+    ``attempt``, here and in the next three, is that of the order it answers: an answer that comes after its time was up
+    must not count for the next attempt. 0 stands for the current one.
     """
 
     key: int
@@ -188,9 +189,9 @@ class NotTold:
 
 @value
 class EndpointAway:
-    """There is nobody to tell (program missing, pane gone): no failure of the message.
+    """The agent could not be told because nothing is there (program missing, pane gone): no failure of the message.
 
-    ``why``: whether anyone must be told of it. ``until``: when it is over, in wall seconds, if that is known.
+    ``why``: whether anyone must hear of it. ``until``: when it is over, in wall seconds, if that is known.
     """
 
     key: int
@@ -202,7 +203,7 @@ class EndpointAway:
 
 @value
 class Hindered:
-    """The machine refused us what telling takes (room, descriptors): the fault of neither message nor agent."""
+    """The machine refused what telling needs (room, descriptors): the fault of neither message nor agent."""
 
     key: int
     reason: str
@@ -211,7 +212,7 @@ class Hindered:
 
 @value
 class Reminded:
-    """What came of a reminder. ``made``: it was typed and submitted; else it was none, and ``detail`` says why."""
+    """A reminder was typed and submitted (``made``), or it was not, and ``detail`` says why."""
 
     key: int
     made: bool
@@ -221,7 +222,7 @@ class Reminded:
 
 @value
 class NotProbed:
-    """A status check could not be made, and is none: nobody was asked."""
+    """A status check could not be made: nobody was asked."""
 
     key: int
     reason: str
@@ -245,10 +246,10 @@ class Outcome(enum.Enum):
 
 @value
 class RunEnded:
-    """An exec child, a handler or a worker is through with the message.
+    """An exec child, a handler or a worker has ended its work on the message.
 
     ``attempt`` is that of the order it was told by; 0 stands for the current one (an adopted run). ``told``: the proof
-    that it was told and took it, of a run that was over before anybody could say so.
+    that it was told and took it, for a run that ended before that could be reported.
     """
 
     key: int
@@ -261,7 +262,7 @@ class RunEnded:
 # --- what lives behind an endpoint: a child, a pane -------------------------------------------------------------------
 @value
 class AgentStarted:
-    """It can be told from now on. ``detail`` for people: "pid 4242", "pane %3"."""
+    """The agent can be told from now on. ``detail`` for people: "pid 4242", "pane %3"."""
 
     agent: str
     detail: str
@@ -269,10 +270,10 @@ class AgentStarted:
 
 @value
 class AgentDied:
-    """Its process ended, its pane vanished. What it had in hand failed with it, by a RunEnded of its own.
+    """The agent's process ended, or its pane vanished. Its message failed with it, by a RunEnded of its own.
 
     ``again_in_s``: it is started again after so long; None: it died too often, or cannot be started. ``wanted``: a
-    person ended it, and knows: no failure of its work, and no death to be counted.
+    person ended it and knows, so its work has not failed and no death is counted.
     """
 
     agent: str
@@ -283,10 +284,11 @@ class AgentDied:
 
 @value
 class AgentStuck:
-    """It waits for a person (permission prompt, menu) or for a time (usage limit, with ``until`` in wall seconds).
+    """The agent waits for a person (permission prompt, menu) or for a time (usage limit, with ``until`` in wall
+    seconds).
 
-    Said again when the reason changes. ``new``: it is something else that it waits for now; else the same in other
-    words, as of a limit that counts down.
+    Sent again when the reason changes. ``new``: it waits for something else now; False: for the same in other words, as
+    a limit that counts down.
     """
 
     agent: str
@@ -297,7 +299,7 @@ class AgentStuck:
 
 @value
 class AgentReady:
-    """It takes work again: whoever waited for that (busy, stuck) need wait no longer. ``evidence`` for people."""
+    """The agent takes work again, after it was busy or stuck. ``evidence`` for people."""
 
     agent: str
     evidence: str
@@ -305,7 +307,8 @@ class AgentReady:
 
 @value
 class AgentShowed:
-    """What its screen shows that it is doing, at the first look and when that changes. ``evidence`` for people."""
+    """The agent's screen shows what it is doing: sent at the first look and at every change. ``evidence`` for
+    people."""
 
     agent: str
     doing: Doing
@@ -314,7 +317,8 @@ class AgentShowed:
 
 @value
 class AgentWaits:
-    """What an agent waits for besides answers to its mail (a lease, a board, a story), as far as ``source`` knows."""
+    """An agent waits for something besides answers to its mail (a lease, a board, a story), as far as ``source``
+    knows."""
 
     agent: str
     source: str
@@ -323,8 +327,8 @@ class AgentWaits:
 
 @value
 class WorkerSaid:
-    """A heartbeat or progress. What it does not say is None. ``key``: the work it is about; None: of itself, as a
-    screen shows it, which is no word about any work."""
+    """A worker sent a heartbeat or progress. None stands for what it did not say. ``key``: the message it is about;
+    None: it is about the worker itself, as a screen shows it."""
 
     agent: str
     key: int | None = None
@@ -337,7 +341,7 @@ class WorkerSaid:
 
 @value
 class WorkBlocked:
-    """Its agent cannot go on by itself. ``blocker``: an agent's name or a task's id, if it said one."""
+    """The agent cannot go on by itself. ``blocker``: an agent's name or a task's id, if it named one."""
 
     key: int
     reason: str
@@ -347,9 +351,9 @@ class WorkBlocked:
 
 @value
 class CheckpointCame:
-    """Where the work stands is durable on disk, and will be handed to whoever is told next.
+    """A checkpoint of the work is durable on disk, and will be handed to whoever is told next.
 
-    ``context_usage``: what its worker said with it; one that is full hands over by itself.
+    ``context_usage``: what its worker said with it; a worker that is full hands over by itself.
     """
 
     key: int
@@ -359,15 +363,15 @@ class CheckpointCame:
 
 @value
 class NudgeAsked:
-    """By hand: wake the agent for what it has in hand."""
+    """A person asks to wake the agent for the message that it has in hand."""
 
     agent: str
 
 
 @value
 class TroubleSeen:
-    """Somebody is to hear of it, and no message waits for that: ``trouble.tell`` says what each word means, how often
-    it is told, and to whom if ``to`` is nobody."""
+    """A part of the daemon outside the engine wants somebody to be notified. ``alerts.notify`` says what the fields
+    mean, how often a notice is sent, and to whom if ``to`` is None."""
 
     kind: str
     subject: str
@@ -380,9 +384,10 @@ class TroubleSeen:
 # --- time and the operator --------------------------------------------------------------------------------------------
 @value
 class Ticked:
-    """Time passed; deadlines up to ``until`` are due (None: up to now).
+    """Time passed, and timers up to ``until`` are due (None: up to now).
 
-    Up to the last moment of which everything that was said is heard: the answer to a later deadline may lie unread.
+    ``until`` is the last moment up to which everything that was said has been heard: the answer to a later timer may
+    lie unread.
     """
 
     until: float | None = None
@@ -390,9 +395,10 @@ class Ticked:
 
 @value
 class RecoveryEnded:
-    """What was in hand before the start has been met: files, runs, receipts, and every answer. Work may be offered.
+    """Everything that was in hand before the start has been met: files, runs, receipts, and every answer. Work may be
+    offered.
 
-    ``reading``: messages that nobody was told of are still being read, and the same event, without it, ends that.
+    ``reading``: messages that nobody was told of are still being read. The same event, without it, ends that.
     """
 
     reading: bool = False
@@ -400,12 +406,12 @@ class RecoveryEnded:
 
 @value
 class FaultEnded:
-    """What the machine had refused can be had again: whatever waits for that need not wait longer."""
+    """The machine gives again what it had refused: whatever waits for that need not wait longer."""
 
 
 @value
 class StopRequested:
-    """Claim nothing more."""
+    """The daemon is to stop: no more messages are claimed."""
 
 
 Event: TypeAlias = (

@@ -1,7 +1,7 @@
-"""Faults of the machine under us: which of its refusals are nobody's fault, and what a person can do about each.
+"""Faults of the machine: errors of the system that are nobody's fault, and what a person can do about each.
 
-A full disk says nothing about a message or its agent: whatever fails by it is tried again, uncounted. Owns the list.
-Refuses to know where a refusal was met. Cheap to import: `ackd send` gives the same advice.
+A full disk says nothing about a message or its agent: whatever fails by it is tried again, uncounted. Cheap to import,
+because `ackd send` gives the same advice.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ADVICE: Final = {
     errno.EAGAIN: "end processes of this user, or raise its limit (ulimit -u, TasksMax=)",
 }
 
-#: Those that are met by starting a process or a thread. Writing and opening go on beside them, and prove nothing.
+#: Errors of starting a process or a thread. That files can be written meanwhile does not show that they are over.
 OF_STARTING: Final = frozenset({errno.EAGAIN, errno.ENOMEM})
 
 

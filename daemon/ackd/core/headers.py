@@ -1,7 +1,6 @@
-"""What ackd writes into a message file's headers, and how it writes time there.
+"""The delivery headers that ackd writes into a message file (ignite-mime, "Headers"), and how it writes time there.
 
-Owns the names and values of the delivery headers (ignite-mime, "Headers"); ``None`` removes one. Refuses to know how a
-file is rewritten. Cannot fail.
+``None`` removes a header.
 """
 
 from __future__ import annotations
@@ -10,35 +9,35 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core.idleness import REMINDERS
-from ackd.core.message import FRESH, Idled
+from ackd.core.message import FRESH, Idled, Status
 
 if TYPE_CHECKING:
-    from ackd.core.book import Delivery
+    from ackd.core.state import Delivery
 
 Headers: TypeAlias = tuple[tuple[str, str | None], ...]
 
-#: Takes all of them away: what is left is what its sender wrote.
+#: Removes all of them, so that the message is as its sender wrote it.
 NONE_OF_OURS: Final[Headers] = tuple(
     (f"X-IGNITE-{name}", None)
     for name in "Status Seen Idle Processed-At Retry-Count Next-Retry-After Error-Reason Error-At Recipient".split()
 )
 
 
-def in_hand(status: str, wall: float, *, seen: bool = False, retries: int = 0, idled: Idled = FRESH) -> Headers:
-    """Told or acknowledged. Retry-Count is written again: a restart goes on counting from it, and the disk may have
-    refused it when it was counted."""
+def in_hand(status: Status, wall: float, *, seen: bool = False, retries: int = 0, idled: Idled = FRESH) -> Headers:
+    """Return the headers of a message that was told or acknowledged. Retry-Count is written again, because a restart
+    goes on counting from it, and the disk may have refused it when it was counted."""
     words: Headers = (
-        ("X-IGNITE-Status", status),
+        ("X-IGNITE-Status", status.value),
         ("X-IGNITE-Processed-At", local_seconds(wall)),
         ("X-IGNITE-Next-Retry-After", None),
-        ("X-IGNITE-Seen", "yes" if seen and status == "delivered" else None),  # who acked has seen it
+        ("X-IGNITE-Seen", "yes" if seen and status is Status.DELIVERED else None),  # an ack says that as well
         *idle(idled),
     )
     return (*words, ("X-IGNITE-Retry-Count", str(retries))) if retries else words
 
 
 def idle(idled: Idled) -> Headers:
-    """Reminders given, idle time summed, and whether it fills a window: what a restart must not begin anew."""
+    """Return the header for reminders, idle time and the place in the window, which a restart must not begin anew."""
     words = {
         "reminders": str(idled.reminders) if idled.reminders else "",
         "told": "yes" if idled.told else "",
@@ -50,7 +49,7 @@ def idle(idled: Idled) -> Headers:
 
 
 def idle_of(text: str) -> Idled:
-    """What the header says. Others write it too: what makes no sense counts as absent."""
+    """Parse that header. Others write it too: whatever makes no sense counts as absent."""
     words = dict(part.partition("=")[::2] for part in text.split())
     return Idled(
         reminders=min(_number(words.get("reminders", "")), REMINDERS),
@@ -67,7 +66,7 @@ def _number(text: str) -> int:
 
 def retrying(delivery: Delivery, due: float) -> Headers:
     return (
-        ("X-IGNITE-Status", "retrying"),
+        ("X-IGNITE-Status", Status.RETRYING.value),
         ("X-IGNITE-Seen", None),
         ("X-IGNITE-Idle", None),
         ("X-IGNITE-Retry-Count", str(delivery.retries)),
@@ -89,15 +88,15 @@ def tombstone(delivery: Delivery, wall: float) -> Headers:
 
 
 def local_seconds(wall: float) -> str:
-    """As ``date -Iseconds`` prints it."""
+    """Format a time as ``date -Iseconds`` does."""
     return datetime.fromtimestamp(wall).astimezone().isoformat(timespec="seconds")
 
 
 def precise(wall: float) -> str:
-    """To the millisecond: a restart in the middle of a retry keeps its time."""
+    """Format a time to the millisecond: a restart in the middle of a retry keeps it."""
     return datetime.fromtimestamp(wall).astimezone().isoformat(timespec="milliseconds")
 
 
 def one_line(text: str) -> str:
-    """Fit for a header: no control characters, bounded."""
+    """Make a text fit for a header: no control characters, and bounded."""
     return "".join(ch if ch.isprintable() else " " for ch in text)[:500].strip() or "unknown"

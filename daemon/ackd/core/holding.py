@@ -1,45 +1,42 @@
-"""What is done about agents that send one thing around: somebody is told; a chain without an end is held.
+"""Measures against agents that answer each other without an end: somebody is told, and the message may be held.
 
-Held is a message that stays in the queue, out of line, until a person lets it go (`ackd loop release`), its agent takes
-it by itself, or it goes. All other mail of its agent flows. What is held is kept in state/, so that a restart holds it,
-too. Counting is ``loops``'.
+A held message stays in the queue, out of line, until a person releases it (`ackd loop release`), its agent takes it
+unasked, or it is removed. All other mail of its agent flows. Held messages are saved in state/, so that a restart holds
+them too. The counting is in loops.py.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackd.core import calling, facts, trouble
-from ackd.core.acts import line_up
+from ackd.core import alerts, delivery_facts
 from ackd.core.delivery import State
-from ackd.core.desk import Held
-from ackd.core.effects import RecordFact
-from ackd.core.escalations import Over, derived_id
+from ackd.core.escalations import Cause, Over, derived_id
 from ackd.core.message import Folder
+from ackd.core.message_facts import escalation_closed, loop_detected, message_held, message_released, message_warning
+from ackd.core.state import Held
+from ackd.core.transitions import line_up
 
 if TYPE_CHECKING:
-    from ackd.core.book import Delivery
-    from ackd.core.desk import Desk
     from ackd.core.loops import Loop
+    from ackd.core.state import Delivery, EngineState
 
-CAUSE = "loop_held"
 
-
-def count(desk: Desk, delivery: Delivery, sender: str) -> None:
-    """One message more between two agents."""
+def count(state: EngineState, delivery: Delivery, sender: str) -> None:
+    """Count one message from one agent to another."""
     message = delivery.message
     about = message.thread_id or message.task_id
-    if about is not None and (loop := desk.loops.saw(about, sender, delivery.agent)) is not None:
-        _tell(desk, delivery, about, loop)
+    if about is not None and (loop := state.loops.saw(about, sender, delivery.agent)) is not None:
+        _tell(state, delivery, about, loop)
     if message.in_reply_to is None or delivery.place.folder is not Folder.QUEUE:
         return
-    chain = desk.chains.saw(message.message_id, message.in_reply_to, sender, delivery.agent, desk.now.mono)
+    chain = state.chains.saw(message.message_id, message.in_reply_to, sender, delivery.agent, state.now.mono)
     if chain is not None:
-        _hold(desk, delivery, chain)
+        _hold(state, delivery, chain)
 
 
-def _tell(desk: Desk, delivery: Delivery, about: str, loop: Loop) -> None:
-    desk.fact("loop_detected", members=list(loop.members), about=about, rounds=loop.rounds)
+def _tell(state: EngineState, delivery: Delivery, about: str, loop: Loop) -> None:
+    state.record(loop_detected(members=list(loop.members), about=about, rounds=loop.rounds))
     names = " and ".join(loop.members) if len(loop.members) == 2 else ", ".join(loop.members)
     text = (
         f"{names} sent {about} from one to the other and back for {loop.rounds} rounds, {loop.rounds} of {loop.rounds} "
@@ -49,20 +46,24 @@ def _tell(desk: Desk, delivery: Delivery, about: str, loop: Loop) -> None:
         f"Decide for them if they cannot: answer one of them, or `ackd agent pause {delivery.agent}`. "
         f"`ackd tail --message {delivery.message.message_id}` shows the newest"
     )
-    trouble.tell(desk, "loop", f"{about} {'/'.join(loop.members)}", text, cure, agent=delivery.agent)
+    alerts.notify(state, "loop", f"{about} {'/'.join(loop.members)}", text, cure, agent=delivery.agent)
 
 
-def _hold(desk: Desk, delivery: Delivery, loop: Loop) -> None:
-    held = Held(loop.members, loop.rounds, desk.now.wall)
-    desk.held[_key(delivery)] = held
-    desk.held_changes += 1
+def _hold(state: EngineState, delivery: Delivery, loop: Loop) -> None:
+    held = Held(loop.members, loop.rounds, state.now.wall)
+    state.held[_key(delivery)] = held
+    state.held_changes += 1
     release = f"ackd loop release {delivery.message.message_id}"
-    data = facts.about(delivery, members=list(loop.members), rounds=loop.rounds, reason=held.words, release=release)
-    desk.put(RecordFact("message_held", data))
-    calling.escalate(
-        desk,
+    members = list(loop.members)
+    state.record(
+        message_held(
+            **delivery_facts.about(delivery), members=members, rounds=loop.rounds, reason=held.words, release=release
+        )
+    )
+    alerts.escalate(
+        state,
         delivery.agent,
-        CAUSE,
+        Cause.LOOP_HELD,
         derived_id("loop held", delivery.message.message_id, delivery.agent),
         f"{held.words}, {loop.rounds} of {loop.rounds} (100%) by answering the message before. 1 message for "
         f"{delivery.agent} is held: it stays in {delivery.place}, and the other mail goes on",
@@ -71,40 +72,52 @@ def _hold(desk: Desk, delivery: Delivery, loop: Loop) -> None:
     )
 
 
-def keeps(desk: Desk, delivery: Delivery) -> bool:
-    """Whether it is held, from now on or from before a restart."""
-    delivery.held = _key(delivery) in desk.held
+def keeps(state: EngineState, delivery: Delivery) -> bool:
+    """Return whether the message is held, by this session or from before a restart."""
+    delivery.held = _key(delivery) in state.held
     return delivery.held
 
 
-def release(desk: Desk, delivery: Delivery, by: str) -> None:
-    """A person lets it go. The chain goes on from there, with a new count."""
-    if delivery.state is State.QUEUED and desk.unhold(delivery):  # else it is on its way out
-        desk.put(RecordFact("message_released", facts.about(delivery, by=by)))
-        _close_escalation(desk, delivery.agent, by)
-        line_up(desk, delivery)
+def release(state: EngineState, delivery: Delivery, by: str) -> None:
+    """Let a held message go on because a person says so. Its chain is counted anew."""
+    if delivery.state is State.QUEUED and state.end_hold(delivery):  # else it is on its way out
+        state.record(message_released(**delivery_facts.about(delivery), by=by))
+        _close_escalation(state, delivery.agent, by)
+        line_up(state, delivery)
     else:
         warning = "loop release: it is not held"
-        desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
+        state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
 
 
-def _close_escalation(desk: Desk, agent: str, by: str) -> None:
-    """Whoever let the last one go has dealt with it."""
-    if any(whose == agent for _, whose in desk.held):
+def _close_escalation(state: EngineState, agent: str, by: str) -> None:
+    """Close the escalation when the last held message of the agent was released."""
+    if any(whose == agent for _, whose in state.held):
         return
-    for one in desk.escalations.all():
-        if (one.agent, one.cause) == (agent, CAUSE) and desk.escalations.close(one.escalation_id) is not None:
-            data: dict[str, object] = {"agent": agent, "cause": CAUSE, "escalation_id": one.escalation_id}
-            desk.put(RecordFact("escalation_closed", {**data, "by": by, "how": "released", "counted": one.counted}))
+    for one in state.escalations.all():
+        if (one.agent, one.cause) == (agent, Cause.LOOP_HELD) and state.escalations.close(
+            one.escalation_id
+        ) is not None:
+            state.record(
+                escalation_closed(
+                    agent=agent,
+                    cause=one.cause,
+                    escalation_id=one.escalation_id,
+                    by=by,
+                    how="released",
+                    counted=one.counted,
+                )
+            )
 
 
-def forget_absent(desk: Desk) -> None:
-    """After a start has met everything: what is not there any more went while nobody looked."""
-    for message_id, agent in list(desk.held):
-        if not any(one.held for one in desk.book.of_id(message_id, agent)):
-            del desk.held[message_id, agent]
-            desk.held_changes += 1
-            calling.over(desk, desk.escalations.settled(agent, message_id, Over.MESSAGE), f"{message_id} is gone")
+def forget_absent(state: EngineState) -> None:
+    """Forget held messages that are no longer there, after everything on disk was met at a start."""
+    for message_id, agent in list(state.held):
+        if not any(one.held for one in state.deliveries.of_id(message_id, agent)):
+            del state.held[message_id, agent]
+            state.held_changes += 1
+            alerts.record_over(
+                state, state.escalations.settled(agent, message_id, Over.MESSAGE), f"{message_id} is gone"
+            )
 
 
 def _key(delivery: Delivery) -> tuple[str, str]:

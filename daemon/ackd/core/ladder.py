@@ -1,8 +1,7 @@
-"""What to do about an agent that was told and stays silent.
+"""The decision about an agent that was told and stays silent: wait, climb a rung, or give up.
 
-Owns one decision: wait, climb a rung, or give up. The ladder belongs to the agent, so the first silent message holds
-it and others wait; there is never more than one nudge under way. Refuses to know what a rung does (profiles of the
-endpoint).
+The ladder belongs to the agent, so the first silent message holds it and others wait; there is never more than one
+nudge under way. What a rung does is up to the endpoint (its profile).
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from ackd.core.values import value
 
 @value
 class Ladder:
-    """The agent's one ladder: which message started it, and the rung it stands on (0: told once).
+    """The agent's one ladder: the message that started it, and the rung it stands on (0: told once).
 
-    ``skipped``: rungs that it did not begin with, for one that took its message and hangs. ``hung``: it is such a one;
+    ``skipped``: rungs that were left out, for an agent that took its message and hangs. ``hung``: it is such an agent;
     no other ladder is climbed while a screen says busy.
     """
 
@@ -27,13 +26,13 @@ class Ladder:
 
     @property
     def woken(self) -> int:
-        """How often, so far."""
+        """Return how often the agent was woken so far."""
         return self.rung - self.skipped
 
 
 @value
 class WaitDecision:
-    """Not silent yet, or not this message's ladder: look again at ``until`` (monotonic)."""
+    """The agent is not silent yet, or its ladder is held by another message: look again at ``until`` (monotonic)."""
 
     until: float
 
@@ -45,7 +44,7 @@ class ClimbDecision:
 
 @value
 class EndDecision:
-    """``woken``: how often it was, for nothing."""
+    """The ladder has ended. ``woken``: how often the agent was woken for nothing."""
 
     woken: int
 
@@ -53,7 +52,7 @@ class EndDecision:
 LadderDecision: TypeAlias = WaitDecision | ClimbDecision | EndDecision
 
 
-def decide(
+def decide_rung(
     ladder: Ladder | None,
     key: int,
     rungs: int,
@@ -64,10 +63,11 @@ def decide(
     *,
     at_work: bool = False,
 ) -> LadderDecision:
-    """``told_at``: the last telling or nudge. A sign of life since then makes it no silence.
+    """Decide what is due. ``told_at``: the last telling or nudge. A sign of life since then means that it is not
+    silent.
 
-    ``at_work``: the agent holds acknowledged work of another message. It may be nudged once; the higher rungs interrupt
-    it, and are not for one that works.
+    ``at_work``: the agent holds acknowledged work of another message. It may be nudged once; the higher rungs would
+    interrupt that work, and are not climbed.
     """
     quiet_since = max(told_at, last_life if last_life is not None else told_at)
     if now < quiet_since + ack_timeout_s:

@@ -1,8 +1,8 @@
-"""Who of one agent's waiting messages is next.
+"""The order in which one agent's waiting messages are offered.
 
-Owns the order: critical ones first, by arrival; then by arrival plus ``aging_s`` per level below high, so that a low
-one is as urgent as a high one that came two agings later, and nothing starves. Refuses to know the messages: a key
-stands for each. Knows no clock; the caller sees to it that an arrival is not in the future. Cannot fail.
+Critical ones come first, by arrival; then the others by arrival plus ``aging_s`` per level below high, so that a low
+one is as urgent as a high one that came two agings later, and nothing starves. The line holds keys, not messages. It
+has no clock; the caller sees to it that an arrival is not in the future.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SMALL: Final = 64
 
 
 def urgency(priority: Priority, arrived_at: float, aging_s: float) -> tuple[int, float]:
-    """The smaller, the sooner."""
+    """Return the order of a message: the smaller, the sooner."""
     if priority is Priority.CRITICAL:
         return 0, arrived_at
     return 1, arrived_at + _LEVEL[priority] * aging_s
@@ -39,7 +39,7 @@ class Lineup:
     def __init__(self, aging_s: float) -> None:
         self._aging_s = aging_s
         self._heap: list[_Entry] = []
-        #: Who waits. Whoever asks only whether anybody does looks here, which takes no call.
+        #: Entries that wait, by key. To check whether anything waits, look here: that takes no call.
         self.waiting: dict[int, _Entry] = {}
 
     def __len__(self) -> int:
@@ -49,11 +49,11 @@ class Lineup:
         return key in self.waiting
 
     def keys(self) -> KeysView[int]:
-        """All that wait, in no particular order."""
+        """Return all that wait, in no particular order."""
         return self.waiting.keys()
 
     def add(self, key: int, priority: Priority, arrived_at: float, name: str) -> None:
-        """A key that already waits is placed anew."""
+        """Add a key. If it waits already, it is placed anew."""
         entry = (*urgency(priority, arrived_at, self._aging_s), name, key)
         self.waiting[key] = entry
         heapq.heappush(self._heap, entry)
@@ -64,11 +64,11 @@ class Lineup:
             self._compact()
 
     def in_order(self) -> list[int]:
-        """All that wait, the next one first."""
+        """Return all that wait, the next one first."""
         return [entry[3] for entry in sorted(self.waiting.values())]
 
     def peek(self) -> int | None:
-        """The key of the next one; None if nobody waits."""
+        """Return the key of the next one; None if nothing waits."""
         while self._heap:
             entry = self._heap[0]
             if self.waiting.get(entry[3]) is entry:
@@ -77,7 +77,7 @@ class Lineup:
         return None
 
     def pop(self) -> int | None:
-        """``peek``, and it no longer waits."""
+        """Return the key of the next one and remove it."""
         key = self.peek()
         if key is not None:
             heapq.heappop(self._heap)

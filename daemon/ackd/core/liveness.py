@@ -1,9 +1,8 @@
-"""Whether an agent that holds work is alive, as a table, and when it is asked.
+"""The table that says whether an agent that holds work is alive, and the decision when it is asked.
 
-Owns what a sign of life, its absence and a death mean, and one decision: wait, ask, or stop believing. Watched is only
-who holds work that it has taken: who has none owes nobody a sign, and who was told and did not take it is the ladder's
-(ladder.py). Never seen is not alive. An agent that shows signs of life is never asked: an answer would cost it a turn.
-Refuses to know what a sign is and how it is read.
+Only an agent that holds work which it has taken is watched. One without work owes no sign of life, and one that was
+told and did not take it is woken by its ladder (ladder.py). Never seen is not alive. An agent that shows signs of life
+is never asked, because an answer would cost it a turn. How signs are read is up to the endpoints.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ TABLE: Final[dict[Vital, dict[Pulse, Vital]]] = {
     V.ALIVE: {
         P.BEAT: V.ALIVE,
         P.QUIET: V.SUSPECT,
-        P.UNANSWERED: V.ALIVE,  # a sign came in the same breath
+        P.UNANSWERED: V.ALIVE,  # a sign of life came in the same moment
         P.STARTED: V.UNSEEN,
         P.ENDED: V.DOWN,
     },
@@ -81,27 +80,27 @@ def step(vital: Vital, pulse: Pulse) -> Vital:
 
 @dataclass(frozen=True, slots=True)
 class LookAgain:
-    """Not quiet for long enough: look at ``at`` (monotonic)."""
+    """The agent is not quiet for long enough: look again at ``at`` (monotonic)."""
 
     at: float
 
 
 @dataclass(frozen=True, slots=True)
 class AskDecision:
-    """Quiet for too long: ask, and listen until ``until`` (monotonic)."""
+    """The agent is quiet for too long: ask it, and wait until ``until`` (monotonic)."""
 
     until: float
 
 
 @dataclass(frozen=True, slots=True)
 class DisbelieveDecision:
-    """Asked, and no answer: it hangs."""
+    """The agent was asked and gave no answer: it hangs."""
 
 
 LivenessDecision: TypeAlias = LookAgain | AskDecision | DisbelieveDecision
 
 
-def decide(
+def decide_liveness(
     held_since: float,
     last_life: float | None,
     asked_at: float | None,
@@ -112,8 +111,12 @@ def decide(
     unasked: bool = False,
     deaf_s: float = 0.0,
 ) -> LivenessDecision:
-    """``held_since``: when it took the work; before that it owed no sign. ``unasked``: the last status check could not
-    be made, and is none: it is tried again, until it has been deaf for ``deaf_s``. All times monotonic."""
+    """Decide what is due; all times are monotonic. ``held_since``: when the agent took the work; before that it owed no
+    sign.
+
+    ``unasked``: the last status check could not be made, and does not count: it is tried again, until the agent could
+    not be asked for ``deaf_s``.
+    """
     heard = max(held_since, last_life if last_life is not None else held_since)
     if asked_at is not None and asked_at > heard:
         if now < asked_at + answer_s:

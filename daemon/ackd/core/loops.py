@@ -1,10 +1,10 @@
-"""Agents that send one thing around for ever: two of them back and forth, or more in a circle.
+"""Counts of agents that send one thing around: two of them back and forth, or more in a circle.
 
-Owns two counts. ``Loops``: how often a subject (Thread-ID or task_id) went once around a circle; told of, and no more.
-``Chains``: how often a message went around of which each answers the one before (In-Reply-To); a program that answers
-whatever it gets does that for ever, so such a chain is held. A round is once around the circle: of two agents, there
-and back. Ten messages one way are a busy day, not a loop. Refuses to know what is done about either. Memory is bounded:
-what was silent longest is forgotten, and would have to start over. Cannot fail.
+``Loops`` counts how often a subject (Thread-ID or task_id) went once around a circle; somebody is told, and no more is
+done. ``Chains`` counts rounds of messages that each answer the one before (In-Reply-To); a program that answers
+whatever it gets does that for ever, so such a chain is held (holding.py). A round is once around the circle: between
+two agents, there and back. Ten messages one way are a busy day, not a loop. Memory is bounded: what was silent longest
+is forgotten, and is counted from the start again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 
 from ackd.core.values import value
 
-#: Who takes part, in the order of the circle, the smallest name first.
+#: The agents in the order of the circle, the smallest name first.
 Circle: TypeAlias = tuple[str, ...]
 
 #: A chain is held at this many times ``loop_limit`` rounds ...
@@ -42,7 +42,7 @@ class _Subject:
 
 
 class Loops:
-    """By subject. A hop that closes a circle of open ones is a round, and uses them up."""
+    """Rounds by subject. A hop that closes a circle of open hops is a round, and uses them up."""
 
     __slots__ = ("_limit", "_remember", "_seen")
 
@@ -56,8 +56,8 @@ class Loops:
         return len(self._seen)
 
     def saw(self, about: str, sender: str, recipient: str) -> Loop | None:
-        """The loop, by the message that exceeds the limit; else None. Then it counts anew: one that goes on is said
-        again, at the same distance."""
+        """Count a message. Return the loop if this message exceeds the limit. Then the count begins anew, so a loop
+        that goes on is reported again at the same distance."""
         if sender == recipient:
             return None
         subject = self._of(about)
@@ -94,7 +94,7 @@ class Loops:
 
 
 def _way(hops: dict[tuple[str, str], None], start: str, end: str) -> list[str] | None:
-    """The shortest way from one to the other over these hops."""
+    """Return the shortest way from one to the other over these hops."""
     ways, met = deque([[start]]), {start}
     while ways:
         way = ways.popleft()
@@ -115,7 +115,8 @@ def _circle(way: list[str]) -> Circle:
 
 @dataclass(slots=True)
 class _Chain:
-    """``way``: whom it went through since it was where it is now; it lies with the last of them."""
+    """A chain of answers. ``way``: the agents it went through since it was last where it is now; the last of them has
+    it."""
 
     newest: str
     way: list[str]
@@ -123,7 +124,7 @@ class _Chain:
 
 
 class Chains:
-    """By message: one that answers another goes on with its chain. Answered twice, a chain becomes two of one past."""
+    """Chains by the ids of their messages. If a message is answered twice, its chain becomes two with one past."""
 
     __slots__ = ("_chains", "_most", "_remember")
 
@@ -137,7 +138,7 @@ class Chains:
         return len(self._chains)
 
     def saw(self, message_id: str, in_reply_to: str, sender: str, recipient: str, now: float) -> Loop | None:
-        """The loop, if this message closes one round too many; the chain then begins anew, with whoever lets it go on.
+        """Count a message. Return the loop if this message closes one round too many; the chain then begins anew.
         ``now``: by a clock that does not jump."""
         if sender == recipient:
             return None

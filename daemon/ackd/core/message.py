@@ -1,7 +1,7 @@
-"""What a message is, once it has been read: values only.
+"""Messages as values, once they have been read: the message, its place on disk, its standing, receipts and drafts.
 
-Owns messages, their places on disk, receipts. Refuses to know how any of them is written (dialects/) or stored
-(adapters/spool.py). The names and words that they are made of are to be had from here as well.
+Bytes are read and written by formats/, files by storage/. The names and words that messages are made of can be imported
+from here as well.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class Place(NamedTuple):
-    """One file of the spool. ``box`` is the directory's spelling of the agent's name.
+    """A file of the spool. ``box`` is the directory's spelling of the agent's name.
 
     A tuple among the values: it is looked up in a dictionary twenty times a message, and tuples are hashed and compared
     without a call.
@@ -65,7 +65,7 @@ class Place(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        """Its path below the root: what a person can paste."""
+        """Return the path below the root, which a person can paste."""
         match self.folder:
             case Folder.QUEUE:
                 return f"queue/{self.box}/{self.name}"
@@ -82,7 +82,7 @@ class Place(NamedTuple):
 
 @value
 class Progress:
-    """What a progress_update's body says, in the seed's one-line terms."""
+    """The body of a progress_update, in the seed's one-line terms."""
 
     stage: str | None = None
     percent: int | None = None
@@ -92,7 +92,7 @@ class Progress:
 
 @value
 class Message:
-    """One message as the engine knows it. Ids are bare (no angle brackets).
+    """A message as the engine knows it. Ids are bare (no angle brackets).
 
     ``digest`` is a fingerprint of the content that tells a repeated message from one whose id was copied.
     """
@@ -114,10 +114,11 @@ class Message:
 
 @value
 class Idled:
-    """What is kept of a message that its agent took and does not finish; on disk too, for a restart goes on from it.
+    """The record of a message that its agent took and does not finish. Kept on disk too, so that a restart goes on from
+    it.
 
-    ``reminders``: how many were typed. ``told``: someone was told, too. ``idle_s``: its agent's idle time, summed since
-    it was told, or since its ack. ``beside``: it fills no place of its agent's window: someone was told of it, or it
+    ``reminders``: how many were typed. ``told``: someone was told, too. ``idle_s``: the agent's idle time, summed since
+    the telling or the ack. ``beside``: the message fills no place of the window, because someone was told of it or it
     was let pass a full one. ``stalled``: its agent waits for others, nothing moved, and someone was told of that.
     """
 
@@ -133,7 +134,7 @@ FRESH: Final = Idled()
 
 @value
 class Standing:
-    """What a file in ``processed/`` says of itself. Times are wall-clock seconds, already checked for sanity."""
+    """The delivery headers of a file in ``processed/``. Times are wall-clock seconds, already checked for sanity."""
 
     status: Status = Status.PROCESSING
     retry_count: int = 0
@@ -144,13 +145,13 @@ class Standing:
     error: str | None = None  # X-IGNITE-Error-Reason
 
 
-#: Of the files that bore one name: inode, mtime, size, and the hash of what was read, which is this process's own.
+#: Tells files of one name apart: inode, mtime, size, and a hash of the content that is valid in this process only.
 WhichFile: TypeAlias = tuple[int, int, int, int]
 
 
 class ReceiptFile(NamedTuple):
-    """One file in ``receipts/``, as it was read. Another file, or the same one written anew, is another word. What says
-    the same under the same name when this one is to be dropped goes with it (``Spool.remove_receipt``)."""
+    """A file in ``receipts/``, as it was read. Another file, or the same one written anew, is another receipt. A file
+    that says the same under the same name when this one is dropped goes with it (``Spool.remove_receipt``)."""
 
     name: str
     which: WhichFile | None = None
@@ -158,13 +159,14 @@ class ReceiptFile(NamedTuple):
 
 @value
 class Receipt:
-    """What someone dropped into ``receipts/``. ``name`` is its file, removed once the engine has acted on it; who
-    writes every word under one name has put another there by then, which is told from this one by ``which``.
+    """A receipt that someone dropped into ``receipts/``. Its file, ``name``, is removed once the engine has acted on
+    it. A program that writes all its receipts under one name may have put another there by then; ``which`` tells the
+    two apart.
 
     ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix. ``file`` names a file in
-    ``corrupt/`` or ``dead_letter/``, and ``folder`` which of them, if it is said; a quarantined one has no id that can
-    be believed, ``message_id`` is then empty; so it is for requests that name an agent only. ``text`` and ``step`` are
-    a checkpoint's; ``by``: who asks.
+    ``corrupt/`` or ``dead_letter/``, and ``folder`` which of them, if that is given. A quarantined file has no id that
+    can be believed, so ``message_id`` is empty; it is empty too for requests that name an agent only. ``text`` and
+    ``step`` belong to a checkpoint; ``by``: who asks.
     """
 
     kind: ReceiptKind
@@ -180,13 +182,13 @@ class Receipt:
     which: WhichFile | None = field(default=None, compare=False)
 
     @property
-    def paper(self) -> ReceiptFile:
+    def receipt_file(self) -> ReceiptFile:
         return ReceiptFile(self.name, self.which)
 
 
 @value
 class Draft:
-    """A message ackd writes itself. ``message_id`` derives from its cause, so writing it twice is harmless."""
+    """A message that ackd writes itself. ``message_id`` derives from its cause, so writing it twice is harmless."""
 
     message_id: str
     sender: str

@@ -1,7 +1,7 @@
-"""Which files in a queue are messages, by their names: one answer for the daemon and for every command.
+"""The names of message files: which files in a queue are messages, for the daemon and for every command.
 
-A stray is a file that lies there under another name: a message that was saved as ``a.eml``, an editor's ``a.mime~``.
-Nobody will ever read it, so nobody may call it queued. Hidden names are writers' own, while they write.
+A stray is a file that lies there under another name: a message that was saved as ``a.eml``, an editor's ``a.mime~``. It
+is never read, so it must not be called queued. Hidden names belong to writers, while they write.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Final
 
 SUFFIX: Final = ".mime"
-#: A writer may yet rename what it has just written; what is older is named.
+#: A stray is reported once it is this old: until then its writer may rename it.
 STRAY_AFTER_S: Final = 60.0
 
-#: What else may lie beside messages. The second is an Ensemble conductor's, and read by its gateway.
+#: Other names that may lie beside messages. A dispatch instruction is an Ensemble conductor's, and read by its gateway.
 _KNOWN: Final = frozenset({"processed", "dispatch-instruction.yaml", "dispatch-instruction.yml"})
 
 STRAY_WORDS: Final = f"its name does not end in {SUFFIX}, so it is never delivered"

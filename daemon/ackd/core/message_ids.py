@@ -1,8 +1,8 @@
-"""Which message a few characters mean.
+"""Short forms of message ids, and the message that one means.
 
-Owns the short ways to write an id, ``epoch.pid.hash@host`` (ignite-mime, "Message-ID"): without its host, by how it
-begins, or by its hash, which is what tells ids of one minute apart and what narrow terminals show. Refuses to know
-where ids come from. Fails with UnknownMessage and AmbiguousMessage.
+An id is ``epoch.pid.hash@host`` (ignite-mime, "Message-ID"). It may be written without its host, by its beginning, or
+by its hash, which differs between ids of one minute and is what narrow terminals show. Fails with UnknownMessage and
+AmbiguousMessage.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from ackd.core.errors import AmbiguousMessage, UnknownMessage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-#: A hash may be cut, but not to less than this: shorter ones fit too much.
+#: A hash may be shortened, but not to less than this, or it would fit too many.
 LEAST_HASH_CHARS: Final = 4
 
 
 def hash_part(message_id: str) -> str:
-    """The third dotted part, without the host; empty for an id of another form."""
+    """Return the third dotted part, without the host; empty for an id of another form."""
     parts = message_id.partition("@")[0].split(".")
     return parts[2] if len(parts) == 3 else ""
 
@@ -29,14 +29,15 @@ def may_be_hash(wanted: str) -> bool:
 
 
 def fits(wanted: str, message_id: str) -> bool:
-    """``wanted`` is how the id, or the hash in it, begins."""
+    """Return whether the id, or the hash in it, begins with ``wanted``."""
     if not wanted:
         return False
     return message_id.startswith(wanted) or (may_be_hash(wanted) and hash_part(message_id).startswith(wanted))
 
 
 def choose(wanted: str, ids: Iterable[str]) -> str:
-    """The one id that is meant: a whole one, then one whole up to its ``@``, then by beginnings, then by hashes."""
+    """Return the one id that is meant: a whole one, then one whole up to its ``@``, then by beginnings, then by
+    hashes."""
     fitting = {one for one in ids if fits(wanted, one)}
     beginnings = {one for one in fitting if one.startswith(wanted)}
     whole = {one for one in beginnings if one.partition("@")[0] == wanted}

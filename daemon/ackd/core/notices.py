@@ -1,9 +1,9 @@
-"""Notices about trouble (a file in quarantine, a stray, a loop, an agent that is busy or waits), which never storm.
+"""Notices about trouble (a file in quarantine, a stray, a loop, an agent that is busy or waits), limited in number.
 
-Owns how many there may be: one for each recipient, cause and hour, 20 an hour to one recipient, and the rest in one
-summary when the hour is over. Ids derive from just that, so that one made again after a crash is the same message, and
-recognised. Refuses to know who is told and how it is sent (trouble.py), and what time it is. Not for what others
-wait for: escalations, dead letters, replies, and word of leases, buses, boards and threads are never counted here.
+There is one for each recipient, cause and hour, 20 an hour to one recipient, and the rest in one summary when the hour
+is over. Ids derive from just that, so that one that is made again after a crash is the same message, and is recognised.
+alerts.py decides who is told, and sends. Mail that others wait for is never limited: escalations, dead letters,
+replies, and word of leases, buses, boards and threads.
 
 Every text names who, how many, what share and where: it passes ``ackd lint``.
 """
@@ -26,11 +26,11 @@ HOUR_S: Final = 3600
 AN_HOUR: Final = 20
 #: Subjects that a summary names; all of them are in the session log.
 NAMED: Final = 10
-#: Causes that are known again within the hour, of those that were held back. Beyond that one may be counted twice.
+#: How many causes that were held back are remembered within the hour. Beyond that one may be counted twice.
 REMEMBERED: Final = 1_000
 
 
-class Verdict(enum.Enum):
+class NoticeVerdict(enum.Enum):
     TELL = "tell"
     KNOWN = "known"  # told of, or counted, within this hour
     HELD = "held"  # for the summary
@@ -38,7 +38,7 @@ class Verdict(enum.Enum):
 
 @dataclass(slots=True)
 class Hour:
-    """What one recipient was told within one hour, and what it was not."""
+    """The notices that one recipient was sent within one hour, and those that were held back."""
 
     to: str
     hour: int
@@ -46,7 +46,7 @@ class Hour:
     held: dict[str, int] = field(default_factory=dict)  # kind → how many
     held_causes: set[str] = field(default_factory=set)
     named: list[str] = field(default_factory=list)
-    #: Told before a restart: whether it was written no one knows, so it may be told again. Its id is the same.
+    #: Sent before a restart, perhaps without reaching the disk, so it may be sent again. Its id is the same.
     unsure: set[str] = field(default_factory=set)
     summed: bool = False
 
@@ -56,14 +56,14 @@ class Hour:
 
 
 class Notices:
-    """The hours that are not forgotten yet: the present one, and the one before, whose summary may not be on disk."""
+    """The hours that are still needed: the present one, and the one before, whose summary may not be on disk."""
 
     def __init__(self, limit: int = AN_HOUR) -> None:
         self._limit = limit
         self._hours: dict[tuple[str, int], Hour] = {}
-        self.changes = 0  # grows with each, for whoever keeps them on disk
+        self.changes = 0  # grows with each change, for whoever saves them
 
-    def weigh(self, to: str, kind: str, subject: str, hour: int) -> Verdict:
+    def weigh(self, to: str, kind: str, subject: str, hour: int) -> NoticeVerdict:
         known = self._hours.get((to, hour))
         if known is None:
             self._forget_before(hour - 1)
@@ -71,23 +71,24 @@ class Notices:
         cause = _mark(kind, subject)
         if cause in known.unsure:
             known.unsure.discard(cause)
-            return Verdict.TELL
+            return NoticeVerdict.TELL
         if cause in known.told or cause in known.held_causes:
-            return Verdict.KNOWN
+            return NoticeVerdict.KNOWN
         self.changes += 1
         if len(known.told) < self._limit:
             known.told.add(cause)
-            return Verdict.TELL
+            return NoticeVerdict.TELL
         known.held[kind] = known.held.get(kind, 0) + 1
         known.summed = False
         if len(known.held_causes) < REMEMBERED:
             known.held_causes.add(cause)
         if len(known.named) < NAMED:
             known.named.append(subject)
-        return Verdict.HELD
+        return NoticeVerdict.HELD
 
     def over(self, hour: int) -> list[Hour]:
-        """Hours before this one that owe a summary; each once in a session. Those that gave theirs long ago go."""
+        """Return the hours before this one that owe a summary, each once in a session. Forget those that gave theirs
+        long ago."""
         self._forget_before(hour - 1)
         found = [one for one in self._hours.values() if one.hour < hour and one.held and not one.summed]
         for one in found:
@@ -107,13 +108,13 @@ class Notices:
         return list(self._hours.values())
 
     def restore(self, hours: Iterable[Hour]) -> None:
-        """From before a restart."""
+        """Take over the hours from before a restart."""
         for one in hours:
             one.unsure = set(one.told)
             self._hours[one.to, one.hour] = one
 
     def _forget_before(self, hour: int) -> None:
-        """One that still owes its summary is kept until it was given."""
+        """Forget older hours, except those that still owe a summary."""
         for key, one in list(self._hours.items()):
             if one.hour < hour and (one.summed or not one.held):
                 del self._hours[key]

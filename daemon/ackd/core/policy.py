@@ -1,22 +1,35 @@
-"""How one agent is to be treated: the numbers of the config, as the engine takes them.
+"""The treatment of one agent: the numbers of the config, as the engine takes them, and what completes a message.
 
-Pure data. Endpoints differ by these values only; the engine never asks which kind it serves.
+Endpoints differ by these values only; the engine never asks which kind it serves.
+
+A task is over when its agent says so. A notice has done its work when it was read: an agent that was never taught to
+say ``ackd done`` must not lose its next mail for that.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
+from ackd.core.names import MONITOR
 from ackd.core.words import Word
 
-UNLIMITED = 1_000_000_000
+if TYPE_CHECKING:
+    from ackd.core.message import Message
+
+UNLIMITED: Final = 1_000_000_000
+
+#: Types that only inform, whoever sends them.
+NOTICE_TYPES: Final = frozenset({"progress_update", "notification"})
+#: Types that ask for something, also when ackd sends them.
+REQUEST_TYPES: Final = frozenset({"board_request", "status_check", "shutdown_request"})
 
 
 class CompletesOn(Word):
-    """What ends a message well, besides its agent's own last word, which always does."""
+    """The event that completes a message, besides its agent's own word, which always does."""
 
-    DONE = "done"  # nothing else: a receipt, a report in reply, the deletion of its file, the end of its run
-    SEEN = "seen"  # evidence that its agent took it in
+    DONE = "done"  # nothing else. That word is a receipt, a report in reply, the deletion of its file, or its run's end
+    SEEN = "seen"  # evidence that its agent has read it
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,29 +45,29 @@ class AgentPolicy:
     crash_limit: int = 10
     max_in_flight: int = 1
     aging_s: float = 300
-    #: How many rungs follow the first telling; None: silence has no ladder here (exec, handler, inbox).
+    #: How many rungs follow the first telling; None: a silent agent is not woken (exec, handler, inbox).
     rungs: int | None = None
-    #: What each rung does: 1 the line again, 2 interrupt first, 3 with a clean slate. As long as ``rungs``.
+    #: What each rung does: 1 types the line again, 2 interrupts first, 3 clears the context. As long as ``rungs``.
     ladder: tuple[int, ...] = (1, 2, 3)
-    #: Quiet for this long with work in its hands: it is asked. None: nothing lives behind its endpoint to be watched.
+    #: An agent that is quiet for this long with work in hand is asked. None: nothing lives behind its endpoint.
     heartbeat_timeout_s: float | None = None
-    #: Asked, and no sign for this long: it hangs.
+    #: An agent that was asked and gives no sign for this long hangs.
     probe_timeout_s: float = 60
     #: The share of its context that a worker may use before a fresh one takes over.
     context_threshold: float = 0.70
-    #: True: its screen (or hook) says whether it works or waits for a line. Then it is reminded, and never asked.
+    #: True: its screen (or hook) says whether it works or waits for a line. It is reminded, and never asked.
     shows: bool = False
-    #: Nothing but its busy rows changing for this long: it hangs. 0: never taken for hanging.
+    #: An agent hangs if nothing but the busy rows of its screen changed for this long. 0: it never counts as hanging.
     hung_after_s: float = 1800
-    #: True: one that hangs is started anew, and its work offered again. False: it climbs its ladder from rung 2.
+    #: True: an agent that hangs is restarted, and its work offered again. False: its ladder begins at rung 2.
     restarts: bool = False
-    #: True: telling does not outlive the daemon (exec, handler): what was told but has no living run is offered again.
+    #: True: telling does not outlive the daemon (exec, handler): a told message without a living run is offered again.
     volatile: bool = False
-    #: True: nobody else notices when it takes too long (handler): that is said after task_timeout_s, as of who acked.
+    #: True: it takes messages without an ack (handler), so it is overdue after task_timeout_s as if it had acked.
     unwatched: bool = False
-    #: True: mail waits to be pulled, and one reminder is given after remind_after_s (inbox).
+    #: True: mail waits to be read, and one reminder is given after remind_after_s (inbox).
     reminds: bool = False
-    #: What completes its mail (completion.py): all of it, what only informs, and single types.
+    #: What completes its mail: in general, mail that only informs, and mail of single types.
     completes_on: CompletesOn = CompletesOn.DONE
     notices_complete_on: CompletesOn = CompletesOn.DONE
     completes_on_type: tuple[tuple[str, CompletesOn], ...] = ()
@@ -65,3 +78,18 @@ class EnginePolicy:
     escalate_to: str = "user"
     dedup_window_s: float = 86400
     loop_limit: int = 5
+
+
+def completes_on(message: Message, policy: AgentPolicy) -> CompletesOn:
+    """Return what completes this message: a rule for its type, else one for notices, else the general one."""
+    for type_, own in policy.completes_on_type:
+        if type_ == message.type:
+            return own
+    return policy.notices_complete_on if is_notice(message) else policy.completes_on
+
+
+def is_notice(message: Message) -> bool:
+    """Return whether it only informs: nobody waits for what its reader does about it."""
+    if message.automatic or message.type in NOTICE_TYPES:
+        return True
+    return message.sender == MONITOR and message.type not in REQUEST_TYPES

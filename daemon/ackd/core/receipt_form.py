@@ -1,8 +1,8 @@
-"""What a receipt may say: which keys, which of them together, how long, and by which characters.
+"""The content of a receipt: which keys it may have, which of them together, how long, and with which characters.
 
-Owns the judgement of a receipt's content, for whoever writes one and for the daemon that reads what anyone may have
-written. Refuses to know files and JSON (adapters/maildrop) and what a receipt does (receipts.py). Fails with
-``BadReceipt``. Quick to import: `ackd ack` pays for every module.
+Used by whoever writes a receipt, and by the daemon, which reads what anyone may have written. Files and JSON are up to
+storage/maildrop, the effect of a receipt to receipts.py. Fails with ``BadReceipt``. Quick to import: `ackd ack` pays
+for every module.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
@@ -14,13 +14,13 @@ from ackd.core.names import agent_name
 from ackd.core.words import AGENT_REQUESTS, Folder, ReceiptKind
 
 MAX_REASON_CHARS: Final = 4_096
-#: A place in the work is a page.
+#: A checkpoint is about a page.
 MAX_CHECKPOINT_BYTES: Final = 65_536
 MAX_STEP: Final = 1_000_000_000
-#: Receipts that an operator may drop in nobody's name.
+#: Receipts that an operator may drop without naming an agent.
 OPERATOR_KINDS: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
 _KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file", "text", "step", "by", "folder"})
-#: What people write, in lines.
+#: Keys whose text may have several lines.
 _PROSE: Final = frozenset({"reason", "text"})
 
 
@@ -37,7 +37,7 @@ class Said(NamedTuple):
 
 
 def checked(name: str, content: Mapping[str, object]) -> Said:
-    """What it says, proven to make sense together."""
+    """Return the content, proven to make sense together."""
     if unknown := sorted(content.keys() - _KEYS):
         raise BadReceipt(name, f"unknown key {unknown[0]!r}")
     kind = _kind(name, content.get("kind"))
@@ -63,7 +63,7 @@ def _check_target(name: str, kind: ReceiptKind, message_id: str | None, file: st
 
 
 def _folder(name: str, content: Mapping[str, object], file: str | None) -> Folder | None:
-    """Where the file lies: two may have one name."""
+    """Return the folder of the file: files in two folders may have one name."""
     word = _text(name, content, "folder", 64)
     if word is None:
         return None
@@ -85,7 +85,7 @@ def _agent(name: str, content: Mapping[str, object], key: str) -> str | None:
 
 
 def _checkpoint(name: str, kind: ReceiptKind, content: Mapping[str, object]) -> tuple[str | None, int | None]:
-    """Text and step, which nothing else has."""
+    """Return text and step, which only a checkpoint has."""
     text, step = _text(name, content, "text", MAX_CHECKPOINT_BYTES), content.get("step")
     if kind is not ReceiptKind.CHECKPOINT:
         if text is not None or step is not None:

@@ -1,25 +1,25 @@
-"""What a receipt does, and how long its file is kept.
+"""The effect of a receipt, and the time for which its file is kept.
 
-A receipt is dropped only when what it says is on disk some other way: an ack when the status is written, a done when
-the file is archived. Until then it is read again after a crash, and says the same again. A hint may come twice; a
-receipt is heard once; another file under its name is another receipt. Refuses to know how receipts are written or read.
+A receipt is dropped only when what it says is on disk in another way: an ack when the status is written, a done when
+the file is archived. Until then it is read again after a crash, and says the same again. A hint may come twice, but a
+receipt counts once; another file under its name is another receipt.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import calling, endings, facts, holding
-from ackd.core.acts import IN_HAND, apply, fail
+from ackd.core import agent_rules, alerts, delivery_facts, endings, holding
 from ackd.core.arrivals import hear_out
 from ackd.core.delivery import MOVING, SHOWN, Happening, State
-from ackd.core.effects import DropReceipt, RecordFact
+from ackd.core.effects import DropReceipt
 from ackd.core.message import Receipt, ReceiptKind
+from ackd.core.message_facts import message_warning
+from ackd.core.transitions import IN_HAND, apply, fail
 
 if TYPE_CHECKING:
-    from ackd.core.book import Delivery
-    from ackd.core.desk import Desk
     from ackd.core.message import ReceiptFile
+    from ackd.core.state import Delivery, EngineState
 
 H, S = Happening, State
 
@@ -33,83 +33,86 @@ _HAPPENS: Final = {
 }
 
 
-def heard(desk: Desk, receipt: Receipt) -> None:
-    if desk.recovering:
-        hear_out(desk)
-    agent = desk.agent_called(receipt.agent) if receipt.agent else None
-    delivery = _meant(desk, receipt, agent) if agent else None
+def heard(state: EngineState, receipt: Receipt) -> None:
+    if state.recovering:
+        hear_out(state)
+    agent = state.agent_called(receipt.agent) if receipt.agent else None
+    delivery = _meant(state, receipt, agent) if agent else None
     happening = _HAPPENS.get(receipt.kind)
     if delivery is not None and receipt.kind is ReceiptKind.RELEASE:
-        if receipt.paper not in delivery.heard:
-            delivery.heard.add(receipt.paper)
-            holding.release(desk, delivery, receipt.by or "a person")
-        desk.put(DropReceipt(delivery.agent, *receipt.paper))
-    elif delivery is None and agent is not None and _answers_escalation(desk, receipt, agent):
-        desk.put(DropReceipt(agent, *receipt.paper))
+        if receipt.receipt_file not in delivery.heard:
+            delivery.heard.add(receipt.receipt_file)
+            holding.release(state, delivery, receipt.by or "a person")
+        state.emit(DropReceipt(delivery.agent, *receipt.receipt_file))
+    elif delivery is None and agent is not None and _answers_escalation(state, receipt, agent):
+        state.emit(DropReceipt(agent, *receipt.receipt_file))
     elif delivery is None or happening is None:
-        _drop_unknown(desk, receipt, agent)
-    elif receipt.paper not in delivery.heard:
-        _believe(desk, delivery, receipt, happening)
-    elif receipt.paper not in delivery.receipts:  # it was to be dropped, and the disk refused
-        desk.put(DropReceipt(delivery.agent, *receipt.paper))
-    if agent is not None and (letter := desk.book.dead_one(receipt.message_id, agent)) is not None:
-        endings.put_back(desk, letter)  # looked up for this receipt, which has changed nothing
+        _drop_unknown(state, receipt, agent)
+    elif receipt.receipt_file not in delivery.heard:
+        _believe(state, delivery, receipt, happening)
+    elif receipt.receipt_file not in delivery.receipts:  # it was to be dropped, and the disk refused
+        state.emit(DropReceipt(delivery.agent, *receipt.receipt_file))
+    if agent is not None and (letter := state.deliveries.dead_one(receipt.message_id, agent)) is not None:
+        endings.put_back(state, letter)  # looked up for this receipt, which has changed nothing
 
 
-def _meant(desk: Desk, receipt: Receipt, agent: str) -> Delivery | None:
-    letter = desk.book.dead_one(receipt.message_id, agent) if receipt.kind is ReceiptKind.REQUEUE else None
-    return letter or desk.book.addressed(receipt.message_id, agent)
+def _meant(state: EngineState, receipt: Receipt, agent: str) -> Delivery | None:
+    letter = state.deliveries.dead_one(receipt.message_id, agent) if receipt.kind is ReceiptKind.REQUEUE else None
+    return letter or state.deliveries.addressed(receipt.message_id, agent)
 
 
-def _answers_escalation(desk: Desk, receipt: Receipt, agent: str) -> bool:
-    """An escalation whose mail was seen, and is away: it is dealt with when whoever it went to says so."""
-    one = desk.escalations.called(receipt.message_id)
+def _answers_escalation(state: EngineState, receipt: Receipt, agent: str) -> bool:
+    """Close an escalation whose mail was seen and has ended, when whoever it went to says that it is done."""
+    one = state.escalations.called(receipt.message_id)
     if one is None or receipt.kind is not ReceiptKind.DONE or one.to != agent:
         return False
-    return endings.answered(desk, one.escalation_id, agent, "answered")
+    return alerts.close_answered(state, one.escalation_id, agent, "answered")
 
 
-def _drop_unknown(desk: Desk, receipt: Receipt, agent: str | None) -> None:
-    desk.fact(
-        "message_warning",
-        message_id=receipt.message_id,
-        agent=agent or receipt.agent,
-        warning=f"{receipt.kind.value} for a message that is not open here",
+def _drop_unknown(state: EngineState, receipt: Receipt, agent: str | None) -> None:
+    state.record(
+        message_warning(
+            message_id=receipt.message_id,
+            agent=agent or receipt.agent,
+            warning=f"{receipt.kind.value} for a message that is not open here",
+        ),
     )
-    desk.put(DropReceipt(agent or receipt.agent or "", *receipt.paper))
+    state.emit(DropReceipt(agent or receipt.agent or "", *receipt.receipt_file))
 
 
-def _believe(desk: Desk, delivery: Delivery, receipt: Receipt, happening: Happening) -> None:
-    delivery.heard.add(receipt.paper)
-    delivery.receipts.append(receipt.paper)
+def _believe(state: EngineState, delivery: Delivery, receipt: Receipt, happening: Happening) -> None:
+    delivery.heard.add(receipt.receipt_file)
+    delivery.receipts.append(receipt.receipt_file)
     said = f"ackd {receipt.kind.value}" + (f": {receipt.reason}" if receipt.reason else "")
     if happening is H.REQUEUED and delivery.state not in (S.DEAD, S.REVIVING):
         warning = f"requeue: it is not dead but {delivery.state.value}"
-        desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
+        state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
     if happening is H.FAILED and delivery.state not in (*IN_HAND, S.RETRYING):  # else it is tried again
         warning = f"defer: nobody has it in hand, it is {SHOWN[delivery.state]}"
-        desk.put(RecordFact("message_warning", facts.about(delivery, warning=warning)))
+        state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
     if happening is H.FAILED:
-        fail(desk, delivery, happening, said)
+        fail(state, delivery, happening, said)
     else:
-        apply(desk, delivery, happening, said)
+        apply(state, delivery, happening, said)
     if happening not in (H.SEEN, H.REQUEUED):
-        calling.lived(desk, desk.book.agents[delivery.agent])
+        agent_rules.sign_of_life(state, state.agents[delivery.agent])
     if happening is H.DONE:
         delivery.only_seen = False
     if _is_on_disk(delivery, happening):
-        _drop_now(desk, delivery, receipt.paper)
+        _drop_now(state, delivery, receipt.receipt_file)
 
 
 def _is_on_disk(delivery: Delivery, happening: Happening) -> bool:
-    """Whether what it says needs the receipt no longer: nothing of it waits for a move."""
+    """Return whether the receipt is no longer needed: nothing that it says waits for a move."""
     if delivery.state not in MOVING or happening is H.FAILED:
         return True
-    completes = delivery.state is S.FINISHING or (delivery.wish is not None and delivery.wish[0] is H.ENOUGH)
+    completes = delivery.state is S.FINISHING or (
+        delivery.pending_event is not None and delivery.pending_event[0] is H.ENOUGH
+    )
     return happening is H.SEEN and not completes
 
 
-def _drop_now(desk: Desk, delivery: Delivery, paper: ReceiptFile) -> None:
+def _drop_now(state: EngineState, delivery: Delivery, paper: ReceiptFile) -> None:
     if paper in delivery.receipts:
         delivery.receipts.remove(paper)
-        desk.put(DropReceipt(delivery.agent, *paper))
+        state.emit(DropReceipt(delivery.agent, *paper))

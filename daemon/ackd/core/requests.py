@@ -1,35 +1,27 @@
-"""What a person may ask of an agent, and who has no answer to it.
+"""Requests of a person to an agent (start, stop, nudge …), and the answer of endpoints to which they mean nothing.
 
-Owns which endpoints have nothing to start, stop or wake, and the words for that: they stand on a terminal and in the
-log. Refuses to know how a request travels and who carries it out.
+The answer stands on a terminal and in the log.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ackd.core.words import ReceiptKind
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 K = ReceiptKind
 
 #: Requests that need something living behind the endpoint.
 NEED_A_LIFE: Final = frozenset({K.START, K.STOP, K.RESTART, K.NUDGE})
 
-#: What an endpoint is, where nothing lives behind it, and what to use instead.
-_LIFELESS: Final[Mapping[str, tuple[str, str]]] = {
-    "exec": ("its command is started for every message", "`ackd agent pause {}` holds its mail back"),
-    "inbox": ("whoever reads it looks by itself", "`ackd inbox {}` shows what waits"),
-    "handler": ("it runs inside the daemon", "`ackd agent pause {}` holds its mail back"),
-}
 
+def refusal(kind: ReceiptKind, agent: str, endpoint: str, lifeless: tuple[str, str] | None) -> str | None:
+    """Say why the request means nothing to an agent of that kind of endpoint; None if it means something.
 
-def refusal(kind: ReceiptKind, agent: str, endpoint: str) -> str | None:
-    """Why the request means nothing to an agent of that endpoint; None if it means something."""
-    if kind not in NEED_A_LIFE or endpoint not in _LIFELESS:
+    ``lifeless``: of a kind behind which nothing lives: what it is, and what to use instead (``endpoints.registry``).
+    """
+    if kind not in NEED_A_LIFE or lifeless is None:
         return None
-    what, instead = _LIFELESS[endpoint]
+    what, instead = lifeless
     wake = "wake" if kind is K.NUDGE else kind.value
     return f"nothing to {wake}: {endpoint}, {what}; {instead.format(agent)}"

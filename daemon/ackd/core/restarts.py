@@ -1,7 +1,6 @@
-"""Whether what died is started again, and after how long.
+"""The decision whether a process that died is started again, and after how long.
 
-Owns the arithmetic of restarts: longer and longer waits while deaths follow each other closely, and an end to it when
-there were too many. Refuses to know what died, what time it is, and where chance comes from. Cannot fail.
+Waits grow while deaths follow each other closely, and end when there were too many. Time and chance are arguments.
 """
 
 from __future__ import annotations
@@ -20,17 +19,17 @@ _MAX_DOUBLINGS: Final = 64
 
 
 class RestartMode(enum.Enum):
-    ON_FAILURE = "on-failure"  # who ends by itself with exit 0 is started again when there is work for it
+    ON_FAILURE = "on-failure"  # one that ends by itself with exit 0 is started again when there is work for it
     ALWAYS = "always"
     NEVER = "never"
 
 
 @dataclass(frozen=True, slots=True)
 class RestartPolicy:
-    """``limit`` restarts within ``within_s``, and the next death is the last.
+    """The limits of restarting: ``limit`` times within ``within_s``, and the next death is the last.
 
-    ``steady_s``: a death that comes so long after the one before has nothing to do with it. Above ``cap_s``, or a wait
-    would count as a life.
+    ``steady_s``: a death that comes so long after the one before has nothing to do with it. It must be above ``cap_s``,
+    or a wait would count as a life.
     """
 
     mode: RestartMode = RestartMode.ON_FAILURE
@@ -47,31 +46,31 @@ class RestartAfter:
 
 
 @dataclass(frozen=True, slots=True)
-class GiveUp:
-    """It was restarted ``count`` times within ``within_s``, and died again."""
+class StaysDown:
+    """The process was restarted ``count`` times within ``within_s``, and died again."""
 
     count: int
     within_s: float
 
 
-RestartDecision: TypeAlias = RestartAfter | GiveUp
+RestartDecision: TypeAlias = RestartAfter | StaysDown
 
 
-def decide(deaths: Sequence[float], now: float, policy: RestartPolicy, rng: random.Random) -> RestartDecision:
-    """``deaths``: when it died, oldest first, this death included.
+def decide_restart(deaths: Sequence[float], now: float, policy: RestartPolicy, rng: random.Random) -> RestartDecision:
+    """Decide about a death. ``deaths``: when it died, oldest first, this death included.
 
-    The wait is drawn from the upper half only: who died for want of something (a port, a lock) is not helped by a
-    restart at once, while agents that died together must not come back together.
+    The wait is drawn from the upper half only: a process that died for want of something (a port, a lock) is not helped
+    by a restart at once, while agents that died together must not come back together.
     """
     restarts = sum(1 for died_at in deaths if died_at > now - policy.within_s) - 1
     if restarts >= policy.limit:
-        return GiveUp(restarts, policy.within_s)
+        return StaysDown(restarts, policy.within_s)
     ceiling_s = min(policy.cap_s, policy.base_s * 2.0 ** min(_in_a_row(deaths, policy.steady_s) - 1, _MAX_DOUBLINGS))
     return RestartAfter(rng.uniform(ceiling_s / 2, ceiling_s))
 
 
 def _in_a_row(deaths: Sequence[float], steady_s: float) -> int:
-    """How many deaths came shortly after the one before them, up to the last; 1 for the first of a row."""
+    """Return how many deaths came shortly after the one before them, up to the last; 1 for the first of a row."""
     count = 1
     for after, before in pairwise(reversed(deaths)):
         if after - before >= steady_s:

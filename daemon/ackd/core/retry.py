@@ -1,7 +1,6 @@
-"""When a message that failed is tried again, or that it is not.
+"""The decision when a message that failed is tried again, or that it is given up.
 
-Owns the arithmetic of retries. Refuses to know what failed, what time it is, and where chance comes from: the generator
-is an argument, and nothing here sleeps. Cannot fail.
+Time and chance are arguments, and nothing here sleeps.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ class GiveUp:
 RetryDecision: TypeAlias = Again | GiveUp
 
 
-def decide(failures: int, policy: AgentPolicy, rng: random.Random) -> RetryDecision:
-    """``failures`` counts this one too: with ``retry_limit`` 3 the fourth gives up.
+def decide_retry(failures: int, policy: AgentPolicy, rng: random.Random) -> RetryDecision:
+    """Decide about a failure. ``failures`` counts this one too: with ``retry_limit`` 3 the fourth gives up.
 
     The delay is uniform from zero on ("full jitter"), so that agents which failed together do not come back together.
     """

@@ -1,8 +1,8 @@
-"""How often one agent's progress may be displayed: at most once in 2 s and five times in 10 s, the newest wins.
+"""The pace at which one agent's progress is displayed: at most once in 2 s and five times in 10 s, the newest wins.
 
-Owns the pace only. It knows neither what is displayed nor where; every progress message is kept and logged whatever is
-decided here (ignite-mime, "progress_update": the limits are the display's). ``final: true`` is always shown, takes the
-place of whatever was held, and leaves the pace alone. Time is an argument. Nothing here can fail.
+Every progress message is kept and logged, whatever is decided here (ignite-mime, "progress_update": the limits are the
+display's). ``final: true`` is always shown, takes the place of whatever was held, and leaves the pace alone. Time is an
+argument.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Pace:
-    """``burst`` in any ``window_s`` and never two within ``interval_s``. A limit's very end is outside it."""
+    """The limits: ``burst`` in any ``window_s``, and never two within ``interval_s``. A limit's very end is outside
+    it."""
 
     interval_s: float = 2
     burst: int = 5
@@ -25,12 +26,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True)
 class Show:
-    """Display it now."""
+    """Display the item now."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Keep it, in place of what was kept before; its turn comes at ``until``."""
+    """Keep the item, in place of the one that was kept before; its turn comes at ``until``."""
 
     until: float
 
@@ -41,7 +42,7 @@ SEED_PACE: Final = Pace()
 
 
 class Throttle:
-    """One agent's pace."""
+    """The pace of one agent."""
 
     def __init__(self, pace: Pace = SEED_PACE) -> None:
         self._pace = pace
@@ -60,7 +61,7 @@ class Throttle:
         return Show()
 
     def due(self, now: float) -> bool:
-        """Whether what is held is to be displayed now; if so, it counts as displayed."""
+        """Return whether the held item is to be displayed now; if so, it counts as displayed."""
         if not self._holding or now < self._free_at():
             return False
         self._note_shown(now)
@@ -80,7 +81,7 @@ class Throttle:
 
 
 class ProgressDisplay(Generic[T]):
-    """A throttle per agent, and the newest item that each of them holds back."""
+    """The throttles of all agents, and the newest item that each of them holds back."""
 
     def __init__(self, pace: Pace = SEED_PACE) -> None:
         self._pace = pace
@@ -88,7 +89,8 @@ class ProgressDisplay(Generic[T]):
         self._held: dict[str, T] = {}
 
     def offer(self, agent: str, item: T, now: float, *, final: bool = False) -> T | None:
-        """The item, if it is to be displayed now; else None, and ``due`` hands it out later unless a newer one came."""
+        """Return the item if it is to be displayed now; else None, and ``due`` returns it later unless a newer one
+        came."""
         throttle = self._throttles.setdefault(agent, Throttle(self._pace))
         match throttle.decide(now, final=final):
             case Show():

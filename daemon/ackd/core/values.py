@@ -1,8 +1,8 @@
-"""What a value is here: a record of named fields that is compared and hashed by them, and never changed.
+"""The decorator for values: records of named fields that are compared and hashed by them, and never changed.
 
-Owns the one decorator. That nothing is changed is held by the type checker, which takes every ``@value`` for frozen.
-``dataclass(frozen=True)`` would hold it at run time as well, and takes nearly twice as long to make one: it sets each
-field by a call, and a message is some thirty values of 130 fields on its way. Cannot fail.
+The type checker takes every ``@value`` for frozen. ``dataclass(frozen=True)`` would hold that at run time as well, and
+takes nearly twice as long to make one: it sets each field by a call, and a message is some thirty values of 130 fields
+on its way.
 """
 
 from __future__ import annotations

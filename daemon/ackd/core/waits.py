@@ -1,8 +1,9 @@
-"""Who waits for others is not idle: what an agent that holds a message waits for, and whether that can ever end.
+"""The waits of an agent that holds a message: what it waits for, and whether that can ever end. Such an agent is not
+idle.
 
-Owns the table of one message whose agent waits, and one decision: wait on, or tell someone, because nothing moves or
-because the waits close a circle in which all are idle. Refuses to know where waits come from (idling.py gathers them:
-open messages of its own, leases, boards, stories) and who is told. A pair that is not in the table cannot happen.
+The table holds for one message whose agent waits. Its decision: wait on, or tell someone, because nothing moves or
+because the waits close a circle in which all are idle. screen_rules.py gathers the waits: open messages of the agent,
+leases, boards, stories. A pair that is not in the table cannot happen.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
 
 @value
 class Wait:
-    """``whom`` it waits for: an agent, or None where nobody in particular is (a board, a story). ``what``: in words.
-    ``stands``: how far that has come, where its own life says nothing of it: another one is a move."""
+    """Something an agent waits for. ``whom``: another agent, or None where it is nobody in particular (a board, a
+    story). ``what``: in words. ``stands``: how far it has come, where the other agent's signs of life do not show that;
+    a change of it is a move."""
 
     whom: str | None
     what: str
@@ -32,7 +34,7 @@ class Wait:
 
 
 class Waiting(Word):
-    """How one message stands whose agent waits for others, or does not."""
+    """The states of a message with respect to what its agent waits for."""
 
     NOT = "waits for nobody"  # the idle rules hold
     WAITS = "waits"
@@ -40,7 +42,9 @@ class Waiting(Word):
     CIRCLE = "in a circle"  # the same, and the idle rules hold again
 
 
-class Turn(Word):
+class WaitEvent(Word):
+    """The events of the table."""
+
     BEGAN = "waits for someone"
     ENDED = "waits for nobody"
     UNMOVED = "nothing moved for task_timeout_s"
@@ -53,9 +57,9 @@ class WaitAct(Word):
     NOTICE = "tell someone"  # one notice, and out of the window
 
 
-W, T, A = Waiting, Turn, WaitAct
+W, T, A = Waiting, WaitEvent, WaitAct
 
-TABLE: Final[dict[Waiting, dict[Turn, tuple[Waiting, WaitAct]]]] = {
+TABLE: Final[dict[Waiting, dict[WaitEvent, tuple[Waiting, WaitAct]]]] = {
     W.NOT: {
         T.BEGAN: (W.WAITS, A.NOTHING),
         T.ENDED: (W.NOT, A.NOTHING),
@@ -85,7 +89,7 @@ TABLE: Final[dict[Waiting, dict[Turn, tuple[Waiting, WaitAct]]]] = {
 }
 
 
-def step(waiting: Waiting, turn: Turn) -> tuple[Waiting, WaitAct]:
+def step(waiting: Waiting, turn: WaitEvent) -> tuple[Waiting, WaitAct]:
     try:
         return TABLE[waiting][turn]
     except KeyError:
@@ -93,7 +97,7 @@ def step(waiting: Waiting, turn: Turn) -> tuple[Waiting, WaitAct]:
 
 
 def circle(waits: Mapping[str, AbstractSet[str]], start: str) -> tuple[str, ...] | None:
-    """The shortest way from ``start`` over who waits for whom back to itself; None: there is none."""
+    """Return the shortest way from ``start`` along the waits back to itself; None if there is none."""
     way: dict[str, str | None] = {start: None}
     row = [start]
     while row:

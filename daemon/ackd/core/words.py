@@ -1,7 +1,7 @@
-"""The words that stand in files and on command lines: types, priorities, folders, statuses, rejections, receipts.
+"""The words in files and on command lines: types, priorities, folders, statuses, rejections, receipts.
 
-Owns the closed sets, one enum each. Apart from the values that are made of them (message.py), because `ackd send` and
-`ackd ack` need the words only and pay for every class that they import.
+One enum for each closed set. Apart from the values that are made of them (message.py), because `ackd send` and `ackd
+ack` need the words only and pay for every class that they import.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ SEED_TYPES: Final = frozenset(
     "task_assignment task_completed evaluation_request evaluation_result improvement_request improvement_suggestion "
     "improvement_completed progress_update github_event github_task escalation dead_letter".split()
 )
-#: What teams of that seed say besides.
+#: Further types that teams of that seed use.
 FURTHER_TYPES: Final = frozenset(
     "help_request issue_proposal slack_event slack_task insight_request insight_response insight_result "
     "design_review_request design_review_response quality_plan_request quality_plan_response revision_request "
     "review_request memory_review_request notification".split()
 )
-#: Ours, for what the other protocols need.
+#: Types of ackd, which the other protocols need.
 OWN_TYPES: Final = frozenset({"message", "shutdown_request", "status_check", "board_request"})
 KNOWN_TYPES: Final = SEED_TYPES | FURTHER_TYPES | OWN_TYPES
 #: A reply of one of these types is a report: it completes what it answers. Any other reply acknowledges it.
@@ -34,27 +34,28 @@ REPORT_TYPES: Final = frozenset(
 
 
 def is_type_name(word: object) -> bool:
-    """Small letters, digits and ``_``: it stands in headers, and names of files begin with it."""
+    """Return whether this can be a type: small letters, digits and ``_``. It stands in headers, and names of files
+    begin with it."""
     if not isinstance(word, str) or not 0 < len(word) <= 64 or not word.isascii():
         return False
     return word[0].isalpha() and word.replace("_", "a").isalnum() and word.islower()
 
 
 class AnyType:
-    """All that could be a type, for a team whose unknown types are delivered. A container, as a set of types is one."""
+    """A container of everything that can be a type, for a team whose unknown types are delivered."""
 
     def __contains__(self, word: object) -> bool:
         return is_type_name(word)
 
 
 def accepted_types(extra: Iterable[str], unknown: str) -> Container[str]:
-    """Which types are delivered besides those that are known: the config's own, or all."""
+    """Return the types that are delivered besides those that are known: the config's own, or all."""
     return AnyType() if unknown == "deliver" else frozenset(extra)
 
 
 class Word(enum.Enum):
-    """Hashed as the object it is. ``enum`` hashes a member by its name, in Python, and every event looks members up in
-    several tables; there is one object per member, so this says the same."""
+    """An enum whose members are hashed as objects. ``enum`` hashes a member by its name, in Python, and every event
+    looks members up in several tables; there is one object per member, so this gives the same answers."""
 
     __hash__ = object.__hash__
 
@@ -67,7 +68,7 @@ class Priority(Word):
 
 
 class Folder(Word):
-    """Where in the spool a file lies."""
+    """The folders of the spool."""
 
     QUEUE = "queue"  # queue/<box>/
     PROCESSED = "processed"  # queue/<box>/processed/
@@ -83,13 +84,23 @@ class Status(Word):
     DELIVERED = "delivered"
     ACKED = "acked"
     RETRYING = "retrying"
-    #: Others' words for what is over, believed of what lay there before ackd came.
+    #: Words of other programs for messages that have ended, believed for files from before ackd first ran.
     COMPLETED = "completed"
     ERROR = "error"
 
 
+class MessageEnd(enum.StrEnum):
+    """The ends of a message. The journal holds the values."""
+
+    COMPLETED = "completed"
+    DEAD = "dead"
+    WITHDRAWN = "withdrawn"
+    DUPLICATE = "duplicate"  # archived untold: the same message is open, or was completed before
+
+
 class Rejection(enum.StrEnum):
-    """Why a file is no message: the ``code`` of ``BadMessage``. One word each, for logs and ``.reason`` files."""
+    """The reasons why a file is no message: the ``code`` of ``BadMessage``. One word each, for logs and ``.reason``
+    files."""
 
     EMPTY = "empty"  # no bytes at all: a writer died, or a power cut
     TOO_LARGE = "too_large"  # the file is above max_message_bytes
@@ -114,7 +125,7 @@ class Rejection(enum.StrEnum):
 
 
 class AutoSubmitted(enum.StrEnum):
-    """The header Auto-Submitted (RFC 3834): nobody wrote it by hand. Such mail is never answered automatically."""
+    """The header Auto-Submitted (RFC 3834): no person wrote the message. Such mail is never answered automatically."""
 
     GENERATED = "auto-generated"  # made from what others wrote or did: it informs, and asks for nothing
     REPLIED = "auto-replied"

@@ -1,8 +1,7 @@
-"""What a worker is doing, as a table: nine states and the ways between them (worker-protocol, "Worker State Machine").
+"""The states of a worker and the ways between them (worker-protocol, "Worker State Machine").
 
-Owns the states and the legal way to each. A worker names its state in what it says; one that is further on is walked to
-by the legal way, if there is one. Only a supervisor may say FAILED from anywhere: a crash asks nobody. Refuses to know
-messages, time and processes.
+A worker names its state in what it says; one that is further on is walked to by the legal way, if there is one. Only a
+supervisor may say FAILED from anywhere: a crash asks nobody.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ TABLE: Final[dict[WorkerState, tuple[WorkerState, ...]]] = {
     S.FAILED: (S.IDLE,),
 }
 
-#: No way leads on through these: who is there has ended its task.
+#: No way leads on through these states: the task has ended there.
 _ENDS: Final = frozenset({S.WAITING, S.COMPLETE, S.FAILED, S.IDLE})
 
 
 def way(start: WorkerState, end: WorkerState) -> tuple[WorkerState, ...] | None:
-    """The shortest legal way, without its start; () if it is there; None if its task would have to end first."""
+    """Return the shortest legal way, without its start; () if it is there; None if its task would have to end first."""
     if start is end:
         return ()
     ways: deque[tuple[WorkerState, ...]] = deque([(start,)])

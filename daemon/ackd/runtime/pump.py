@@ -1,15 +1,17 @@
-"""The one loop: events in, decisions out, lines to the kernel.
+"""The main loop: hands events to the engine, has its effects carried out, and writes the log lines.
 
-Owns the order of things: an event is decided, its effects are begun, what they gathered is done together when no event
-is left (``gathered``), and what was recorded reaches the kernel before anything slow starts, because a slow effect is a
-task and tasks run only after the turn. Refuses to know what the events are about. A turn is bounded, so that a flood
-does not keep the watcher and the timers waiting. A deadline that is met late (SIGSTOP, a frozen cgroup) waits until
-what happened meanwhile was heard: an answer lies there unread, and silence would be believed first.
+A turn handles a bounded number of events, so that a flood does not keep the watcher and the timers waiting. For each
+event the engine decides, and its effects are begun. Effects that are better done together are gathered, and done when
+no event is left (``gathered``). At the end of the turn its log lines reach the kernel (``commit``). That is before
+anything slow starts, because a slow effect is a task, and tasks run only after the turn.
 
-An event has one time: the clocks are read once for it, and whatever is written down of it goes by that reading.
+A deadline that is met late (SIGSTOP, a frozen cgroup) waits until the events of the meantime have been handled.
+Otherwise the engine would act on a timeout although the answer already lies on disk, unread.
 
-Turns are callbacks of the event loop, not a task that waits for them: waking a task and timing its wait cost more than
-deciding a message. A bug in a turn ends ``run``.
+An event has one time: the clock is read once for it, and all its lines and effects use that reading.
+
+Turns are callbacks of the event loop, not a task that waits for events: waking a task and timing its wait cost more
+than deciding a message. A bug in a turn ends ``run``.
 """
 
 from __future__ import annotations
@@ -31,15 +33,15 @@ if TYPE_CHECKING:
     from ackd.core.engine import Engine
     from ackd.core.events import Event, Now
     from ackd.core.message import Place
-    from ackd.ports import Clock
+    from ackd.core.ports import Clock
 
-#: Four times as many cost the same within what can be measured, but a burst's messages then wait for each other between
-#: being told and being through (p50 30 ms instead of 6), and their headers become due to be written.
+#: A turn of four times as many events has the same measured cost per event, but the messages of a burst then wait for
+#: each other between delivery and completion (p50 30 ms instead of 6), and their headers become due to be written.
 EVENTS_A_TURN: Final = 64
-#: A deadline met later than this: the watcher is given a moment to read what it was told.
+#: If a deadline is met later than this, the watcher is first given a moment (HINTS_FIRST_S) to read its hints.
 LATE_S: Final = 0.05
 HINTS_FIRST_S: Final = 0.01
-#: And later than this: we did not run at all.
+#: If a deadline is met later than this, the process did not run at all, and ``overslept`` is called.
 OVERSLEPT_S: Final = 2.0
 
 
@@ -61,25 +63,26 @@ class Pump:
         self._carry_out = carry_out
         self._gathered = gathered
         self._commit = commit
-        #: Events, and those who wait until all before them were decided on.
+        #: Events, and marks of callers (``heard``) that wait until everything before them was decided.
         self._inbox: deque[Event | asyncio.Event] = deque()
-        #: Waiting mail comes after everything that is said of messages in hand: a flood of it holds up no answer. (A
-        #: dead letter does not: the receipt that asked for it is behind it.)
-        #: By which they are: a file that is met twice before it is decided on is one message, and no duplicate.
+        #: Arrivals in queues, handled after all other events, so that a flood of mail holds up no answer about a
+        #: message in hand. (A dead letter goes to ``_inbox``, because the receipt that asked for it follows there.)
+        #: They are keyed by place and content: a file that is met twice before it is decided is one message, and no
+        #: duplicate.
         self._arrivals: OrderedDict[tuple[Place, str, str], Arrived] = OrderedDict()
-        self._reading: Now | None = None  # while an event is handled
-        self._bug: asyncio.Future[None] | None = None  # while it runs
+        self._reading: Now | None = None  # the time of the event that is being handled
+        self._bug: asyncio.Future[None] | None = None  # set while ``run`` runs; gets the exception that ends it
         self._coming = False  # a round is asked for, or under way
-        self._soon: asyncio.Handle | None = None  # of the event loop, if that was asked for it
+        self._soon: asyncio.Handle | None = None  # the event loop's callback for the next round, if one was asked for
         self._held = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_for = 0.0  # the deadline that it was set for
+        self._timer_for = 0.0  # the deadline that the timer was set for
         self._catching_up: asyncio.Task[None] | None = None
-        #: While a start reads what was said in its absence: a deadline that is over long since rings after that.
-        self.clocks_wait = False
+        #: True while a start reads what was written while no daemon ran: deadlines that passed long ago come after it.
+        self.timers_wait = False
         self._turned = asyncio.Event()
-        self.turns = 0  # the watchdog looks whether it grows
-        #: Looks for itself at what happened while we did not run; told how late we are.
+        self.turns = 0  # the watchdog checks that it grows
+        #: Called with the delay in seconds when the process did not run: looks on disk for what happened meanwhile.
         self.overslept: Callable[[float], Awaitable[None]] = _nothing_to_look_at
 
     def post(self, event: Event) -> None:
@@ -90,7 +93,7 @@ class Pump:
         self.wake()
 
     def wake(self) -> None:
-        """Come round once, though no event came: a fact was recorded, or the watchdog asks whether we can."""
+        """Ask for a round, even without an event: a fact was recorded, or the watchdog checks that rounds happen."""
         if self._coming or self._bug is None:
             return
         self._coming = True
@@ -98,12 +101,14 @@ class Pump:
             self._soon = self._bug.get_loop().call_soon(self._come_round)
 
     def hold(self) -> None:
-        """Of whoever has something to post, and calls ``come_round`` when that is all: the event loop need not be asked
-        for its next lap, which is a twentieth of what one message takes."""
+        """Collect events without asking the event loop for a round. The caller posts, and then calls ``come_round``.
+
+        That saves a callback of the event loop, which is a twentieth of the cost of one message.
+        """
         self._held = True
 
     def come_round(self) -> None:
-        """At once, if there is anything to come round for."""
+        """End ``hold``, and do the round at once if one was asked for."""
         self._held = False
         if self._coming:
             if self._soon is not None:
@@ -114,14 +119,14 @@ class Pump:
         return not self._inbox and not self._arrivals
 
     async def heard(self) -> None:
-        """Returns when everything was decided that was posted before, waiting mail apart."""
+        """Return when everything posted so far was decided, except arrivals in queues."""
         mark = asyncio.Event()
         self._inbox.append(mark)
         self.wake()
         await mark.wait()
 
     async def turned(self) -> None:
-        """Returns when there was a turn since it returned last. For one listener."""
+        """Return when there was a turn since the last return. There may be only one listener."""
         await self._turned.wait()
         self._turned.clear()
 
@@ -139,11 +144,14 @@ class Pump:
             self._coming = False
 
     def turn(self, began: Now | None = None) -> None:
-        """``began``: when, if that was asked already. What falls due meanwhile is a later turn's: we may be frozen at
-        any point of this one, and an answer that came then is not heard yet."""
+        """Handle a bounded number of events, then the deadlines that were due when the turn began.
+
+        ``began``: that time, if the caller has already read the clock. A deadline that falls due during the turn is
+        left to a later turn: the process may be frozen at any point, and an answer that came then is not read yet.
+        """
         until = (began or self._clock.now()).mono
         self._hear()
-        deadline = self._engine.next_deadline() if not self.clocks_wait else None
+        deadline = self._engine.next_deadline() if not self.timers_wait else None
         if deadline is not None and deadline <= until and self._catching_up is None:
             self._handle(Ticked(until))
         self._gathered()
@@ -174,13 +182,16 @@ class Pump:
             self._reading = None
 
     def now(self) -> Now:
-        """The clock of whoever carries effects out: what comes of an event, lines and all, has the event's own time."""
+        """Return the time of the event being handled, else the current time.
+
+        The recorder and the runner use this as their clock, so that an event's lines and effects bear its own time.
+        """
         return self._reading or self._clock.now()
 
     def _come_round(self) -> None:
         assert self._bug is not None
         now, deadline = self._clock.now(), self._engine.next_deadline()
-        late_s = now.mono - deadline if deadline is not None and not self.clocks_wait else 0.0
+        late_s = now.mono - deadline if deadline is not None and not self.timers_wait else 0.0
         if late_s > LATE_S and self._catching_up is None:
             self._catching_up = self._bug.get_loop().create_task(self._catch_up(now, late_s), name="catch up")
             self._catching_up.add_done_callback(self._caught_up)
@@ -190,7 +201,7 @@ class Pump:
             if not self._bug.done():
                 self._bug.set_exception(bug)
             return
-        self._soon, self._coming = None, False  # whatever was said up to here is the kernel's
+        self._soon, self._coming = None, False  # all lines recorded up to here have reached the kernel
         if self.idle():
             if self._catching_up is None:
                 self._set_timer()
@@ -198,9 +209,10 @@ class Pump:
             self.wake()
 
     def _set_timer(self) -> None:
-        """A timer that comes too early costs an empty turn, which sets the next: so it is left alone if it does."""
+        """Set the timer for the next deadline. A timer that is too early is left alone: it only costs an empty turn,
+        which sets the next one."""
         deadline = self._engine.next_deadline()
-        if deadline is None or self._bug is None or self.clocks_wait:
+        if deadline is None or self._bug is None or self.timers_wait:
             return
         if self._timer is not None:
             if self._timer_for <= deadline:
@@ -214,13 +226,16 @@ class Pump:
         self._timer = None
         self.wake()
 
-    # --- late -------------------------------------------------------------------------------------------------------
+    # --- late deadlines -----------------------------------------------------------------------------------------------
     async def _catch_up(self, began: Now, late_s: float) -> None:
-        """Turns go on meanwhile; only the clocks wait. What was said before ``began`` is heard when they go on."""
+        """Let hints and receipts of the meantime be handled, then the deadlines that were due at ``began``.
+
+        Turns go on while this waits; only deadlines are held back.
+        """
         await anyio.sleep(HINTS_FIRST_S)
         if late_s > OVERSLEPT_S:
             await self.overslept(late_s)
-            began = self._clock.now()  # that took its time, in which we ran: what fell due meanwhile is not late
+            began = self._clock.now()  # the look took time in which we ran: deadlines of that time are not late
             await anyio.sleep(HINTS_FIRST_S)
         while len(self._inbox) > EVENTS_A_TURN:
             await anyio.lowlevel.checkpoint()

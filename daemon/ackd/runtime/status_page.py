@@ -1,45 +1,43 @@
-"""run/status.json: what the daemon knows right now, for ``ackd status`` and anyone with ``jq``.
+"""Writes run/status.json: the daemon's present state, for ``ackd status`` and anyone with ``jq``.
 
-Written when it changed, at most twice a second, and before a person's request is answered; by write-new-and-rename: a
-reader never sees half of it. It says how far the session log reached, so that a reader who knows more can wait for the
-next one. Not flushed: after a power cut there is no daemon to tell of. One descriptor is kept for it: a daemon that has
-run out of them must still be able to say so.
+The page is written when it has changed, at most twice a second, and before a person's request is answered. It is
+written to a new file and renamed, so that a reader never sees half of it. It says how far the session log reached, so
+that a reader who has seen a later line can wait for the next page. It is not flushed: after a power cut there is no
+daemon to describe. One file descriptor is kept in reserve for it, so that a daemon that has run out of descriptors can
+still say so.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Final
 
 import anyio
-import orjson
 
-from ackd.adapters import atomic_file
-from ackd.core import spells
+from ackd.core import idle_time
 from ackd.core.escalations import stamp
+from ackd.storage.json_state import JsonState
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
-    from ackd.core.book import Agent
-    from ackd.core.desk import Desk
     from ackd.core.engine import Engine
     from ackd.core.events import Now
-    from ackd.ports import Clock
+    from ackd.core.ports import Clock
+    from ackd.core.state import Agent, EngineState
 
 EVERY_S: Final = 0.5
 
 
 def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[str, object]:
-    """Agents, totals and open escalations, as ``ackd status --json`` has them.
+    """Return agents, totals and open escalations, as ``ackd status --json`` shows them.
 
-    ``unread``: how many of an agent's messages the engine has not heard of yet.
+    ``unread``: by agent, the number of messages that the engine does not know yet.
     """
-    desk, unread = engine.desk, unread or {}
+    state, unread = engine.state, unread or {}
     agents: dict[str, dict[str, object]] = {}
-    for agent in desk.book.agents.values():
+    for agent in state.agents.values():
         entry: dict[str, object] = {
             "endpoint": agent.endpoint,
             "state": agent.state.value,
@@ -52,25 +50,25 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
         if agent.until is not None:
             entry["until"] = stamp(agent.until)
         if agent.is_watched:
-            entry |= _life(agent, desk.now)
+            entry |= _life(agent, state.now)
         if agent.policy.shows:
-            entry |= _screen(desk, agent)
+            entry |= _screen(state, agent)
         agents[agent.name] = entry
     totals = _totals(engine, sum(unread.values()))
     return {"agents": agents, "totals": totals, "escalations": _escalations(engine), **_held(engine)}
 
 
 def _held(engine: Engine) -> dict[str, object]:
-    """What stays queued until a person lets it go. Mostly nothing, and nothing is then said of it."""
+    """List messages that stay queued until a person releases them. Without any, the key is left out."""
     held = [
         {"message_id": message_id, "agent": agent, "reason": one.words, "since": stamp(one.since)}
-        for (message_id, agent), one in engine.desk.held.items()
+        for (message_id, agent), one in engine.state.held.items()
     ]
     return {"held": held} if held else {}
 
 
 def _life(agent: Agent, now: Now) -> dict[str, object]:
-    """Of what lives behind its endpoint. What is not known is left out."""
+    """Describe the process or pane behind the agent's endpoint. Unknown values are left out."""
     said: dict[str, object] = {"liveness": agent.vital.value, "worker_state": agent.worker.value}
     said |= {"generation": agent.generation, "deaths": agent.deaths}
     if agent.detail:
@@ -82,16 +80,17 @@ def _life(agent: Agent, now: Now) -> dict[str, object]:
     return said
 
 
-def _screen(desk: Desk, agent: Agent) -> dict[str, object]:
-    """What its screen shows, and what it has taken and not finished. What is not so is left out."""
+def _screen(state: EngineState, agent: Agent) -> dict[str, object]:
+    """Describe what the agent's screen shows, and the messages it has taken and not finished. Empty values are left
+    out."""
     said: dict[str, object] = {} if agent.doing is None else {"doing": agent.doing.value}
-    held = spells.taken(desk, agent)
+    held = idle_time.taken(state, agent)
     waits = dict.fromkeys(str(wait) for each in held for wait in each.waits_for)
     if waits:
         said["waits_for"] = list(waits)
-    if held and agent.spell_from is not None:
-        since = max(agent.spell_from, *(each.clock_from for each in held))
-        said["idle_since"] = stamp(desk.now.wall - (desk.now.mono - since))
+    if held and agent.idle_from is not None:
+        since = max(agent.idle_from, *(each.clock_from for each in held))
+        said["idle_since"] = stamp(state.now.wall - (state.now.mono - since))
     if reminders := max((each.idled.reminders for each in held), default=0):
         said["reminders"] = reminders
     if beside := len(agent.beside):
@@ -102,15 +101,15 @@ def _screen(desk: Desk, agent: Agent) -> dict[str, object]:
 
 
 def _totals(engine: Engine, unread: int) -> dict[str, int]:
-    desk, agents = engine.desk, engine.desk.book.agents.values()
+    state, agents = engine.state, engine.state.agents.values()
     return {
         "queued": sum(agent.queued for agent in agents) + unread,
         "in_flight": sum(len(agent.window) + agent.retrying for agent in agents),
-        "completed": desk.totals.completed,
-        "dead": desk.totals.dead,
-        "corrupt": desk.totals.rejected,
-        "withdrawn": desk.totals.withdrawn,
-        "duplicates": desk.totals.duplicates,
+        "completed": state.totals.completed,
+        "dead": state.totals.dead,
+        "corrupt": state.totals.rejected,
+        "withdrawn": state.totals.withdrawn,
+        "duplicates": state.totals.duplicates,
     }
 
 
@@ -124,7 +123,7 @@ def _escalations(engine: Engine) -> list[dict[str, object]]:
             "since": stamp(one.opened_at),
             "counted": one.counted,
         }
-        for one in engine.desk.escalations.all()
+        for one in engine.state.escalations.all()
     ]
 
 
@@ -132,7 +131,7 @@ class StatusPage:
     def __init__(
         self, path: Path, clock: Clock, content: Callable[[], dict[str, object]], every_s: float = EVERY_S
     ) -> None:
-        self._path = path
+        self._file = JsonState(path, durable=False)
         self._every_s = every_s
         self._clock = clock
         self._content = content
@@ -140,7 +139,7 @@ class StatusPage:
         self._spare = _spare_descriptor()
 
     async def run(self, turned: Callable[[], Awaitable[None]]) -> None:
-        """Looks only when the pump has turned: an idle daemon does not even wake for it."""
+        """Write the page after turns of the pump, so that an idle daemon does not wake up for it."""
         while True:
             await turned()
             self.write()
@@ -150,13 +149,12 @@ class StatusPage:
         content = self._content()
         if content == self._written:
             return None
-        dated = _encode({**content, "at": stamp(self._clock.now().wall)})
-        temp = self._path.with_name(f".{self._path.name}.tmp")  # one name: a crash leaves one, and the next takes it
+        dated = self._file.encode({**content, "at": stamp(self._clock.now().wall)})
         self._spend_spare()
         try:
-            atomic_file.put(self._path, temp, dated + b"\n")
+            self._file.save_encoded(dated)
         except OSError as error:
-            return error  # a full disk must not stop deliveries; the next change tries again
+            return error  # a full disk must not stop deliveries; the next turn tries again
         finally:
             self._spare = _spare_descriptor()
         self._written = content
@@ -173,10 +171,3 @@ def _spare_descriptor() -> int | None:
         return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
-
-
-def _encode(page: dict[str, object]) -> bytes:
-    try:
-        return orjson.dumps(page)
-    except TypeError:  # a reason quotes a name that is not UTF-8
-        return json.dumps(page).encode()

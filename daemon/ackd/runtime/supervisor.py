@@ -1,13 +1,14 @@
-"""Keeps alive what agents live in: one task for each, which starts it, waits for its end, and starts it again.
+"""Keeps agents alive: one task for each starts its process or pane, waits for the end, and starts it again.
 
-Owns when something is started, and whether again (core/restarts says how soon). Refuses to know what it is: a
-``ports.Living``, a child or a pane. Fails by telling: ``AgentDied`` says whether it comes back, ``CannotStart`` whoever
-waits for it.
+The supervisor decides when to start, and whether again (``core/restarts`` says how soon). It knows the process or pane
+only as a ``ports.Living``. An end is reported by ``AgentDied``, which says whether the agent comes back; a caller that
+waits for a start gets ``CannotStart``.
 
-Start order: as configured, several at a time. None waits for the one before it, for agents meet in their queues only,
-where mail waits; but 50 interpreters that start at once would keep each other from getting ready.
+Agents are started in the order of the config, several at a time. None has to wait for the one before it, because agents
+meet in their queues only, where mail waits. But 50 interpreters that start at once would keep each other from getting
+ready.
 
-An ``on-failure`` child that ends by itself with exit 0 is at rest, not dead: it is started again when it is told.
+An ``on-failure`` child that ends by itself with exit 0 is at rest, not dead: it is started again for its next message.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ from typing import TYPE_CHECKING, Final, assert_never
 
 import anyio
 
+from ackd.core.agent_facts import child_restart
 from ackd.core.errors import CannotStart
 from ackd.core.events import AgentDied, AgentStarted
-from ackd.core.restarts import GiveUp, RestartAfter, RestartMode, RestartPolicy, decide
-from ackd.ports import Exit
+from ackd.core.ports import Exit
+from ackd.core.restarts import RestartAfter, RestartMode, RestartPolicy, StaysDown, decide_restart
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Callable
 
     from anyio.abc import TaskGroup
 
-    from ackd.ports import Living, Post
+    from ackd.core.ports import Living, Post, Record
 
-#: Who is told that it comes back in a while asks again just then: so close to it a restart is waited for.
+#: A restart that is due within this time is waited for: a caller that was told to come back then comes at that moment.
 A_MOMENT_S: Final = 0.5
-#: Started side by side; the others wait for their turn.
+#: Number of agents that are started at the same time. The others wait for their turn.
 STARTS_AT_A_TIME: Final = 8
-#: A machine that refused is asked again after this, for as long as it refuses.
+#: Wait before the next start when the machine (not the agent) refused the last one, for as long as it refuses.
 HINDERED_S: Final = 5.0
 
 
 class Standing(enum.Enum):
     STARTING = "starting"
     UP = "up"
-    WAITING = "waiting"  # it died, and is started again in a while
-    RESTING = "resting"  # it ended by itself, and is started when it is told
-    GIVEN_UP = "given up"  # it died too often, or is never started again
-    STOPPED = "stopped"  # by hand, or by our own end
+    WAITING = "waiting"  # died, and is started again in a while
+    RESTING = "resting"  # ended by itself, and is started for its next message
+    GIVEN_UP = "given up"  # died too often, or is never started again
+    STOPPED = "stopped"  # by hand, or because the daemon ends
 
 
 @dataclass(eq=False)
@@ -58,10 +59,10 @@ class _Kept:
     standing: Standing = Standing.STARTING
     why: str = "it has not been started yet"
     detail: str = ""
-    #: Set while its end is of our own making: what it is told as.
+    #: Set while we end it ourselves for a restart: how that end is reported.
     replaced: _Replaced | None = None
     retired: bool = False
-    hindered: bool = False  # by the machine, at its last start
+    hindered: bool = False  # the machine refused the last start
     in_life: bool = False
     again_at: float = 0.0
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=100))
@@ -73,7 +74,7 @@ class _Kept:
         self.stir()
 
     def is_awaited(self) -> bool:
-        """It was not asked to end while it started."""
+        """True while it starts, unless it was asked to end meanwhile."""
         return self.standing is Standing.STARTING and self.replaced is None
 
     def stir(self) -> None:
@@ -90,11 +91,14 @@ class _Replaced:
 
 @dataclass(kw_only=True, eq=False)
 class Supervisor:
-    """``tasks`` must outlive it. What it keeps is ended by ``shutdown``; a cancelled task ends its own at once."""
+    """Starts and ends the agents. ``tasks`` must outlive the supervisor.
+
+    ``shutdown`` ends all agents in time; if an agent's task is cancelled, the agent is ended at once.
+    """
 
     tasks: TaskGroup
     post: Post
-    record: Callable[[str, dict[str, object]], None]
+    record: Record
     rng: random.Random
     stop_timeout_s: float = 10
     starts_at_a_time: int = STARTS_AT_A_TIME
@@ -104,9 +108,9 @@ class Supervisor:
     def __post_init__(self) -> None:
         self._turns = anyio.Semaphore(self.starts_at_a_time)
 
-    # --- what is asked ------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
     def keep(self, agent: str, living: Living, policy: RestartPolicy, *, start: bool = True) -> None:
-        """From now on. ``start`` False: it was stopped by hand, and waits for ``start``."""
+        """Keep the agent alive from now on. With ``start=False`` it was stopped by hand, and waits for ``start``."""
         kept = self._kept[agent] = _Kept(agent, living, policy)
         if not start:
             kept.become(Standing.STOPPED, "it was stopped by hand")
@@ -119,7 +123,7 @@ class Supervisor:
         return self._kept[agent].standing
 
     async def ready(self, agent: str) -> None:
-        """Returns when it can be told; who is at rest or given up is tried again for that. Raises CannotStart."""
+        """Return when the agent can be given mail. One at rest or given up is started again. Raises CannotStart."""
         kept = self._kept[agent]
         match kept.standing:
             case Standing.UP:
@@ -141,7 +145,8 @@ class Supervisor:
                 assert_never(kept.standing)
 
     async def start(self, agent: str) -> str:
-        """Returns when it can be told, with what to call it; with a clean slate. Raises CannotStart."""
+        """Start the agent, with its earlier deaths forgotten. Returns when it can be given a message, with a name for
+        it ("pid 4242"). Raises CannotStart."""
         kept = self._kept[agent]
         async with kept.asking:
             if kept.standing not in (Standing.UP, Standing.STARTING):
@@ -149,8 +154,11 @@ class Supervisor:
             return await self._settled(kept)
 
     async def restart(self, agent: str, why: str, *, quiet: bool = False, wanted: bool = False) -> str:
-        """Ended, if it lives, and started again. ``quiet``: the same work goes on, and nobody need hear of a death.
-        ``wanted``: a person wishes it, so that it is nobody's failure. Raises CannotStart."""
+        """End the agent if it lives, and start it again. Raises CannotStart.
+
+        ``quiet``: the same work goes on, and no death is reported. ``wanted``: a person asked for it, so that it does
+        not count as a failure.
+        """
         kept = self._kept[agent]
         async with kept.asking:
             if kept.in_life:
@@ -162,12 +170,12 @@ class Supervisor:
             return await self._settled(kept)
 
     async def replace(self, agent: str, why: str, *, quiet: bool = False) -> None:
-        """As ``restart``, for whoever need not hear that it cannot be started: ``AgentDied`` tells of that."""
+        """Restart without raising CannotStart: ``AgentDied`` reports that the agent cannot be started."""
         with contextlib.suppress(CannotStart):
             await self.restart(agent, why, quiet=quiet)
 
     async def stop(self, agent: str, why: str = "it was stopped by hand") -> None:
-        """It stays down until ``start`` or ``restart``."""
+        """End the agent. It stays down until ``start`` or ``restart``."""
         kept = self._kept[agent]
         async with kept.asking:
             was_down = kept.standing in (Standing.STOPPED, Standing.GIVEN_UP)
@@ -176,21 +184,22 @@ class Supervisor:
                 self.post(AgentDied(agent, why, wanted=True))
 
     def retire(self, agent: str) -> None:
-        """It may finish what it does, and is not started again."""
+        """Let the agent finish its work, and do not start it again."""
         kept = self._kept[agent]
         kept.retired = True
         if not kept.in_life:
             kept.become(Standing.STOPPED, "ackd is stopping")
 
     async def shutdown(self) -> None:
-        """Everything that ends with us, side by side, within ``stop_timeout_s`` and what KILL takes."""
+        """End all agents that do not outlive the daemon, side by side, within ``stop_timeout_s`` plus the time that
+        SIGKILL takes."""
         self._closing = True
         async with anyio.create_task_group() as ending:
             for kept in self._kept.values():
                 if not kept.living.outlives_us:
                     ending.start_soon(self._end, kept, "ackd is stopping")
 
-    # --- one life after the other -------------------------------------------------------------------------------------
+    # --- starting again and again -------------------------------------------------------------------------------------
     async def _tend(self, kept: _Kept) -> None:
         try:
             while not self._closing:
@@ -200,7 +209,7 @@ class Supervisor:
                     await self._wait(kept)
         finally:
             if not kept.living.outlives_us:
-                with anyio.CancelScope(shield=True):  # nothing else lives longer than who watches it
+                with anyio.CancelScope(shield=True):  # a process must not outlive the task that watches it
                     await kept.living.stop(0)
             kept.in_life = False
             kept.stir()
@@ -231,7 +240,7 @@ class Supervisor:
         if kept.standing is Standing.STOPPED or kept.retired:
             kept.become(Standing.STOPPED, kept.why or exit_.why)
         elif replaced is not None:
-            self.record("child_restart", {"agent": kept.agent, "in_s": 0, "why": replaced.why})
+            self.record(child_restart(agent=kept.agent, in_s=0, why=replaced.why))
             if not replaced.quiet:
                 self.post(AgentDied(kept.agent, replaced.why, again_in_s=0.0, wanted=replaced.wanted))
             kept.become(Standing.STARTING, replaced.why)
@@ -243,7 +252,7 @@ class Supervisor:
 
     def _died(self, kept: _Kept, exit_: Exit) -> None:
         why, now = exit_.why, anyio.current_time()
-        if kept.hindered:  # not its fault, and not counted against it
+        if kept.hindered:  # not the agent's fault, and so not counted
             self._wait_for(kept, why, HINDERED_S)
             return
         kept.deaths.append(now)
@@ -251,20 +260,20 @@ class Supervisor:
             kept.become(Standing.GIVEN_UP, f'{why}; it is never started again (restart = "never")')
             self.post(AgentDied(kept.agent, kept.why))
             return
-        decision = decide(kept.deaths, now, kept.policy, self.rng)
+        decision = decide_restart(kept.deaths, now, kept.policy, self.rng)
         match decision:
             case RestartAfter(delay_s):
                 self._wait_for(kept, why, delay_s, now - exit_.at if exit_.at is not None else 0.0)
-            case GiveUp(count, within_s):
+            case StaysDown(count, within_s):
                 kept.become(Standing.GIVEN_UP, f"{why}; restarted {count} times in {within_s:g} s, and given up")
                 self.post(AgentDied(kept.agent, kept.why))
             case _:
                 assert_never(decision)
 
     def _wait_for(self, kept: _Kept, why: str, delay_s: float, spent_s: float = 0.0) -> None:
-        """The wait counts from its death: ``spent_s`` of it went by while what it left was cleared away."""
-        facts = {"agent": kept.agent, "in_s": round(delay_s, 3), "count": len(kept.deaths), "why": why}
-        self.record("child_restart", facts)
+        """Wait ``delay_s`` from the death, then start again. ``spent_s`` of it has passed already, while the processes
+        that the agent left behind were ended."""
+        self.record(child_restart(agent=kept.agent, in_s=round(delay_s, 3), count=len(kept.deaths), why=why))
         left_s = max(0.0, delay_s - spent_s)
         kept.again_at = anyio.current_time() + left_s
         kept.become(Standing.WAITING, why)
@@ -279,7 +288,7 @@ class Supervisor:
             return
         kept.become(Standing.STARTING, kept.why)
 
-    # --- for those above ----------------------------------------------------------------------------------------------
+    # --- parts of the requests ----------------------------------------------------------------------------------------
     def _begin(self, kept: _Kept) -> None:
         if kept.retired or self._closing:
             raise CannotStart("ackd is stopping")

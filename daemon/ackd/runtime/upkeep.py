@@ -1,8 +1,8 @@
-"""What a daemon does by itself, now and then: the scan that needs no hint, keeping its lock, sweeping, seeing whether a
-fault of the machine is over, and telling the service manager that it lives.
+"""Periodic work: scans without a hint, keeping the lock, sweeping, checking whether a fault of the machine
+is over, and reporting to the service manager's watchdog.
 
-Owns the periods. Each task runs until cancelled; trouble with the disk is a line, never an end. A root that another
-daemon has taken is ``fail``.
+Each task runs until it is cancelled. An error of the disk is logged, and ends no task. If another daemon has taken the
+root, ``fail`` is called, which stops this one.
 """
 
 from __future__ import annotations
@@ -15,34 +15,37 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.adapters import room_probe
+from ackd.core.daemon_facts import archive_swept, overslept
 from ackd.core.errors import RootHeld
-from ackd.core.events import FaultEnded
-from ackd.threads import in_thread
+from ackd.core.events import FaultEnded, SignOfLife
+from ackd.storage import room_probe
+from ackd.system.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Container
     from pathlib import Path
 
-    from ackd.adapters.root_lock import RootLock
-    from ackd.adapters.spool import Spool
-    from ackd.adapters.systemd import ServiceManager
-    from ackd.config import Config
+    from ackd.config.model import Config
     from ackd.core.events import Now
-    from ackd.ports import Clock
-    from ackd.runtime.chronicle import Chronicle
-    from ackd.runtime.intake import Intake
-    from ackd.runtime.lookout import Lookout
+    from ackd.core.ports import Clock, Inhabited, Post
+    from ackd.core.state import Agent, Deliveries
+    from ackd.runtime.intake.intake import Intake
     from ackd.runtime.pump import Pump
+    from ackd.runtime.recorder import Recorder
+    from ackd.runtime.systemd import ServiceManager
+    from ackd.runtime.watching import SpoolWatch
+    from ackd.storage.checkpoints import CheckpointFiles
+    from ackd.storage.root_lock import RootLock
+    from ackd.storage.spool import Spool
 
-#: What the archive keeps too long is swept this often, and so are crashed writers' temporary files.
+#: How often old days of the archive and temporary files of crashed writers are removed.
 SWEEP_EVERY_S: Final = 3600.0
 TEMP_AGE_S: Final = 3600.0
-#: While the machine refuses something, it is asked again this often.
+#: How often it is tried, while the machine refuses something, whether that is over.
 PROBE_EVERY_S: Final = 1.0
-#: A look at all file systems that takes longer hangs with one of them.
+#: A check of all file systems that takes longer hangs on one of them.
 PROBE_PATIENCE_S: Final = 10.0
-#: A watcher that has not come round for this long, and for three of its own periods, is taken for dead.
+#: A watcher without a sign of life for this long, and for three of its own periods, is taken for dead.
 WATCHER_PATIENCE_S: Final = 20.0
 
 
@@ -50,13 +53,13 @@ def _day(wall: float) -> date:
     return datetime.fromtimestamp(wall, UTC).date()
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Upkeep:
     config: Config
     spool: Spool
     lock: RootLock
     clock: Clock
-    chronicle: Chronicle
+    recorder: Recorder
     intake: Intake
     fail: Callable[[str], None]
     _looking: threading.Lock = field(default_factory=threading.Lock)
@@ -65,42 +68,43 @@ class Upkeep:
         while True:
             await anyio.sleep(self.config.watch.reconcile_interval_s)
             self.keep_lock()
-            with self.chronicle.reporting("scan"):
+            with self.recorder.reporting("scan"):
                 await self.intake.scan()
 
     async def look_round(self, late_s: float) -> None:
-        """We did not run for a while: receipts, arrivals and deletions first, then what the clocks say."""
-        self.chronicle.record("overslept", {"seconds": round(late_s, 1)})
-        with self.chronicle.reporting("scan"):
-            await self.intake.letterbox.scan()
+        """Find receipts, arrivals and deletions after the process did not run for a while. Deadlines come later."""
+        self.recorder.record(overslept(seconds=round(late_s, 1)))
+        with self.recorder.reporting("scan"):
+            await self.intake.receipts.scan()
             await self.intake.scan()
-        await anyio.sleep(2 * self.intake.settle_s)  # a deletion is proven by then
+        await anyio.sleep(2 * self.intake.settle_s)  # long enough to prove a deletion
 
     def keep_lock(self) -> None:
-        """Removed with the rest (``git clean``) it is taken anew; if another daemon was quicker, the root is theirs.
+        """Take the lock again if its file was removed (``git clean``). If another daemon was quicker, stop.
 
-        While the root itself is away nothing is made in its place: moved away and back is no loss, and nobody else
-        serves what is not there.
+        While the root itself is away nothing is made in its place: a root that is moved away and back is no loss, and
+        no other daemon serves a root that is not there.
         """
         if not self.spool.is_there():
             return
         try:
-            with self.chronicle.reporting("run/ackd.lock"):
+            with self.recorder.reporting("run/ackd.lock"):
                 self.lock.keep()
         except RootHeld as held:
             self.fail(f"the root was removed or replaced: {held}")
 
     async def _has_room(self) -> bool:
-        """A look that hangs, with a mount, is left to hang, and until it ends none is begun beside it."""
+        """Check whether the machine has room again. A check that hangs on a mount is left alone, and until it ends no
+        other is begun."""
         if self._looking.locked():
             return False
-        starting, found = self.chronicle.faults.of_starting, False
-        with anyio.move_on_after(PROBE_PATIENCE_S), contextlib.suppress(OSError):  # not even for the thread that looks
+        starting, found = self.recorder.faults.of_starting, False
+        with anyio.move_on_after(PROBE_PATIENCE_S), contextlib.suppress(OSError):  # the thread itself may be refused
             found = await in_thread(self._look, self._directories(), starting, abandon_on_cancel=True)
-        return found and starting == self.chronicle.faults.of_starting  # or such a one was met meanwhile
+        return found and starting == self.recorder.faults.of_starting  # a refused start met meanwhile was not checked
 
     def _look(self, directories: list[Path], starting: bool) -> bool:
-        """In a thread, which may begin when it was given up already."""
+        """Check for room in a thread. The thread may begin after its caller has given up, beside a later one."""
         if not self._looking.acquire(blocking=False):
             return False
         try:
@@ -109,34 +113,35 @@ class Upkeep:
             self._looking.release()
 
     async def see_faults_end(self, pump: Pump) -> None:
-        """What the machine refused is found again by a scan, and goes on: nothing waits for the next one."""
+        """Wait for the end of faults of the machine, then scan at once, so that everything that was refused goes on."""
         while True:
             await anyio.sleep(PROBE_EVERY_S)
-            if self.chronicle.log.failing is not None:
-                pump.wake()  # what the log could not take is tried at the end of a turn, and there may be none
-            if not self.chronicle.faults:
+            if self.recorder.log.failing is not None:
+                pump.wake()  # refused lines are tried again at the end of a turn, and there may be no other turn
+            if not self.recorder.faults:
                 continue
             if await self._has_room():
                 await in_thread(self.spool.clear_left)
-                self.chronicle.relieved()
+                self.recorder.relieved()
                 pump.post(FaultEnded())
-                with self.chronicle.reporting("scan"):
+                with self.recorder.reporting("scan"):
                     await self.intake.scan()
 
     def _directories(self) -> list[Path]:
-        """Wherever we write: any of them may be another file system."""
+        """List all directories that we write to. Any of them may be a file system of its own."""
         root = self.config.root_dir
         names = ("run", "state", "logs", "receipts", "archive", "queue", "queue/dead_letter", "queue/corrupt")
         boxes = [root / "queue" / box for box in self.intake.boxes]
         return [*(root / name for name in names), *boxes, *(box / "processed" for box in boxes)]
 
     async def sweep(self) -> None:
-        """The archive not at once: a machine may start with a wrong clock, and set it after a while."""
+        """Remove leftovers, and old days of the archive. The archive is not swept at once, because a machine may start
+        with a wrong clock and set it after a while."""
         began = self.clock.now()
         await self._sweep_leftovers()
         while True:
             await anyio.sleep(SWEEP_EVERY_S)
-            with self.chronicle.reporting("sweep of the archive"):
+            with self.recorder.reporting("sweep of the archive"):
                 await self._sweep_archive(began, self.clock.now())
             await self._sweep_leftovers()
 
@@ -150,30 +155,86 @@ class Upkeep:
                 swept.append(day)
         finally:
             if swept:
-                self.chronicle.record("archive_swept", {"days": swept})
+                self.recorder.record(archive_swept(days=swept))
 
     async def _sweep_leftovers(self) -> None:
         now = self.clock.now().wall
-        with self.chronicle.reporting("sweep"):
+        with self.recorder.reporting("sweep"):
             await in_thread(self.spool.sweep_temps, TEMP_AGE_S, now)
             await self._compact_journal(now)
 
     async def _compact_journal(self, now: float) -> None:
-        journal = self.chronicle.journal
+        journal = self.recorder.journal
         if journal.too_large:
             window_s = self.config.delivery.dedup_window_s
             journal.finish_compaction(await in_thread(journal.prepare_compaction, now, window_s))
 
-    async def watchdog(self, service: ServiceManager, pump: Pump, lookout: Lookout) -> None:
-        """Fed only while the watcher lives and the pump comes round: a daemon that is stuck must be restarted."""
+    async def watchdog(self, service: ServiceManager, pump: Pump, watching: SpoolWatch) -> None:
+        """Feed the service manager's watchdog, but only while the watcher lives and the pump makes turns: a daemon that
+        is stuck must be restarted."""
         assert service.watchdog_s is not None
         turns, beats, beaten_at = -1, -1, anyio.current_time()
         patience_s = max(WATCHER_PATIENCE_S, 3 * self.config.watch.poll_interval_s)
         while True:
             pump.wake()
             await anyio.sleep(service.watchdog_s / 3)
-            if lookout.beats != beats:
-                beats, beaten_at = lookout.beats, anyio.current_time()
+            if watching.beats != beats:
+                beats, beaten_at = watching.beats, anyio.current_time()
             if pump.turns != turns and anyio.current_time() - beaten_at < patience_s:
                 service.alive()
             turns = pump.turns
+
+
+#: Limits of the interval of the liveness poll, however short or long the timeouts are.
+LEAST_S: Final = 0.1
+MOST_S: Final = 60.0
+
+
+@dataclass(kw_only=True)
+class LivenessPoll:
+    deliveries: Deliveries
+    #: Returns an agent's endpoint if a process or a pane lives behind it, else None.
+    inhabited: Callable[[str], Inhabited | None]
+    post: Post
+
+    async def run(self) -> None:
+        while True:
+            await anyio.sleep(self._every_s())
+            self.look()
+
+    def look(self) -> None:
+        for agent in self.deliveries.agents.values():
+            inhabited = self.inhabited(agent.name) if agent.window and agent.is_watched else None
+            if inhabited is not None and (sign := inhabited.pulse()) is not None:
+                self.post(SignOfLife(agent.name, sign))
+
+    def _every_s(self) -> float:
+        shortest = min(map(_timeout_s, self.deliveries.agents.values()), default=4 * MOST_S)
+        return min(MOST_S, max(LEAST_S, shortest / 4))
+
+
+def _timeout_s(agent: Agent) -> float:
+    """Return the shortest silence of the agent after which the engine does something."""
+    policy = agent.policy
+    if policy.heartbeat_timeout_s is None:
+        return 4 * MOST_S
+    if not policy.shows:
+        return policy.heartbeat_timeout_s
+    return min(policy.ack_timeout_s, policy.hung_after_s or policy.ack_timeout_s)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointCleanup:
+    store: CheckpointFiles
+    deliveries: Deliveries
+
+    def ended(self, agent: str, message_id: str) -> None:
+        if not self.deliveries.of_id(message_id, agent):
+            self.store.forget(agent, message_id)
+
+    async def clear(self, unread: Container[str]) -> None:
+        """Remove checkpoints of messages that are over. Called once every message has been met; checkpoints of messages
+        that cannot be read yet (``unread``) are kept."""
+        for agent, message_id in await in_thread(lambda: list(self.store.kept())):
+            if message_id not in unread:
+                self.ended(agent, message_id)

@@ -1,8 +1,9 @@
-"""SIGINT interrupts the work, and SIGTERM ends the process: nothing else of it is hurt.
+"""Signals of a worker: SIGINT interrupts the task in progress, SIGTERM ends the process.
 
 Work runs in the main thread, so that a signal reaches it wherever it hangs. SIGINT is held back while a line is being
-written and while there is no work: one that comes late must not tear a line, nor hurt whoever is next. Asyncio has its
-own way (the task is cancelled) and is left to it. Outside the main thread there are no signals, and nothing is done.
+written and while there is no work, because a late signal must neither tear a line nor interrupt the next task. Asyncio
+handles SIGINT itself (it cancels the task) and is left to do so. Python delivers signals to the main thread only, so
+nothing is installed when the worker runs in another thread.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ if TYPE_CHECKING:
     from types import FrameType
 
 
-#: How often the main thread is told to end until it has noticed, and how many times.
+#: SIGTERM is sent to the main thread every ``_AGAIN_S`` until it has noticed, at most ``_TIMES`` times.
 _AGAIN_S: Final = 0.05
 _TIMES: Final = 100
 
 
 class Ended(SystemExit):
-    """By someone else's hand: SIGTERM, or nobody is left to work for."""
+    """The process ends on somebody else's decision: by SIGTERM, or because ackd has gone."""
 
 
 class Interrupts:
@@ -42,23 +43,23 @@ class Interrupts:
 
     def _interrupted(self, _number: int, _frame: FrameType | None) -> None:
         if self._open:
-            self._open = False  # the next must not hit who deals with this one
+            self._open = False  # a second SIGINT must not interrupt the code that handles this one
             raise KeyboardInterrupt
         if self._by_hand:
             raise Ended(128 + signal.SIGINT)
         self._held_back = True
 
     def _ended(self, _number: int, _frame: FrameType | None) -> None:
-        """Once: whoever cleans up is not hurt by the next."""
+        """Raise ``Ended`` for the first SIGTERM only, so that a second one does not interrupt the clean-up."""
         if not self._ending:
             self._ending = True
             raise Ended(self.exit_code)
 
     def end(self, exit_code: int) -> None:
-        """From any other thread: the main one leaves what it does, its ``finally`` blocks run, the process ends.
+        """End the process from another thread: the main thread is interrupted, and its ``finally`` blocks run.
 
-        A signal that meets it just before it begins to wait, in an event loop for example, does not end that wait; only
-        the next one does.
+        A signal that arrives just before the main thread begins to wait, in an event loop for example, does not end
+        that wait. Only the next one does, which is why the signal is repeated.
         """
         self.exit_code = exit_code
         for _ in range(_TIMES if self._installed else 0):
@@ -68,12 +69,12 @@ class Interrupts:
             time.sleep(_AGAIN_S)
 
     def forget(self) -> None:
-        """What came before there was this work was not meant for it."""
+        """Drop a SIGINT that was held back before this task began: it was not meant for this task."""
         self._held_back = False
 
     @contextlib.contextmanager
     def allowed(self) -> Iterator[None]:
-        """While the work runs."""
+        """Let SIGINT interrupt the body of this context: the work."""
         self._open = self._installed
         self._catch_up()
         try:
@@ -83,7 +84,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """While the work has something written: what comes meanwhile interrupts it afterwards."""
+        """Hold SIGINT back while the work writes a line; one that arrives meanwhile interrupts the work afterwards."""
         if threading.get_ident() != self._main:
             yield
             return
@@ -101,7 +102,7 @@ class Interrupts:
 
     @contextlib.contextmanager
     def left_to_asyncio(self) -> Iterator[None]:
-        """``asyncio.Runner`` takes SIGINT for itself if nobody else has."""
+        """Restore Python's own SIGINT handler meanwhile: ``asyncio.Runner`` installs its own only over that one."""
         if not self._installed:
             yield
             return

@@ -1,9 +1,10 @@
-"""A worker's life: lines are read, work is done, and someone can always be told how it goes.
+"""The life of a worker process: reads lines from ackd, does the work, and answers while the work runs.
 
-The main thread works, one task after the other; one thread reads and answers, one sends heartbeats. Owns which tasks
-are in hand, and the end: by ``shutdown`` between steps, by the end of stdin at once. An assign that is repeated is
-answered, never begun twice. Refuses to know how a line is written (pipes) and where work stands (task). Nothing that
-the work raises ends the process but SystemExit; a line that cannot be understood is noted on stderr.
+The main thread does the work, one task after the other; a second thread reads and answers, a third sends heartbeats.
+This module keeps the tasks in hand and ends the process: after ``shutdown`` between two steps, at the end of stdin at
+once. A repeated assign is answered and never begun twice. ``pipes`` writes lines, and ``task`` keeps the state of the
+work. Of everything that the work may raise, only SystemExit ends the process. A line that cannot be understood is noted
+on stderr.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    #: Plain, or ``async``; what it returns is not asked for.
+    #: A plain or an ``async`` function. Its result is ignored.
     Work: TypeAlias = Callable[[Task], object]
-    #: About which task, which attempt at it, and how it is said.
+    #: The last line about a task: the task's key, the attempt, and the arguments of ``Pipes.say``.
     LastWord: TypeAlias = tuple[str, int | None, tuple[str, dict[str, object], dict[str, object]]]
 
-#: For the ``finally`` blocks of work whose listener has gone.
+#: Time for the work's ``finally`` blocks after ackd has gone.
 _GRACE_S: Final = 5.0
 _MAX_ERROR: Final = 2_000
 
@@ -37,10 +38,10 @@ _MAX_ERROR: Final = 2_000
 def run(
     work: Work, *, heartbeat_s: float = 5.0, idle_heartbeat_s: float = 60.0, patience_s: float | None = None
 ) -> None:
-    """Call ``work`` for every task, until ackd says that it is enough or has gone. Returns then.
+    """Call ``work`` for every task; return when ackd sends ``shutdown`` or has gone.
 
-    ``patience_s``: how long a step may take without a word (``progress``, ``context``) before nobody answers for it any
-    more, so that ackd finds out that it hangs. None: as long as the task may take.
+    ``patience_s``: how long a step may run without ``progress`` or ``context`` before heartbeats for it stop, so that
+    ackd notices that it hangs. None: heartbeats never stop, and only the task's own time limit ends it.
     """
     lines = pipes.take_over(os.environ.get("ACKD_AGENT", "worker"))
     Life(work, lines, heartbeat_s, idle_heartbeat_s, patience_s).run()
@@ -57,12 +58,12 @@ class Life:
         self._patience_s = patience_s
         self._interrupts = Interrupts(by_hand=lines.at_a_terminal)
         self._inbox: queue.SimpleQueue[Task | None] = queue.SimpleQueue()
-        self._hands = threading.RLock()  # around the two below, and around what is said of them
+        self._hands = threading.RLock()  # guards the next two, and the lines written about them
         self._in_hand: dict[str, Task] = {}
         self._last: LastWord | None = None
         self._leaving = False
         self._alone = False
-        self._began = threading.Event()  # there is work: heartbeats come sooner
+        self._began = threading.Event()  # set when work begins: heartbeats come sooner
         self._runner: asyncio.Runner | None = None
 
     def run(self) -> None:
@@ -76,9 +77,9 @@ class Life:
             if self._runner is not None:
                 self._runner.close()
 
-    # --- the voice of a task ------------------------------------------------------------------------------------------
+    # --- lines that a task sends (task.Voice) -------------------------------------------------------------------------
     def say(self, kind: str, payload: dict[str, object], **fields: object) -> None:
-        with self._interrupts.held(), self._hands:  # a heartbeat that was true before this comes before it
+        with self._interrupts.held(), self._hands:  # no heartbeat with an older state is written after this line
             self._lines.say(kind, payload, **fields)
 
     # --- working: the main thread -------------------------------------------------------------------------------------
@@ -91,7 +92,7 @@ class Life:
                 self._call(task)
         except HandOver:
             self._end(task, "context_threshold", {})
-        except Ended:  # someone ended it, and knows
+        except Ended:  # no last line: whoever ended the process knows, or has gone
             raise
         except Refuse as refusal:
             self._failed(task, str(refusal) or "refused", recoverable=False)
@@ -139,9 +140,9 @@ class Life:
         self._end(task, "failed", payload, **fields)
 
     def _end(self, task: Task, kind: str, payload: dict[str, object], **fields: object) -> None:
-        """The last word about it. Remembered: asked once more, it is said once more.
+        """Send the last line about a task and remember it: if the same assign comes again, the line is repeated.
 
-        Who was handed over has said it; what the work came to after that is no longer its business.
+        A task that was handed over has had its last line already, so a result of the work after that is dropped.
         """
         with self._hands:
             if task.handed_on:
@@ -154,10 +155,10 @@ class Life:
 
     def _let_go(self, task: Task) -> None:
         with self._hands:
-            if self._in_hand.get(task.key) is task:  # else it has been told of anew already
+            if self._in_hand.get(task.key) is task:  # otherwise the task was assigned again meanwhile
                 del self._in_hand[task.key]
 
-    # --- listening: a thread of its own -------------------------------------------------------------------------------
+    # --- reading: a thread of its own ---------------------------------------------------------------------------------
     def _read(self) -> None:
         for line in self._lines.lines():
             try:
@@ -193,7 +194,8 @@ class Life:
         with self._hands:
             held = self._in_hand.get(task.key)
             if held is not None and not held.handed_on:
-                # Asked again whether it was heard: words about it count for the newest telling.
+                # ackd repeats the assign because it does not know whether it arrived. Later lines about the task must
+                # echo the newest attempt and generation, or ackd takes them for late ones.
                 held.attempt, held.generation = task.attempt, task.generation
                 held.beat()
                 return
@@ -211,7 +213,7 @@ class Life:
             return list(self._in_hand.values())
 
     def _ackd_is_gone(self) -> None:
-        """Nobody is left to hear of it. What runs is left; what does not leave is ended."""
+        """Interrupt the work, since nobody would receive its result; after ``_GRACE_S`` the process ends by force."""
         if self._alone:
             return
         self._alone = self._leaving = True
@@ -222,16 +224,16 @@ class Life:
             last_resort.start()
             self._interrupts.end(0)
 
-    # --- signs of life: a thread of its own ---------------------------------------------------------------------------
+    # --- heartbeats: a thread of its own ------------------------------------------------------------------------------
     def _beat(self) -> None:
-        """The first at once: it is up."""
+        """Send heartbeats. The first is sent at once and says that the worker is up."""
         while not self._alone:
             self._answer()
             self._began.wait(self._heartbeat_s if self._held() else self._idle_heartbeat_s)
             self._began.clear()
 
     def _answer(self) -> None:
-        with self._hands:  # no word about a task comes after its last
+        with self._hands:  # no heartbeat for a task is written after its last line
             held = self._held()
             if not held:
                 self._lines.say("heartbeat", {"state": "idle"}, context_usage=0.0, current_step=None)
@@ -241,7 +243,7 @@ class Life:
 
 
 def _last_word(task: Task) -> LastWord:
-    """Of one that was handed over."""
+    """The last line about a task that was handed over: its context_threshold."""
     return task.key, task.attempt, ("context_threshold", task.handed_on, {})
 
 

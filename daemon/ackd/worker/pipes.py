@@ -1,8 +1,9 @@
-"""The two pipes to ackd, kept for its language alone.
+"""The two pipes to ackd, reserved for its protocol.
 
-Owns file descriptors 0 and 1 of the process: the pipes move aside, print() and what children write go to stderr, which
-ackd logs, and nobody can take a line from stdin. A line is written whole, by one thread at a time. Refuses to know what
-a line says. When ackd has gone, reading ends and writing does nothing, but says so once.
+File descriptors 0 and 1 are replaced: the pipes move to other descriptors, print() and the output of child processes go
+to stderr, which ackd logs, and nothing else can take a line from stdin. A line is written whole, by one thread at a
+time. The contents of lines are the business of ``life`` and ``task``. When ackd has gone, reading ends and writing does
+nothing; ``when_gone`` is then called once.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Pipes:
         return os.isatty(self._read_fd)
 
     def lines(self) -> Iterator[bytes]:
-        """Until ackd has gone. By ``os.read``: a buffered file that a thread waits in cannot be closed at exit."""
+        """Yield lines until ackd has gone. Uses ``os.read``, because Python cannot close a buffered file at exit while
+        a thread waits in it."""
         buffered = b""
         while chunk := self._read():
             *whole, buffered = (buffered + chunk).split(b"\n")
@@ -51,7 +53,8 @@ class Pipes:
 
     def say(self, kind: str, payload: dict[str, object], **fields: object) -> None:
         line = {"type": kind, "worker_id": self.worker_id, "timestamp": _now(), **fields, "payload": payload}
-        # Whatever the work put into it, this becomes a line: a last word that cannot be said would be none.
+        # default=str and errors="replace": whatever the work put into it, the line is sent. A last line that failed
+        # here would leave ackd without the result.
         self._write(json.dumps(line, ensure_ascii=False, default=str).encode(errors="replace") + b"\n")
 
     def _write(self, line: bytes) -> None:
@@ -70,7 +73,8 @@ class Pipes:
 
 
 def take_over(worker_id: str) -> Pipes:
-    """Stdin and stdout become the pipes to ackd. What was printed before and is still buffered goes to stderr, too."""
+    """Turn stdin and stdout into the pipes to ackd. Text that was printed before and is still buffered goes to stderr,
+    too."""
     read_fd, write_fd = os.dup(0), os.dup(1)
     os.set_blocking(read_fd, True)
     os.set_blocking(write_fd, True)
@@ -81,7 +85,7 @@ def take_over(worker_id: str) -> Pipes:
     except OSError:  # stderr is closed
         os.dup2(nowhere, 1)
     os.close(nowhere)
-    with contextlib.suppress(AttributeError, ValueError, OSError):  # whoever runs us may have put something else there
+    with contextlib.suppress(AttributeError, ValueError, OSError):  # the program may have replaced sys.stdout
         sys.stdout.flush()
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     return Pipes(worker_id, read_fd, write_fd)

@@ -1,8 +1,9 @@
-"""One task, as the function that works on it sees it.
+"""A task, as the function that works on it sees it.
 
-Owns where the work stands: how many steps are done, the checkpoint, the files; and when it may be handed over: between
-steps, never within one, so that no step runs twice and none is skipped. Refuses to know pipes and signals: what it has
-to say goes to ``Voice``. Fails with ValueError for what makes no sense, and raises ``HandOver`` where work must stop.
+A task keeps its state (how many steps are done, the checkpoint, the files) and decides when it may be handed over:
+between steps, never within one, so that no step runs twice and none is skipped. Lines to ackd go through ``Voice``;
+pipes and signals are dealt with elsewhere. Senseless arguments raise ValueError, and ``HandOver`` is raised where the
+work must stop.
 """
 
 from __future__ import annotations
@@ -17,21 +18,22 @@ if TYPE_CHECKING:
 
 Step = TypeVar("Step")
 
-#: Where the assign says nothing else (worker-protocol, "Context Threshold Handling").
+#: The threshold when the assign gives none (worker-protocol, "Context Threshold Handling").
 CONTEXT_THRESHOLD: Final = 0.70
-#: A checkpoint is flushed to disk by its reader; many small steps share one.
+#: ackd flushes every checkpoint to the disk, so a checkpoint is sent at most this often; many small steps share one.
 _KEEP_EVERY_S: Final = 1.0
 
 
 class HandOver(BaseException):
-    """Stop here: where the work stands is written down, and someone fresh goes on with it.
+    """Stops the work: its checkpoint is written, and a fresh worker continues from there.
 
-    Nothing that ``except Exception`` should catch; who catches it all the same is told again before the next step.
+    A BaseException, so that ``except Exception`` does not catch it. Work that catches it all the same gets it again
+    before its next step.
     """
 
 
 class Refuse(Exception):  # noqa: N818 - an answer, not an error
-    """This task will never be done: do not try again."""
+    """Raised by the work to refuse the task for good: ackd does not try it again."""
 
 
 class Voice(Protocol):
@@ -39,10 +41,12 @@ class Voice(Protocol):
 
 
 class Task:
-    """``checkpoint`` is the work's own: whatever JSON can say, given back to whoever goes on. So are the files' lists.
+    """A task, from its assign to its last line.
 
-    ``spec_path`` is the message's file, or what its body named; ``worktree_path`` where to work. What was verified, and
-    how it went, is told by ``complete``: work that verifies nothing has passed by returning.
+    ``checkpoint`` belongs to the work: any JSON object, given to the worker that continues the task. The same holds for
+    ``files_created`` and ``files_modified``. ``spec_path`` is the message's file, or the file that its body names;
+    ``worktree_path`` is the directory to work in. ``complete`` reports whether the result was verified, and what the
+    verification printed. Work that verifies nothing has passed when it returns.
     """
 
     def __init__(self, line: dict[str, Any], voice: Voice) -> None:
@@ -59,7 +63,7 @@ class Task:
         self.generation: int | None = self.payload.get("generation")
         given = _mapping(self.payload.get("checkpoint"))
         self.given: dict[str, Any] = given  # the checkpoint as it came, whoever wrote it
-        self.step = _whole(given.get("current_step"))  # so many are done
+        self.step = _whole(given.get("current_step"))  # number of steps that are done
         self.checkpoint: dict[str, Any] = _mapping(given.get("data"))
         self.files_created: list[str] = _texts(given.get("files_created"))
         self.files_modified: list[str] = _texts(given.get("files_modified"))
@@ -67,9 +71,9 @@ class Task:
         self.verification_output = ""
         self.context_usage = 0.0
         self.current_step: str | None = None
-        self.state: str | None = None  # in line: whoever assigned it knows that
-        self.touched_at = time.monotonic()  # when the work last showed that it goes on
-        self.handed_on: dict[str, object] = {}  # what was said when it was handed over
+        self.state: str | None = None  # None while it waits for its turn: ackd knows that it assigned it
+        self.touched_at = time.monotonic()  # when the work last reported anything
+        self.handed_on: dict[str, object] = {}  # payload of the context_threshold that handed it over; empty before
         self._threshold: float = self.payload.get("context_threshold") or CONTEXT_THRESHOLD
         self._voice = voice
         self._announced = 0
@@ -82,15 +86,15 @@ class Task:
     # --- for the work -------------------------------------------------------------------------------------------------
     @property
     def body(self) -> str:
-        """The message without its header; or, where the message names another file, all of that."""
+        """The text of the message without its header, or the whole file if the message names another one."""
         text = self.spec_path.read_text(encoding="utf-8")
         return text.partition("\n\n")[2] if self.spec_path.suffix == ".mime" else text
 
     def steps(self, names: Iterable[Step]) -> Iterator[Step]:
-        """Those that are not done yet, one after the other; each is done when the next is asked for.
+        """Yield the steps that are not done yet. A step counts as done when the next one is requested.
 
-        The same steps must come in the same order when the work is gone on with. Before each the work may be handed
-        over; never before it has done one, so that hand-overs come to an end.
+        The work must pass the same steps in the same order when it is continued. It may be handed over before each
+        step, but never before it has done at least one, so that a task is not handed over for ever.
         """
         planned = tuple(names)
         if self._within_a_step:
@@ -107,8 +111,8 @@ class Task:
         self._keep(f"{self.step} of {self._announced} steps done")
 
     def progress(self, description: str = "", *, step: int | None = None, total_steps: int | None = None) -> None:
-        """Say how it goes. Work without ``steps()`` counts for itself (``step``: so many are done), and may be handed
-        over here."""
+        """Report progress. Work that does not use ``steps()`` counts its steps itself (``step``: how many are done) and
+        may be handed over here."""
         if self._within_a_step:
             self._report(description)
             return
@@ -118,7 +122,7 @@ class Task:
         self._keep(description)
 
     def context(self, usage: float) -> None:
-        """How full the context is, 0.0 to 1.0. At the threshold the work is handed over before its next step."""
+        """Report how full the context is, 0.0 to 1.0. At the threshold the work is handed over before its next step."""
         if not 0 <= usage <= 1:
             raise ValueError(f"{usage!r} is no share of a context: 0.0 to 1.0")
         self.context_usage, self.touched_at = float(usage), time.monotonic()
@@ -127,37 +131,40 @@ class Task:
         self.beat()
 
     def blocked(self, reason: str, by: str | None = None) -> None:
-        """Say that the work cannot go on by itself: who can help is told. ``by``: a task's id or an agent's name. It is
-        over when the work says anything else."""
+        """Report that the work cannot continue without help; ackd tells whoever can help. ``by``: a task's id or an
+        agent's name. The task counts as blocked until the work reports anything else."""
         self._at_work("blocked")
         self._say("blocked", reason=reason, blocking_task_id=by)
 
     def verifying(self) -> None:
-        """Say that the work is done and being checked."""
+        """Report that the work is done and being verified."""
         self._at_work("verifying")
         self.beat()
 
     def verified(self, *, passed: bool, output: str = "") -> None:
-        """What ``complete`` will say. Not passed is a failure, whatever the work returns, and the next try begins with
-        the first step; to go on from where it failed, raise instead."""
+        """Set the verification that ``complete`` will report. ``passed=False`` makes the task a failure, whatever the
+        work returns, and the next attempt begins with the first step. To continue from the failed step, raise instead.
+        """
         self.verification_passed, self.verification_output = bool(passed), output
         self._at_work("self_review")
 
-    # --- for who runs the work ----------------------------------------------------------------------------------------
+    # --- for the caller of the work -----------------------------------------------------------------------------------
     @property
     def key(self) -> str:
         return self.message_id or self.task_id
 
     def ask_to_hand_over(self) -> None:
-        """Its context is full, or ackd asks: before the next step, once one is done."""
+        """Hand the task over before its next step, but not before one step is done. Called when the context is full, or
+        at ackd's request."""
         self._to_hand_over = True
 
     def ask_to_stop(self) -> None:
-        """This process ends: before the next step, whether one is done or not."""
+        """Hand the task over before its next step, even if none is done yet. Called when this process is to end."""
         self._to_stop = True
 
     def begin_anew(self) -> None:
-        """What was done does not hold: whoever tries again shall not go on from it."""
+        """Tell ackd to forget the checkpoint, so that the next attempt starts from the first step. Called when the
+        verification failed: the steps done so far cannot be relied on."""
         if self.handed_on or self.checkpoint_for_a_retry() is None:
             return
         nothing = {"task_id": self.task_id, "current_step": 0}
@@ -178,7 +185,7 @@ class Task:
         return {key: value for key, value in said.items() if value is not None}
 
     def checkpoint_for_a_retry(self) -> dict[str, object] | None:
-        """None where there is nothing to go on from, or nothing that can be written down."""
+        """The checkpoint for the next attempt; None if nothing was done yet, or if JSON cannot express it."""
         if not (self.step or self.checkpoint or self.files_created or self.files_modified):
             return None
         try:
@@ -214,7 +221,7 @@ class Task:
             raise HandOver
 
     def _keep(self, description: str) -> None:
-        """Report, and bring along where to go on if that has changed: it is for whoever comes after a crash."""
+        """Report progress, with a checkpoint if the position has changed, for the attempt that follows a crash."""
         place, now = self._place(), time.monotonic()
         if place == self._kept or now < self._kept_at + _KEEP_EVERY_S:
             self._report(description)
@@ -232,7 +239,7 @@ class Task:
         self._voice.say(kind, said, task_id=self.task_id, **fields)
 
     def _said_state(self) -> dict[str, object]:
-        """Who is to hand over waits for that, as far as others are concerned."""
+        """The state as ackd is told it: a task that is to be handed over reports itself as waiting."""
         state = "waiting" if self._to_hand_over else self.state
         return {} if state is None else {"state": state}
 
@@ -240,11 +247,12 @@ class Task:
         self.state, self.touched_at = state, time.monotonic()
 
     def _place(self) -> str:
-        """TypeError or ValueError for a checkpoint that JSON cannot say: here, in the work that made it."""
+        """The position as JSON, to compare. Raises TypeError or ValueError for a checkpoint that JSON cannot express,
+        so that the error appears in the work that made it."""
         return json.dumps(self.where_it_stands(), sort_keys=True, allow_nan=False)
 
 
-# --- a checkpoint may be someone else's: what makes no sense in it counts as absent -----------------------------------
+# --- reading a checkpoint: another worker may have written it, so a senseless value counts as missing -----------------
 def _mapping(value: object) -> dict[str, Any]:
     return dict(value) if isinstance(value, dict) else {}
 

@@ -1,0 +1,134 @@
+"""`ackd agent` and `ackd nudge`: list agents, and pause, resume, start, stop, restart, nudge or look in on them.
+
+client/agents.py asks and waits for the answers, client/status.py says how agents stand, attach.py looks in on one.
+Exit 1 where an answer is no, 69 without a daemon, 75 if there was no answer in time; the request stays and is heard all
+the same.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from ackd.cli.command_line import Command, Group, argument, at_least, for_team
+from ackd.cli.errors import NO, NO_DAEMON, TRY_AGAIN, Ended, Failure, accepted
+from ackd.cli.output import echo, print_json, printable, say
+from ackd.client import Client, agents
+from ackd.core.words import ReceiptKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ackd.client.agents import AgentAnswer
+    from ackd.config.site import Site
+
+K = ReceiptKind
+
+
+agent = Group("""Agents by hand: how they stand, and pausing, starting, ending, looking in on them.""")
+
+
+@agent.command
+@argument("names", nargs="*", complete="agents", metavar="[AGENT...]")
+@for_team
+def list_(site: Site, as_json: bool, names: tuple[str, ...]) -> None:
+    """How agents stand: available, busy, parked (why, until when), paused or down; whether they live, and as what."""
+    from ackd.cli.agent_table import print_agents
+    from ackd.cli.status import daemon_line
+
+    wanted = [site.resolve_agent(name) for name in names]
+    found = Client.at(site).status()
+    listed = {name: agent.details for name, agent in found.agents.items() if not wanted or name in wanted}
+    if as_json:
+        print_json(listed)
+        return
+    if not found.daemon.running:
+        say(daemon_line(site, found.daemon))
+        echo("")
+    print_agents(listed, time.time())
+
+
+def _request_options(command: Callable[..., Any], timeout_s: float) -> Callable[..., Any]:
+    """Add the agents that are meant, and how long their answers are waited for."""
+    whom = argument("names", nargs="+", complete="agents", metavar="AGENT...")
+    timeout = argument(
+        "--timeout",
+        type=at_least(0),
+        default=timeout_s,
+        metavar="S",
+        help="Wait so long for what comes of it.  [default: %(default)s]",
+    )
+    no_wait = argument("--no-wait", action="store_true", help="Only ask; do not wait for what comes of it.")
+    return whom(timeout(no_wait(for_team(command))))
+
+
+def _request(kind: ReceiptKind, words: str) -> Command:
+    def run(site: Site, as_json: bool, names: tuple[str, ...], timeout: float, no_wait: bool) -> None:
+        client = Client.at(site)
+        answers = client.ask(kind, *names, wait=not no_wait, timeout_s=timeout)
+        _report(client, answers, as_json=as_json, waited=not no_wait)
+
+    run.__doc__ = words
+    return Command(_request_options(run, agents.default_timeout_s(kind)), kind.value)
+
+
+def _report(client: Client, answers: Sequence[AgentAnswer], *, as_json: bool, waited: bool) -> None:
+    with accepted(f"{len(answers)} asked for"):
+        if as_json:
+            print_json([one._asdict() for one in answers])
+        else:
+            for one in answers:
+                _say(one)
+    results = {one.result for one in answers}
+    if agents.REFUSED in results:
+        raise Ended(NO)
+    if agents.ASKED in results and waited:
+        if not client.daemon_running:
+            raise Failure(NO_DAEMON, "the daemon has gone; the request waits in receipts/ for the next one")
+        raise Failure(
+            TRY_AGAIN, "the daemon has not answered yet; it has the request: `ackd agent list` shows the rest"
+        )
+
+
+def _say(one: AgentAnswer) -> None:
+    match one.result:
+        case agents.REFUSED:
+            echo(f"ackd: {one.agent}: {printable(one.answer)}", err=True)
+        case agents.ASKED:
+            say(f"{one.agent}: {one.request} asked for, {one.answer}")
+        case _:
+            say(f"{one.agent}: {one.answer}")
+
+
+agent.add(_request(K.START, "Start what lives behind agents' endpoints: a process, a pane that ackd starts."))
+agent.add(_request(K.STOP, "End what lives behind agents' endpoints. Their mail waits."))
+agent.add(_request(K.RESTART, "End what lives behind agents' endpoints, and start it again."))
+agent.add(
+    _request(
+        K.PAUSE,
+        "Give agents nothing more, until they are resumed. What they have in hand goes on, what comes waits; a pause "
+        "outlives the daemon, and needs none.",
+    )
+)
+agent.add(_request(K.RESUME, "Give agents their mail again: paused ones, and those that were parked or given up."))
+nudge = _request(
+    K.NUDGE, "Wake agents for what they have in hand: the first rung of their ladder, whatever the clocks say."
+)
+
+
+@agent.command
+@argument("name", complete="agents", metavar="AGENT")
+@for_team
+def attach(site: Site, as_json: bool, name: str) -> None:
+    """Look in on an agent: its pane, if it has one; else what its process prints to stderr, and its lines of the log.
+
+    Ctrl-C ends the following, the pane is left as tmux is. With --json a pane is not opened: the command is printed.
+    """
+    from ackd.client.status import endpoint_of
+    from ackd.endpoints import registry
+
+    found = site.resolve_agent(name)
+    kind = endpoint_of(site, found)
+    if kind not in registry.KINDS:
+        raise Failure(NO, f"{found}: {kind} has nothing to look in on")
+    registry.part(kind, "attach").attach(site, found, as_json=as_json)

@@ -1,0 +1,67 @@
+"""The table of commands: name, one line of help, and the module and attribute where each is.
+
+Importing them all would cost every `ackd send` a second, so a command is imported when it is run. A new command is one
+line here, or, for a capability or an endpoint kind, in its line of the registry.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ackd.coordination.registry import CAPABILITIES
+from ackd.coordination.registry import load as load_attribute
+from ackd.endpoints.registry import KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HERE: Final = "ackd.cli"
+
+#: The commands of plain delivery: name → (module:attribute, one line). The folders bring the others.
+_OWN: Final[Mapping[str, tuple[str, str]]] = {
+    "init": (f"{_HERE}.init:init", "Write a small ackd.toml and the directories."),
+    "check": (f"{_HERE}.check:check", "Look at the config and its surroundings; say what is wrong and how to mend it."),
+    "run": (f"{_HERE}.run:run", "Run the daemon in the foreground."),
+    "demo": (f"{_HERE}.demo:demo", "Watch a small team work, fail and recover, in a temporary directory."),
+    "send": (f"{_HERE}.send:send", "Queue a message for one or more agents."),
+    "inbox": (f"{_HERE}.inbox:inbox", "List an agent's mail."),
+    "read": (f"{_HERE}.read:read", "Print a message, and what to do next."),
+    "ack": (f"{_HERE}.receipts:ack", "Say that a message has arrived and is being worked on."),
+    "done": (f"{_HERE}.receipts:done", "Say that a message is dealt with."),
+    "refuse": (f"{_HERE}.receipts:refuse", "Give a message back for good."),
+    "defer": (f"{_HERE}.receipts:defer", "Give a message back to be offered again later."),
+    "checkpoint": (f"{_HERE}.receipts:checkpoint", "Say where the work on a message stands."),
+    "reply": (f"{_HERE}.send:reply", "Answer a message."),
+    "status": (f"{_HERE}.status:status", "Show the daemon, the agents and their mail."),
+    "agent": (f"{_HERE}.agent:agent", "List agents; start, stop, restart, pause, resume them, or look in on one."),
+    "nudge": (f"{_HERE}.agent:nudge", "Wake an agent for what it has in hand."),
+    "explain": (f"{_HERE}.explain:explain", "Tell the whole story of a message."),
+    "dead": (f"{_HERE}.dead:dead", "List, show, requeue or purge what could not be delivered or read."),
+    "loop": (f"{_HERE}.loop:loop", "List messages that are held because they go around for ever, and let them go."),
+    "tail": (f"{_HERE}.tail:tail", "Show the session log, and follow it."),
+    "message": (f"{_HERE}.message:message", "Build, parse, change and validate message files."),
+    "completion": (f"{_HERE}.completion:completion", "Print the completion script of a shell."),
+}
+
+
+def _with_folders() -> dict[str, tuple[str, str]]:
+    rows = list(_OWN.items())
+    for one in CAPABILITIES:
+        if one.commands:
+            place = [name for name, _ in rows].index(one.commands_after) + 1
+            rows[place:place] = one.commands.items()
+    place = [name for name, _ in rows].index("completion")
+    rows[place:place] = [row for kind in KINDS.values() for row in kind.commands.items()]
+    return dict(rows)
+
+
+#: All commands. The order is the order of `ackd --help`.
+COMMANDS: Final[Mapping[str, tuple[str, str]]] = _with_folders()
+
+#: Commands of two words that are loaded without the rest of their group, because hooks call them all the time.
+QUICK: Final[Mapping[str, str]] = {words: where for one in CAPABILITIES for words, where in one.quick_commands.items()}
+
+
+def load(name: str) -> Any:
+    """Import a command or a group by its name: a ``Command`` or a ``Group`` of cli/command_line.py."""
+    return load_attribute(QUICK.get(name) or COMMANDS[name][0])

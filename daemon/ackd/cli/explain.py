@@ -1,0 +1,178 @@
+"""`ackd explain ID`: print the whole history of one message, for people or as JSON.
+
+client/explain.py gathers the history; it works with and without a daemon, and for a message that no daemon has met yet.
+Exit 66 for an unknown message, 2 for a beginning that fits several messages, which are then listed.
+"""
+
+from __future__ import annotations
+
+import heapq
+import os
+import sys
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from ackd import facts
+from ackd.cli.command_line import argument, command, for_team
+from ackd.cli.errors import USAGE, Failure
+from ackd.cli.output import echo, print_json
+from ackd.client import Client
+from ackd.client.agent_lines import attempt_words
+from ackd.client.message_history import RECEIPTS
+from ackd.core.errors import AmbiguousMessage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ackd.client.message_history import MessageHistory, ReceiptProof, RecipientHistory
+    from ackd.config.site import Site
+    from ackd.storage.session_log import Line
+
+_STATE_STYLE: Final = {"completed": facts.GREEN, "acked": facts.GREEN, "retrying": facts.YELLOW, "dead": facts.RED}
+_HAS_REASON: Final = frozenset({"retrying", "dead", "withdrawn"})
+_OPTIONAL_HEADERS: Final = (("task_id", "task"), ("thread_id", "thread"), ("in_reply_to", "in reply to"))
+
+
+@command
+@argument("message", metavar="ID")
+@for_team
+def explain(message: str, site: Site, as_json: bool) -> None:
+    """Tell the whole story of a message.
+
+    ID is a Message-ID, its part before the @, any beginning that fits one message only, its hash (the third dotted
+    part, or the first four or more characters of that, as `run` and `tail` show it), or the path of a message file.
+
+    Exit codes: 0 told, 2 the beginning fits several messages (they are listed), 66 no such message.
+    """
+    try:
+        history = Client.at(site).explain(message)
+    except AmbiguousMessage as error:
+        raise Failure(USAGE, _candidates(error)) from None
+    if as_json:
+        print_json(as_data(history), indent=2)
+        return
+    colour = facts.colour_wanted(sys.stdout)
+    facts.never_choke(sys.stdout)
+    for line in as_lines(history, colour=colour):
+        echo(line, colour=colour)
+
+
+def _candidates(error: AmbiguousMessage) -> str:
+    shown, more = error.candidates[:20], len(error.candidates) - 20
+    lines = [f"{facts.visible(error.prefix)} fits {len(error.candidates)} messages:"]
+    lines += [f"  {facts.visible(one)}" for one in shown]
+    return "\n".join(lines + ([f"  and {more} more"] if more > 0 else []))
+
+
+# --- for programs -----------------------------------------------------------------------------------------------------
+def as_data(history: MessageHistory) -> dict[str, Any]:
+    return {
+        "message_id": history.message_id,
+        "state": history.state,
+        **history.header,
+        "to": [one.agent for one in history.recipients],
+        "receipts": [_receipt(proven) for proven in history.receipts],
+        "recipients": [_recipient(one) for one in history.recipients],
+        "answers": list(history.answers),
+        "events": [_event(line) for line in history.events],
+        "around": [_event(line) for line in history.around],
+    }
+
+
+def _receipt(proven: ReceiptProof) -> dict[str, str]:
+    return {"receipt": proven.receipt, "at": proven.at, "agent": proven.agent, "proof": proven.proof}
+
+
+def _recipient(one: RecipientHistory) -> dict[str, Any]:
+    extra = {
+        "reason": one.reason,
+        "held": one.held or None if one.state == "queued" else None,
+        "next_retry_after": one.next_retry_after if one.state == "retrying" else None,
+    }
+    return {
+        "agent": one.agent,
+        "state": one.state,
+        "not_proven": list(one.missing),
+        "path": os.fsencode(one.path).decode(errors="replace") if one.path else None,
+        "next": one.next or None,
+        "note": one.note or None,
+        **{key: value for key, value in extra.items() if value is not None},
+        **({"care": dict(one.attempts)} if one.attempts else {}),
+    }
+
+
+def _event(line: Line) -> dict[str, Any]:
+    return {
+        "timestamp": line.timestamp,
+        "session_id": line.session_id,
+        "seq": line.seq,
+        "writer": line.writer,
+        "type": line.type,
+        "data": line.data,
+    }
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+def as_lines(history: MessageHistory, *, colour: bool) -> Iterator[str]:
+    yield facts.visible(history.message_id)
+    yield f"  {_header_words(history)}"
+    if not history.recipients:
+        yield "  nobody has it: no file of it is left, and the logs tell only of its answers"
+    for one in history.recipients:
+        yield ""
+        yield from _recipient_lines(one, colour=colour)
+    if history.answers:
+        yield ""
+        yield f"answered by {', '.join(map(facts.short_id, history.answers))}"
+    yield ""
+    yield from _timeline(history, colour=colour)
+
+
+def _header_words(history: MessageHistory) -> str:
+    head = {key: facts.visible(value) for key, value in history.header.items()}
+    to = ", ".join(facts.visible(one.agent) for one in history.recipients) or "?"
+    words = [f"{head.get('from', '?')} → {to}", head.get("type", "?"), head.get("priority", "?")]
+    words += [f"{label} {head[key]}" for key, label in _OPTIONAL_HEADERS if key in head]
+    return ", ".join(words)
+
+
+def _recipient_lines(one: RecipientHistory, *, colour: bool) -> Iterator[str]:
+    style = _STATE_STYLE.get(one.state, facts.CYAN)
+    state = facts.paint(one.state, style) if colour else one.state
+    why = f": {facts.visible(one.reason)}" if one.reason and one.state in _HAS_REASON else ""
+    yield f"{facts.visible(one.agent)}: {state}{why}"
+    for receipt in RECEIPTS:
+        yield f"  {receipt:9}  {_proof_words(one.proof_of(receipt), colour=colour)}"
+    if one.attempts:
+        yield f"  {'by ackd':9}  {attempt_words(one.attempts)}"
+    if one.note:
+        yield f"  {'note':9}  {one.note}"
+    yield f"  {'file':9}  {facts.visible(str(one.path)) if one.path else 'not on disk any more'}"
+    if one.next:
+        yield f"  {'next':9}  {one.next}"
+
+
+def _proof_words(proven: ReceiptProof | None, *, colour: bool) -> str:
+    if proven is None:
+        return facts.paint("no proof", facts.DIM) if colour else "no proof"
+    at = datetime.fromisoformat(proven.at).timestamp()
+    return f"{facts.clock_time(at)}  {facts.visible(proven.proof)}"
+
+
+def _timeline(history: MessageHistory, *, colour: bool) -> Iterator[str]:
+    if not history.events:
+        return
+    started = history.events[0].at
+    several = len(history.recipients) > 1
+    yield time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
+    for line in heapq.merge(history.events, history.around, key=lambda line: line.at):
+        look = facts.look_of(line.type)
+        agent = facts.visible(facts.agent_of(line)) if several else ""
+        parts = [
+            (f"  +{facts.duration(max(0.0, line.at - started)):8}", facts.DIM),
+            (f"{facts.visible(look.kind):10}", look.style),
+            (f"{agent:10}" if several else "", facts.PLAIN),
+            (facts.words(line), facts.PLAIN),
+        ]
+        yield facts.joined([part for part in parts if part[0]], colour=colour)

@@ -1,0 +1,77 @@
+"""``ackd run``: the daemon in the foreground.
+
+On a terminal one line per fact, coloured; elsewhere one JSON object per fact, so that a service manager's journal can
+be searched. ``--quiet`` leaves out the ordinary life of messages: the session log has it anyway.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from ackd.cli.command_line import argument, command, for_team
+from ackd.cli.errors import Failure, creating
+from ackd.core.errors import AckdError, OurFault
+from ackd.core.message import USER
+
+if TYPE_CHECKING:
+    from ackd.config.site import Site
+    from ackd.core.ports import View
+
+
+@command
+@argument("--quiet", "-q", action="store_true", help="Leave out the ordinary life of messages.")
+@argument(
+    "--format",
+    dest="form",
+    choices=["auto", "lines", "json"],
+    default="auto",
+    help="lines for people, json for programs (default: by whether stdout is a terminal).",
+)
+@for_team
+def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
+    """Run the daemon in the foreground until SIGTERM or Ctrl-C.
+
+    The first signal lets running deliveries finish (drain_timeout_s); a second one leaves at once, and what still runs
+    is taken up again by the next start.
+    """
+    import anyio
+
+    from ackd.cli.terminal_view import StructuredView, TerminalView
+    from ackd.config.model import load_site
+    from ackd.runtime.daemon import Daemon
+
+    config = load_site(site)
+    for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
+    view = TerminalView(sys.stdout, (*site.agents, USER)) if for_people else StructuredView(sys.stdout)
+    daemon = Daemon(config, site, _Quietly(view) if quiet else view)
+    try:
+        with creating(site.root):
+            anyio.run(daemon.serve)
+    except Exception as error:
+        _leave_a_trace(error)
+        raise
+
+
+def _leave_a_trace(error: Exception) -> None:
+    """Print the traceback of a bug: it is read in a journal, later, and must say where it happened."""
+    if isinstance(error, OSError | Failure) or (isinstance(error, AckdError) and not isinstance(error, OurFault)):
+        return
+    import traceback
+
+    traceback.print_exception(error)
+
+
+class _Quietly:
+    """A view without the ordinary life of messages, which is in the session log."""
+
+    def __init__(self, view: View) -> None:
+        from ackd.facts.table import FACTS
+
+        self._routine = frozenset(type_ for type_, row in FACTS.items() if row.routine)
+        self._view = view
+        self.flush = view.flush
+
+    def show(self, type_: str, data: dict[str, object], at: float) -> None:
+        if type_ not in self._routine:
+            self._view.show(type_, data, at)

@@ -1,0 +1,206 @@
+"""An agent's mail as it lies on disk: the list of it, and one message read.
+
+An inbox that cannot be read is ``CannotRead``, never an empty list. Listing reads the headers and the beginning of each
+body, and does not count as reading the messages; ``read`` does, when the recipient reads.
+"""
+
+# Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ackd.client.errors import CannotRead, MessageGone, NoSpeaker
+from ackd.client.identity import named_agent
+from ackd.config.site import Site
+from ackd.core.errors import BadMessage
+from ackd.core.message_files import STRAY_WORDS, is_message_file, is_stray
+from ackd.core.names import identity
+from ackd.core.words import Folder
+from ackd.storage.message_lookup import FoundMessage
+
+#: Enough for any header block that is taken, and the beginning of the body.
+_HEAD_BYTES: Final = 70_000
+_ON_ITS_WAY: Final = frozenset({Folder.QUEUE, Folder.PROCESSED})
+
+
+class ReadMessage:
+    """A message that was read. ``agent`` is its recipient, ``data`` the whole file.
+
+    ``reader``: the agent that reads, if it is known. ``is_own``: the reader is the recipient and the message is still
+    on its way, so that reading counts as having seen it. ``headers``, ``body`` and ``state`` are taken from the file
+    when they are asked for, and raise ``BadMessage`` if it is broken.
+    """
+
+    __slots__ = ("_folder", "agent", "data", "file", "is_own", "message_id", "reader")
+
+    def __init__(self, found: FoundMessage, data: bytes, reader: str | None) -> None:
+        self.message_id = found.message_id
+        self.agent = found.box
+        self.file = str(found.path)
+        self.data = data
+        self.reader = reader
+        self.is_own = reader is not None and identity(found.box) == identity(reader) and found.folder in _ON_ITS_WAY
+        self._folder = found.folder
+
+    @property
+    def headers(self) -> dict[str, str]:
+        from ackd.formats import ignite
+
+        return dict(ignite.headers(self.data))
+
+    @property
+    def body(self) -> str:
+        from ackd.formats import ignite
+
+        return ignite.split_head(self.data).body.decode(errors="replace")
+
+    @property
+    def state(self) -> str:
+        """The state: queued, processing, delivered, acked, retrying, completed or dead."""
+        return _state(self._folder, self.data)
+
+
+def read(site: Site, message_id: str, agent: str | None) -> ReadMessage:
+    """Find one message, in the reader's own mail first, and read it."""
+    from ackd.storage import message_lookup
+
+    name = named_agent(site, agent)
+    found = message_lookup.find_for(site.root, message_id, name)
+    data = message_lookup.read_head(found.path, site.max_message_bytes + _HEAD_BYTES)
+    if data is None:
+        raise MessageGone(str(found.path))
+    return ReadMessage(found, data, name)
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+class MailEntry(NamedTuple):
+    """An entry of a list of messages. ``state`` is that of ``ReadMessage``, or unreadable or stray, with the reason as
+    subject."""
+
+    message_id: str | None
+    sender: str | None
+    type: str | None
+    priority: str | None
+    state: str
+    subject: str | None
+    file: str
+    arrived_at: float
+
+
+class Inbox(NamedTuple):
+    agent: str
+    messages: tuple[MailEntry, ...]
+
+
+def inbox(site: Site, agent: str | None, *, everything: bool) -> Inbox:
+    """List an agent's mail: waiting messages first, then those it was told of; with ``everything`` also those that are
+    dead or completed."""
+    name = named_agent(site, agent)
+    if name is None:
+        raise NoSpeaker
+    try:
+        return Inbox(name, tuple(_entries(site, name, everything)))
+    except OSError as error:
+        raise CannotRead(str(error.filename or site.box_dir(name)), str(error.strerror)) from None
+
+
+def _entries(site: Site, name: str, everything: bool) -> Iterator[MailEntry]:
+    boxes = site.box_dirs(name)
+    for box in boxes:
+        yield from _entries_in(box, Folder.QUEUE)
+    for box in boxes:
+        yield from _entries_in(box / "processed", Folder.PROCESSED)
+    if everything:
+        from ackd.storage import message_lookup
+
+        for one in message_lookup.in_folders(site.root, (Folder.DEAD, Folder.ARCHIVE), name):
+            if (entry := _entry(one.path, one.folder)) is not None:
+                yield entry
+
+
+def _entries_in(directory: Path, folder: Folder) -> list[MailEntry]:
+    try:
+        names = sorted(path.name for path in directory.iterdir())
+    except FileNotFoundError:
+        return []
+    found = (_entry(directory / name, folder) for name in names if not name.startswith(".") and name != "processed")
+    return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.arrived_at)
+
+
+def _entry(path: Path, folder: Folder) -> MailEntry | None:
+    from ackd.formats import ignite
+    from ackd.storage import message_lookup
+
+    try:
+        arrived_at = path.lstat().st_mtime
+    except FileNotFoundError:
+        return None
+    head = message_lookup.read_head(path, _HEAD_BYTES)
+    try:
+        raw = ignite.split_head(head if head is not None else b"")
+    except BadMessage as error:
+        if is_stray(path.name) and folder in _ON_ITS_WAY:
+            return None  # no message in its content, either: somebody's notes
+        return MailEntry(None, None, None, None, "unreadable", str(error), str(path), arrived_at)
+    if folder in _ON_ITS_WAY and not is_message_file(path.name):
+        return MailEntry(None, None, None, None, "stray", STRAY_WORDS, str(path), arrived_at)
+    fields = raw.fields
+    return MailEntry(
+        message_id=ignite.bare_id(fields.get("message-id", "")) or None,
+        sender=fields.get("from"),
+        type=fields.get("x-ignite-type"),
+        priority=fields.get("x-ignite-priority"),
+        state=_state(folder, raw.data),
+        subject=subject(raw.body),
+        file=str(path),
+        arrived_at=arrived_at,
+    )
+
+
+def _state(folder: Folder, head: bytes) -> str:
+    from ackd.formats import ignite
+
+    match folder:
+        case Folder.PROCESSED:
+            return ignite.standing(head).status.value
+        case Folder.DEAD:
+            return "dead"
+        case Folder.ARCHIVE:
+            return "completed"
+        case _:
+            return "queued"
+
+
+#: The keys of a body that say what it is about, the best first.
+_TELLING_KEYS: Final = ("summary", "title", "goal", "content", "message", "reason", "task_id")
+_BLOCK: Final = re.compile(r"[|>][-+0-9]{0,2}")
+
+
+def subject(body: bytes) -> str:
+    """Sum a body up in a line: the value of its most telling key, else its first line.
+
+    The body is read as lines: YAML costs too much for a list, and the end of the body may be cut off.
+    """
+    lines = body[:4000].decode(errors="replace").splitlines()
+    told = {
+        key: number
+        for number, line in reversed([*enumerate(lines)])
+        if (key := line.partition(":")[0]) in _TELLING_KEYS
+    }
+    for key in _TELLING_KEYS:
+        if key in told and (words := _value(lines, told[key])):
+            return words
+    return next((line.strip() for line in lines if line.strip()), "")
+
+
+def _value(lines: list[str], number: int) -> str:
+    """Return a line of the text that stands after the key, or, of a text of several lines, below it."""
+    value = lines[number].partition(":")[2].strip()
+    if _BLOCK.fullmatch(value):
+        return next((line.strip() for line in lines[number + 1 :] if line.strip()), "")
+    if len(value) > 1 and value[0] == value[-1] == '"':  # as `ackd send` writes one line of words
+        return value[1:-1].replace('\\"', '"').replace("\\\\", "\\")
+    if len(value) > 1 and value[0] == value[-1] == "'":
+        return value[1:-1].replace("''", "'")
+    return value

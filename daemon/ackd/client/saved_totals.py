@@ -1,0 +1,53 @@
+"""Count what was completed over all sessions, when no daemon runs that could tell.
+
+A daemon saves its totals in state/totals.json when it stops, with the log and the offset up to which it has counted.
+Lines after that are counted here: none after a clean stop, one session's after a crash. The archive is not counted,
+because messages that their agent deleted, or that are older than archive_days, are not in it. A file that cannot be
+read counts for nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from ackd.core.message_facts import COUNTED
+from ackd.storage import session_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def saved_totals(state_dir: Path, logs_dir: Path) -> dict[str, int] | None:
+    """Return the totals; None where there are neither saved totals nor a log."""
+    saved, files = _read(state_dir / "totals.json"), session_log.session_files(logs_dir)
+    if not saved and not files:
+        return None
+    totals = {name: _number(saved.get(name)) for name in COUNTED.values()}
+    counted_log, offset = str(saved.get("log", "")), _number(saved.get("offset"))
+    for path in files:
+        if _age(path.name) < _age(counted_log):
+            continue
+        for line in session_log.read_lines(path, offset if path.name == counted_log else 0):
+            if (name := COUNTED.get(line.type)) is not None:
+                totals[name] += 1
+    return totals
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) and 0 < value < 1 << 63 else 0
+
+
+def _age(name: str) -> tuple[str, int]:
+    """Make names comparable by age. As text ``…-2.ndjson`` would come before ``….ndjson``, which is the older one."""
+    found = re.fullmatch(r"session-(\d{8}-\d{6})(?:-(\d{1,9}))?\.ndjson", name)
+    return (found[1], int(found[2] or 1)) if found else ("", 0)

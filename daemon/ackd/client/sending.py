@@ -1,0 +1,306 @@
+"""Sending: a message into the queues of its recipients, durably, or nothing at all.
+
+Everything is checked (type, recipients, body, size) before the first byte is written. Then each recipient gets a file,
+and none is visible before all are written. A message that is queued stays queued, whatever waiting for it comes to:
+after that point nothing here raises. No daemon is needed.
+
+Fails with ``UnknownType``, ``UnknownAgent``, ``BadName``, ``BadText``, ``BadBody``, ``BadMessage``, ``CannotWrite``; a
+reply also with ``NoSpeaker``, ``NotHolder``, ``UnknownMessage``, ``AmbiguousMessage``, ``MessageGone``.
+"""
+
+# Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
+import os
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from ackd.client.errors import BadText, MessageGone, UnknownType
+from ackd.client.identity import agent_here, holder
+from ackd.client.writing import check_reader, creating
+from ackd.config.site import Site
+from ackd.core.errors import BadBody, BadMessage, UnknownAgent
+from ackd.core.names import USER, agent_name, identity
+from ackd.core.words import KNOWN_TYPES, accepted_types
+
+DEFAULT_WAIT_S: Final = 300.0
+
+#: A body, or a function that reads one. It is called after the names were checked, so that nobody types a page for a
+#: recipient who does not exist.
+Body = str | Callable[[], str]
+
+
+class RecipientState(NamedTuple):
+    """How far the message has come with one recipient, as far as the session log proves it.
+
+    ``receipts``: pairs of a receipt (queued, claimed, told, seen, acked, completed) with its time and its proof.
+    """
+
+    agent: str
+    state: str
+    reason: str | None = None
+    receipts: tuple[tuple[str, str, str], ...] = ()
+
+
+class Waited(NamedTuple):
+    """The end of a wait. ``outcome`` is one of:
+
+    done       every recipient has acked or completed it, as was asked
+    failed     a recipient never will: the message is dead, withdrawn or rejected
+    timeout    the time was over first, or the log could not be read (``trouble``)
+    no daemon  none came, or the one there was went away
+
+    After the last two the message goes on without the caller; ``words`` says how far it has come.
+    """
+
+    outcome: str
+    recipients: Mapping[str, RecipientState]
+    words: str = ""
+    trouble: str = ""
+
+
+class Sent(NamedTuple):
+    """A message that is queued. ``waited`` is None if nothing was waited for."""
+
+    message_id: str
+    recipients: tuple[str, ...]
+    files: tuple[str, ...]
+    daemon_running: bool
+    warnings: tuple[str, ...] = ()
+    waited: Waited | None = None
+
+    @property
+    def outcome(self) -> str:
+        """The outcome of the wait; ``queued`` without one."""
+        return self.waited.outcome if self.waited is not None else "queued"
+
+
+class Progress:
+    """Hears what happens while a message is sent and waited for. Override the methods that matter."""
+
+    def warned(self, words: str) -> None:
+        """Called with a reason to doubt the message, which is sent all the same."""
+
+    def queued(self, sent: Sent) -> None:
+        """Called once the message is queued, before any waiting."""
+
+    def settled(self, sent: Sent, one: RecipientState) -> None:
+        """Called when one recipient has acked or completed it, as was asked, or never will."""
+
+
+class Outgoing(NamedTuple):
+    """A message to be sent, with every name resolved and nothing yet written."""
+
+    sender: str
+    to: tuple[str, ...]
+    cc: tuple[str, ...]
+    type: str
+    priority: str
+    body: str
+    thread_id: str | None = None
+    in_reply_to: str | None = None
+    repository: str | None = None
+    issue: str | None = None
+
+    @property
+    def recipients(self) -> tuple[str, ...]:
+        """Everyone once, however often and in whatever spelling they were named."""
+        folded = {identity(name): name for name in reversed((*self.to, *self.cc))}
+        return tuple(reversed(folded.values()))
+
+
+class Delivery(NamedTuple):
+    """How a message is sent: ``wait`` is None, ``acked`` or ``completed``; ``force`` sends a body that is wrong."""
+
+    force: bool = False
+    wait: str | None = None
+    timeout_s: float = DEFAULT_WAIT_S
+    progress: Progress = Progress()
+
+
+def send(
+    site: Site, to: tuple[str, ...], body: Body, delivery: Delivery, *, cc: tuple[str, ...] = (),
+    type: str = "message", sender: str | None = None, priority: str = "normal", **headers: str | None,  # noqa: A002
+) -> Sent:  # fmt: skip
+    """Queue a message for every one of ``to`` and ``cc``. ``headers`` are the optional fields of ``Outgoing``."""
+    warnings = check_type(site, type, delivery.progress)
+    with creating():  # a root that cannot be read cannot be written to
+        author, to, cc = _sender(site, sender), _resolved(site, to), _resolved(site, cc)
+    text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
+    outgoing = Outgoing(author, to, cc, type, priority, text, **headers)
+    return _post(site, outgoing, (*warnings, *doubts), delivery)
+
+
+def reply(
+    site: Site, message_id: str, body: Body, delivery: Delivery, *,
+    type: str = "message", priority: str = "normal", agent: str | None = None,  # noqa: A002
+) -> Sent:  # fmt: skip
+    """Answer the sender of a message, in its thread."""
+    from ackd.formats import ignite
+    from ackd.storage import message_lookup
+
+    warnings = check_type(site, type, delivery.progress)
+    author, original = holder(site, message_id, agent)
+    head = message_lookup.read_head(original.path)
+    if head is None:
+        raise MessageGone(str(original.path))
+    fields = {name.lower(): value for name, value in ignite.headers(head)}
+    to = (site.resolve_agent(fields.get("from", "")),)
+    text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
+    outgoing = Outgoing(
+        sender=author,
+        to=to,
+        cc=(),
+        type=type,
+        priority=priority,
+        body=text,
+        thread_id=fields.get("x-ignite-thread-id") or original.message_id,
+        in_reply_to=original.message_id,
+        repository=fields.get("x-ignite-repository") or None,
+        issue=fields.get("x-ignite-issue") or None,
+    )
+    return _post(site, outgoing, (*warnings, *doubts), delivery)
+
+
+# --- checking ---------------------------------------------------------------------------------------------------------
+def _sender(site: Site, given: str | None) -> str:
+    """The sender's name. A sender need not be an agent of this team, but if it is, its one spelling is used."""
+    name = given or agent_here(site) or USER
+    try:
+        return site.resolve_agent(name)
+    except UnknownAgent:
+        return agent_name(name, site.reserved)
+
+
+def _resolved(site: Site, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(site.resolve_agent(name) for name in names)
+
+
+def check_type(site: Site, type_: str, progress: Progress) -> tuple[str, ...]:
+    """The warnings about a message's type; ``UnknownType`` if the team does not accept it."""
+    known = (*KNOWN_TYPES, *site.extra_types)
+    if type_ in known:
+        return ()
+    import difflib
+
+    near = difflib.get_close_matches(type_, known, n=1)
+    if type_ not in accepted_types((), site.unknown_types):
+        raise UnknownType(type_, near[0] if near else None)
+    if not near:
+        return ()
+    return _warned(f"unknown type {type_!r}, sent all the same: did you mean {near[0]}?", progress)
+
+
+def _warned(words: str, progress: Progress) -> tuple[str, ...]:
+    progress.warned(words)
+    return (words,)
+
+
+def checked_body(type_: str, text: str, delivery: Delivery) -> tuple[str, tuple[str, ...]]:
+    """The body as it will be written, proven right for its type, and no warnings. With ``force`` it is only proven that
+    it can be written, and what is wrong with it is a warning."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes of an argument that are no UTF-8; yaml would write a question mark for them
+        raise BadText("the body is not UTF-8") from None
+    if type_ == "message" and not _has_keys(text):
+        return _as_content(text), ()
+    from ackd.formats import body_shapes, yaml_body
+
+    try:
+        if body_shapes.quick_check(type_, yaml_body.load(text)):
+            return text, ()
+    except BadBody as error:
+        wrong = error
+    else:
+        from ackd.formats import bodies  # pydantic: only a wrong body pays for it
+
+        wrong = BadBody(tuple(bodies.check(type_, text)))
+    if not delivery.force:
+        raise wrong
+    return text, _warned(f"the body is not what a {type_} should be, sent all the same: {wrong}", delivery.progress)
+
+
+def _has_keys(text: str) -> bool:
+    """Tell a body of type message that is YAML from someone's words by its keys, which are small letters: "Note: call
+    me" is words."""
+    if ":" not in text:
+        return False  # nearly always, and without a pattern
+    begins = r"(?:[ \t]*(?:#.*)?\n|---[ \t]*\n)*+(?:\{|[\"']?[a-z_][a-z0-9_-]*[\"']?[ \t]*:(?:\s|$))"
+    if re.match(begins, text) is None:
+        return False
+    from ackd.formats import yaml_body
+
+    try:
+        loaded = yaml_body.load(text)
+    except BadBody:
+        return False
+    return isinstance(loaded, dict) and bool(loaded) and all(map(_is_key, loaded))
+
+
+def _is_key(key: object) -> bool:
+    return isinstance(key, str) and re.fullmatch(r"[a-z_][a-z0-9_-]*", key) is not None
+
+
+def _as_content(text: str) -> str:
+    line = text.removesuffix("\n")
+    if line.isprintable():  # one line, written by hand: yaml costs as much to import as all the rest
+        quoted = line.replace("\\", "\\\\").replace('"', '\\"')
+        return f'content: "{quoted}"\n'
+    from ackd.formats import yaml_body
+
+    return yaml_body.dump({"content": text})
+
+
+# --- writing ----------------------------------------------------------------------------------------------------------
+def _post(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: Delivery) -> Sent:
+    """Queue the message, and wait if that was asked for."""
+    if delivery.wait is None:
+        sent = queue(site, outgoing)._replace(warnings=warnings)
+        delivery.progress.queued(sent)
+        return sent
+    from ackd.client.waiting import Waiter
+
+    waiter = Waiter(site, delivery.wait)  # before the first byte is written, so that no line is missed
+    sent = queue(site, outgoing)._replace(warnings=warnings)
+    delivery.progress.queued(sent)
+    waited = waiter.wait(sent, delivery.timeout_s, delivery.progress)
+    return sent._replace(waited=waited, daemon_running=waited.outcome != "no daemon")
+
+
+def queue(site: Site, outgoing: Outgoing) -> Sent:
+    """Write the message into every recipient's queue."""
+    from ackd.formats import ignite
+    from ackd.storage import maildrop, root_lock
+
+    now_ns = time.time_ns()
+    wall = now_ns / 1e9
+    message_id = ignite.bare_id(ignite.new_message_id(wall, os.getpid(), os.urandom(6)))
+    data = ignite.build(
+        message_id=message_id,
+        sender=outgoing.sender,
+        to=outgoing.to,
+        cc=outgoing.cc,
+        date=ignite.rfc2822_date(wall),
+        type=outgoing.type,
+        priority=outgoing.priority,
+        body=outgoing.body,
+        in_reply_to=outgoing.in_reply_to,
+        thread_id=outgoing.thread_id,
+        repository=outgoing.repository,
+        issue=outgoing.issue,
+        copies="all" if len(outgoing.recipients) > 1 else None,
+        extra_types=accepted_types(site.extra_types, site.unknown_types),
+    )
+    if len(data) > site.max_message_bytes:
+        raise BadMessage("too_large", f"{len(data)} bytes; max_message_bytes is {site.max_message_bytes}")
+    recipients = outgoing.recipients
+    boxes = [site.box_path(name) for name in recipients]
+    names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
+    items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
+    check_reader(site)
+    with creating(*boxes):
+        for box in boxes:
+            maildrop.make_box(box, fsync=site.fsync)
+        files = tuple(maildrop.drop_all(items, fsync=site.fsync))
+    return Sent(message_id, recipients, files, root_lock.holder(site.run) is not None)

@@ -1,0 +1,299 @@
+"""How a team stands: the daemon, the agents and their mail.
+
+While a daemon runs, states and reasons are those of its page run/status.json. The page is half a second behind at most.
+Where the session log reaches further than the page knows, the next page is waited for, so that a caller who was told
+"completed" or "paused" finds it so. A page that a dead daemon left behind is not believed. Without a daemon an agent's
+state is "unknown", unless a person paused it.
+
+What waits, is in flight, dead or corrupt is counted in the directories, which are the state. On a full or read-only
+disk no page can be written at all, so faults of the disk are looked for here, too.
+
+Fails with OSError where a directory cannot be read: that is not the same as an empty one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ackd.client import dead_letters, loops
+from ackd.config.site import ALWAYS
+from ackd.core.message import USER, identity
+from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from ackd.config.site import Site
+
+STATUS_NAME: Final = "status.json"
+_MAX_STATUS_BYTES: Final = 4 * 1024 * 1024
+_COUNTS: Final = ("queued", "in_flight")
+#: How long a page is waited for. One takes half a second, and more on a machine that is busy.
+_PAGE_TIMEOUT_S: Final = 2.0
+_POLL_S: Final = 0.02
+
+
+class DaemonStatus(NamedTuple):
+    running: bool
+    pid: int | None
+    session_id: str | None
+    #: How files are noticed: ``inotify`` or ``polling``; None if no daemon tells.
+    watch: str | None
+
+
+class AgentStatus(NamedTuple):
+    """An agent as it stands. ``details`` has everything that is known of it, as `ackd status --json` prints it."""
+
+    name: str
+    endpoint: str
+    state: str
+    queued: int
+    in_flight: int
+    reason: str | None
+    details: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """How a team stands. ``details`` has everything, as `ackd status --json` prints it.
+
+    ``faults``, ``escalations``, ``strays`` and ``held`` are entries of it: what keeps the daemon or anybody from
+    writing, what somebody was told and has not dealt with, files in queues that are never read, messages that wait for
+    a person.
+    """
+
+    daemon: DaemonStatus
+    agents: Mapping[str, AgentStatus]
+    totals: Mapping[str, int]
+    faults: tuple[Mapping[str, Any], ...]
+    escalations: tuple[Any, ...]
+    strays: tuple[Mapping[str, Any], ...]
+    held: tuple[Mapping[str, Any], ...]
+    details: Mapping[str, Any]
+
+
+def status(site: Site) -> Status:
+    """Take the whole picture, once."""
+    details = _details(site)
+    daemon = details["daemon"]
+    return Status(
+        daemon=DaemonStatus(daemon["running"], daemon["pid"], daemon["session_id"], daemon.get("watch")),
+        agents={name: _agent(name, said) for name, said in details["agents"].items()},
+        totals=details["totals"],
+        faults=tuple(details["faults"]),
+        escalations=tuple(details.get("escalations", ())),
+        strays=tuple(_list(details.get("strays"))),
+        held=tuple(_list(details.get("held"))),
+        details=details,
+    )
+
+
+def _agent(name: str, said: Mapping[str, Any]) -> AgentStatus:
+    return AgentStatus(
+        name=name,
+        endpoint=str(said.get("endpoint", "inbox")),
+        state=str(said.get("state", "unknown")),
+        queued=_number(said.get("queued")),
+        in_flight=_number(said.get("in_flight")),
+        reason=str(said["reason"]) if said.get("reason") else None,
+        details=said,
+    )
+
+
+def _details(site: Site) -> dict[str, Any]:
+    """Put together the page of a running daemon, the directories, and what was saved."""
+    from ackd.storage import root_lock
+
+    pid = root_lock.holder(site.run)
+    page = _newest_page(site, pid) if pid is not None else {}
+    daemon = page.pop("daemon", {})
+    has_page = bool(page)
+    agents = {name: _agent_on_disk(site, name) for name in site.known_agents()}
+    if not has_page:
+        _add_pauses(site, agents)
+    for name, said in page.pop("agents", {}).items():
+        spelling = next((one for one in agents if identity(one) == identity(name)), name)
+        counts = {key: agents[spelling][key] for key in _COUNTS} if spelling in agents else {}
+        agents[spelling] = {**said, **counts}
+    named = {"session_id": daemon.get("session_id"), "pid": daemon.get("pid") or pid or None}
+    totals = {
+        "completed": 0,
+        **({} if page else _saved(site)),
+        **page.pop("totals", {}),
+        **_totals_on_disk(site, agents),
+    }
+    if found := strays(site):
+        page["strays"] = found
+    if not has_page and (held := loops.held_messages(site)):
+        page["held"] = [one._asdict() for one in held]
+    faults = [*_list(page.pop("faults", [])), *_faults_of_disk(site)]
+    named_daemon = {**daemon, "running": pid is not None, **named}
+    return {"daemon": named_daemon, "faults": faults, "agents": agents, "totals": totals, **page}
+
+
+def _list(said: object) -> list[dict[str, Any]]:
+    return [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+# --- the page of a running daemon -------------------------------------------------------------------------------------
+def _newest_page(site: Site, pid: int) -> dict[str, Any]:
+    """Read a page that knows as much as the session log does now. A daemon that cannot write one (a full disk) or does
+    not run (SIGSTOP) is not waited for longer than one page takes."""
+    page, deadline = _page(site, pid), time.monotonic() + _PAGE_TIMEOUT_S
+    file, known = _log_position(page)
+    reached = _size_bytes(site.logs / file) if file else 0
+    while file and known < reached and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+        page = _page(site, pid)
+        now, known = _log_position(page)
+        if now != file:
+            break  # the page is of another log: it was written since we looked
+    return page
+
+
+def _log_position(page: dict[str, Any]) -> tuple[str, int]:
+    """Return the log's file name, and how far the log reached when the page was written."""
+    match page:
+        case {"daemon": {"log": {"file": str(file), "bytes": int(known)}}} if "/" not in file:
+            return file, known
+        case _:
+            return "", 0
+
+
+def _size_bytes(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+
+
+def _page(site: Site, pid: int) -> dict[str, Any]:
+    """Read the page; empty if it is not there yet, is another daemon's, or is not of the right shape."""
+    import json
+
+    try:
+        with open(site.run / STATUS_NAME, "rb") as file:  # noqa: PTH123
+            page = json.loads(file.read(_MAX_STATUS_BYTES))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return {}
+    shapes = {"daemon": dict, "agents": dict, "totals": dict, "escalations": list}
+    if not isinstance(page, dict) or not all(isinstance(page.get(key, of()), of) for key, of in shapes.items()):
+        return {}
+    if pid and page.get("daemon", {}).get("pid") not in (pid, None):
+        return {}
+    page["agents"] = {name: said for name, said in page.get("agents", {}).items() if isinstance(said, dict)}
+    return page
+
+
+# --- agents and totals on disk ----------------------------------------------------------------------------------------
+def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
+    boxes = site.box_dirs(name)
+    counts = {"queued": sum(map(_mail, boxes)), "in_flight": sum(_mail(box / "processed") for box in boxes)}
+    return {"endpoint": endpoint_of(site, name), "state": "unknown", **counts}
+
+
+def endpoint_of(site: Site, name: str) -> str:
+    """Return the agent's endpoint kind by the config, given the spelling that counts."""
+    inside = name in ALWAYS and name != USER
+    return str(site.agents.get(name, {}).get("endpoint", "handler" if inside else "inbox"))
+
+
+def _add_pauses(site: Site, agents: dict[str, dict[str, Any]]) -> None:
+    """Mark paused agents: a pause outlives the daemon that was told of it. If the pauses cannot be read, everybody
+    counts as paused."""
+    from ackd.storage.paused import BadPauses, Pauses
+
+    pauses = Pauses(site.state)
+    reason = "by hand"
+    try:
+        pauses.load()
+    except (OSError, BadPauses) as error:
+        reason = str(error)
+    for name, said in agents.items():
+        if name in pauses or (reason != "by hand" and name not in ALWAYS):
+            said |= {"state": "paused", "reason": reason}
+
+
+def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
+    sums = {key: sum(_number(agent.get(key)) for agent in agents.values()) for key in _COUNTS}
+    dead, corrupt = dead_letters.dead_files(site), dead_letters.quarantined_files(site)
+    return {**sums, "dead": len(dead), "corrupt": len(corrupt)}
+
+
+def _saved(site: Site) -> dict[str, int]:
+    """Return the totals of all sessions, as the last daemon saved them or its log tells. A root that never had a daemon
+    of ours (an IGNITE workspace) has at most its archive."""
+    from ackd.client.saved_totals import saved_totals
+
+    totals = saved_totals(site.state, site.logs)
+    return totals if totals is not None else {"completed": _archived(site)}
+
+
+def _archived(site: Site) -> int:
+    return sum(_count(box) for day in _subdirectories(site.archive) for box in _subdirectories(day))
+
+
+def _mail(directory: Path) -> int:
+    """Count messages by their names. A file with another name is never delivered, so it does not wait."""
+    try:
+        with os.scandir(directory) as entries:
+            return sum(is_message_file(entry.name) for entry in entries)
+    except FileNotFoundError:
+        return 0
+
+
+def _count(directory: Path) -> int:
+    try:
+        with os.scandir(directory) as entries:
+            return sum(not entry.name.startswith(".") and entry.name != "processed" for entry in entries)
+    except FileNotFoundError:
+        return 0
+
+
+def _subdirectories(directory: Path) -> list[Path]:
+    try:
+        return [path for path in directory.iterdir() if path.is_dir()]
+    except FileNotFoundError:
+        return []
+
+
+# --- strays and faults ------------------------------------------------------------------------------------------------
+def strays(site: Site) -> list[dict[str, Any]]:
+    """List files in the queues that are never read, each with what to do about it."""
+    from ackd.storage import message_lookup
+
+    try:
+        found = list(message_lookup.strays(site.root, time.time()))
+    except OSError:
+        return []  # directories that cannot be listed are reported elsewhere
+    old = [one for one in found if one.age_s > STRAY_AFTER_S]
+    return [{"file": str(one.path), "agent": one.box, "reason": STRAY_WORDS, "mend": STRAY_CURE} for one in old]
+
+
+def _faults_of_disk(site: Site) -> list[dict[str, Any]]:
+    """List what keeps everybody from writing, the daemon included."""
+    places = (site.root, *(site.queue / box for box in site.boxes()))
+    found = {words: path for path in reversed(places) if (words := _no_room(path)) is not None}
+    return [{"error": words, "what": str(path)} for words, path in found.items()]
+
+
+def _no_room(path: Path) -> str | None:
+    """Say in the kernel's words why nothing at all can be written there; None if something can."""
+    try:
+        room = os.statvfs(path)
+    except OSError:
+        return None
+    if room.f_flag & os.ST_RDONLY:
+        return os.strerror(errno.EROFS)
+    if room.f_bavail == 0 and room.f_blocks:
+        return os.strerror(errno.ENOSPC)
+    return f"{os.strerror(errno.ENOSPC)}: no inodes" if room.f_files and room.f_favail == 0 else None

@@ -1,0 +1,303 @@
+"""ackd.toml, whole: every key, its default, its range, and what is wrong with it in words.
+
+The engine's policies follow from this model. Nothing that the config names is touched: whether a program or a directory
+exists is `ackd check`'s question. Fails with ``BadConfig``, which lists every problem at once, each with its key, its
+line, and for an unknown key the nearest known one. Only the daemon and `ackd check` pay for this module; the quick
+commands read site.py.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SerializeAsAny, ValidationError, create_model
+
+from ackd.config.agents import TEAM_ONLY, Agent, Delivery, Liveness, ReadingAgent, agent_keys, agent_of, read_agent
+from ackd.config.problems import ConfigSource, in_words
+from ackd.config.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
+from ackd.config.values import SecondsOrZero, Table, Words
+from ackd.coordination.registry import CAPABILITIES, load_beside
+from ackd.coordination.registry import load as load_attribute
+from ackd.core.errors import BadConfig, BadName, Problem
+from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
+from ackd.core.policy import AgentPolicy, EnginePolicy
+from ackd.core.words import is_type_name
+from ackd.endpoints import registry
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+#: Tables in which a key that stands in the wrong place is looked for.
+_HOMES: Final = ("delivery", "watch", "liveness", "daemon")
+
+
+class WatchSettings(Table):
+    mode: Literal["auto", "inotify", "polling"] = "auto"
+    poll_interval_s: Annotated[float, Field(ge=0.05, le=3600, allow_inf_nan=False)] = 2
+    reconcile_interval_s: Annotated[float, Field(ge=0.05, le=86_400, allow_inf_nan=False)] = 30
+    settle_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 1
+
+
+class TmuxSettings(Table):
+    """``socket``: the server's name (``tmux -L``), or with a slash in it its path (``-S``); empty: tmux's own."""
+
+    socket: str = ""
+
+
+class DaemonSettings(Table):
+    drain_timeout_s: SecondsOrZero = 20
+    stop_timeout_s: SecondsOrZero = 10
+
+
+class OwnAgents(Protocol):
+    """Agents that a capability brings to every team that has its table, beside those of the config."""
+
+    def table(self, name: str) -> Agent | None:
+        """The agent's table, under any spelling; None: not one of these."""
+
+    def policy(self, name: str) -> AgentPolicy | None:
+        """The policy by which the engine treats the agent, if the capability sets it; None: it follows from the
+        table."""
+
+    def templates(self) -> Mapping[str, Agent]:
+        """The tables by which agents will be made, for `ackd check`, by what it calls them."""
+
+
+#: The tables of ackd.toml that belong to a capability, by name, and the class of each.
+_CAPABILITY_TABLES: Final[Mapping[str, type[Table]]] = {
+    one.name: load_attribute(one.settings) for one in CAPABILITIES if one.settings
+}
+
+if TYPE_CHECKING:
+
+    class _CapabilityTables(Table): ...
+
+else:
+    # A key for each of these tables. Code gets at them with ``Config.settings``, which has a type.
+    _CapabilityTables = create_model(
+        "_CapabilityTables",
+        __base__=Table,
+        **{name: (kind | None, None) for name, kind in _CAPABILITY_TABLES.items()},
+    )
+
+_Settings = TypeVar("_Settings", bound=Table)
+
+
+class Config(_CapabilityTables):
+    root: str = ".ackd"
+    escalate_to: str = USER
+    on_escalation: Words = ()
+    archive_days: Annotated[int, Field(ge=0, le=36_500)] = 30
+    max_message_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = DEFAULT_MAX_MESSAGE_BYTES
+    extra_types: Words = ()
+    unknown_types: Literal["quarantine", "deliver"] = "quarantine"
+    delivery: Delivery = Delivery()
+    watch: WatchSettings = WatchSettings()
+    liveness: Liveness = Liveness()
+    daemon: DaemonSettings = DaemonSettings()
+    tmux: TmuxSettings = TmuxSettings()
+    #: Profiles of terminal programs, by name. Their keys are checked by endpoints/tmux/screen/profile.py.
+    profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
+    agents: dict[str, Annotated[SerializeAsAny[Agent], BeforeValidator(read_agent)]] = Field(default_factory=dict)
+
+    _source: ConfigSource | None = PrivateAttr(default=None)
+
+    @property
+    def path(self) -> Path | None:
+        """The file it was read from; None for a root without a config."""
+        return self._source.path if self._source is not None else None
+
+    @property
+    def base_dir(self) -> Path:
+        """The directory that relative paths in the config are relative to."""
+        return self._source.path.parent if self._source is not None else Path(self.root).parent
+
+    @property
+    def root_dir(self) -> Path:
+        return self.base_dir / self.root
+
+    @property
+    def tmux_socket(self) -> str:
+        """The socket as in ``TmuxSettings.socket``; a path is relative to the config, as all paths in it are."""
+        socket = self.tmux.socket
+        return str(self.base_dir / socket) if "/" in socket else socket
+
+    def settings(self, kind: type[_Settings]) -> _Settings | None:
+        """The table of a capability, by its class; None: the file has none."""
+        tables = (getattr(self, name) for name, known in _CAPABILITY_TABLES.items() if known is kind)
+        table: _Settings | None = next(tables)  # a class that the registry does not name is a bug
+        return table
+
+    @property
+    def agents_brought(self) -> tuple[str, ...]:
+        """The agents that exist because a capability has its table here."""
+        here = (one for one in CAPABILITIES if one.always_there and getattr(self, one.name) is not None)
+        return tuple(name for one in here for name in one.always_there)
+
+    @cached_property
+    def own_agents(self) -> tuple[OwnAgents, ...]:
+        """The agents of each capability that brings some and has its table here."""
+        return tuple(
+            load_attribute(one.own_agents)(table)
+            for one in CAPABILITIES
+            if one.own_agents and (table := getattr(self, one.name)) is not None
+        )
+
+    def agent(self, name: str) -> Agent:
+        """The agent's table, under any spelling of its name. An agent without one is an inbox, or one of those inside
+        the daemon."""
+        if name in self.agents:  # mostly the case; searching for every agent would take the square of their number
+            return self.agents[name]
+        for spelling, table in self.agents.items():
+            if identity(spelling) == identity(name):
+                return table
+        for own in self.own_agents:
+            if (brought := own.table(name)) is not None:
+                return brought
+        inside = name in ALWAYS and name != USER
+        return agent_of(registry.INSIDE if inside else registry.DEFAULT)
+
+    def policy(self, agent: str) -> AgentPolicy:
+        """The policy by which the engine treats this agent: its own numbers, else the team's, else its endpoint's."""
+        for own in self.own_agents:
+            if (policy := own.policy(agent)) is not None:
+                return policy
+        return self.agent(agent).policy(self.delivery, self.liveness)
+
+    def engine_policy(self) -> EnginePolicy:
+        same = (name for name in self.agents if identity(name) == identity(self.escalate_to))
+        return EnginePolicy(
+            escalate_to=next(same, self.escalate_to),
+            dedup_window_s=self.delivery.dedup_window_s,
+            loop_limit=self.delivery.loop_limit,
+        )
+
+    def fingerprint(self) -> str:
+        """A hash that tells two configs apart in the log; equal for equal meaning, however the file is written."""
+        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+    def problem(self, key: tuple[str, ...], what: str) -> Problem:
+        line = self._source.line_of(key) if self._source is not None else None
+        return Problem(".".join(key), what, line)
+
+
+def load(path: Path | str, *, root: Path | None = None) -> Config:
+    """The config in a file, checked as a whole. ``root`` replaces the file's own (``--root``)."""
+    path = Path(path).absolute()
+    data = read_toml(path)
+    source = ConfigSource.of(path)
+    if root is not None:
+        data = {**data, "root": str(root.absolute())}
+    try:
+        config = Config.model_validate(data)
+    except ValidationError as error:
+        problems = in_words(error, source, _known_keys, (*_HOMES, *_CAPABILITY_TABLES), TEAM_ONLY)
+        raise BadConfig(str(path), problems) from None
+    config._source = source  # noqa: SLF001 - where it came from is no part of what it says
+    if problems := tuple(_meaningless(config)):
+        raise BadConfig(str(path), problems)
+    return config
+
+
+def load_site(site: Site) -> Config:
+    """The config of a site. A bare root has the defaults, and escalates to its leader, if there is one."""
+    if site.config_path is not None:
+        return load(site.config_path, root=site.root)
+    leader = "leader" if "leader" in site.known_agents() else USER
+    return Config(root=str(site.root), escalate_to=leader)
+
+
+# --- what types and ranges cannot say ---------------------------------------------------------------------------------
+def _meaningless(config: Config) -> Iterator[Problem]:
+    problem = config.problem
+    spellings: dict[str, str] = {}
+    for name, table in config.agents.items():
+        try:
+            agent_name(name)
+        except BadName as error:
+            yield problem(("agents", name), str(error))
+        twin = spellings.setdefault(identity(name), name)
+        if twin != name:
+            yield problem(("agents", name), f"is the same agent as `{twin}`: `-` and `_` are one")
+        yield from _agent_problems(config, name, table)
+    yield from _escalation_problems(config)
+    yield from _completion_problems(config)
+    for one in CAPABILITIES:
+        if (settings := getattr(config, one.name, None)) is not None:
+            for key, what in load_beside(one.settings, "complaints")(settings, config.agents):
+                yield problem(key, what)
+    for kind in config.extra_types:
+        if not is_type_name(kind):
+            yield problem(("extra_types",), f"{kind!r} is no type: small letters, digits and `_` only")
+    if config.on_escalation and not config.on_escalation[0]:
+        yield problem(("on_escalation",), "the program's name is empty")
+    if config.delivery.backoff_cap_s < config.delivery.backoff_base_s:
+        yield problem(("delivery", "backoff_cap_s"), "must not be less than backoff_base_s")
+
+
+def _agent_problems(config: Config, name: str, table: Agent) -> Iterator[Problem]:
+    for key, what in (*table.misplaced(), *table.complaints()):
+        yield config.problem(("agents", name, *key), what)
+    if identity(name) == identity(MONITOR) and table.endpoint != registry.INSIDE:
+        yield config.problem(("agents", name, "endpoint"), f"{MONITOR} lives inside the daemon")
+
+
+def _completion_problems(config: Config) -> Iterator[Problem]:
+    known = sorted(KNOWN_TYPES | set(config.extra_types))
+    tables: list[tuple[tuple[str, ...], Delivery | ReadingAgent]] = [(("delivery",), config.delivery)]
+    tables += [(("agents", name), one) for name, one in config.agents.items() if isinstance(one, ReadingAgent)]
+    for where, table in tables:
+        for type_ in table.completes_on_type:
+            key = (*where, "completes_on_type", type_)
+            if type_ not in known and config.unknown_types != "deliver":
+                near = difflib.get_close_matches(type_, known, n=1)
+                hint = f": did you mean `{near[0]}`?" if near else ""
+                yield config.problem(key, f"{type_!r} is not a message type{hint}")
+
+
+def _escalation_problems(config: Config) -> Iterator[Problem]:
+    name = config.escalate_to
+    names = {identity(agent): agent for agent in (*config.agents, USER)}
+    if identity(name) in names:
+        return
+    if name in ALWAYS:
+        yield config.problem(("escalate_to",), f"{name} lives inside the daemon: name someone who reads")
+    elif not _has_box(config, name):
+        near = difflib.get_close_matches(name, names.values(), n=1)
+        hint = f": did you mean `{near[0]}`?" if near else ""
+        yield config.problem(("escalate_to",), f"{name!r} is not an agent{hint}")
+
+
+def _has_box(config: Config, name: str) -> bool:
+    return any(identity(box) == identity(name) for box in Site(config.path, config.root_dir).boxes())
+
+
+def _known_keys(table: tuple[str, ...]) -> list[str]:
+    models: dict[str, type[BaseModel]] = {
+        "delivery": Delivery,
+        "watch": WatchSettings,
+        "liveness": Liveness,
+        "daemon": DaemonSettings,
+        "tmux": TmuxSettings,
+        **_CAPABILITY_TABLES,
+    }
+    match table:
+        case ():
+            own = [key for key in Config.model_fields if key not in _CAPABILITY_TABLES]
+            before = own.index("profiles")
+            return [*own[:before], *_CAPABILITY_TABLES, *own[before:]]
+        case ("agents", _):
+            return list(agent_keys())
+        case (name,) if name in models:
+            return list(models[name].model_fields)
+        case (name, inner) if name in _CAPABILITY_TABLES and inner in models[name].model_fields:
+            kind = models[name].model_fields[inner].annotation
+            return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, Table) else []
+        case _:
+            return []

@@ -1,0 +1,1 @@
+"""Capabilities, a folder for each: its rules (pure), wire format, files, gateway, commands and settings."""

@@ -1,0 +1,1 @@
+"""This capability's commands of the command line."""

@@ -1,0 +1,94 @@
+"""`ackd bus post`: check one message, append it to a bus by one write, and raise its events. Needs no daemon.
+
+A payload is given as JSON, as ``KEY=VALUE``, or both. Loaded without the rest of its group, because hooks call it
+all the time.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackd.cli.command_line import argument, command, for_team
+from ackd.cli.errors import BAD_DATA, Failure, WrongUsage, accepted, creating
+from ackd.cli.output import echo, print_json, printable
+from ackd.client.identity import agent_here
+from ackd.coordination.bus.commands.tracks import TRACK, choose_track
+
+if TYPE_CHECKING:
+    from ackd.config.site import Site
+
+
+@command
+@argument("words", nargs="+", metavar="TYPE [KEY=VALUE...]")
+@argument("--source", metavar="NAME", help="Who says it (default: ACKD_AGENT, or this pane's).")
+@argument("--task", metavar="ID", help="The payload's task_id.")
+@argument("--payload", action="append", metavar="JSON|KEY=VALUE", help="May be given again.")
+@TRACK
+@for_team
+def post(
+    site: Site,
+    as_json: bool,
+    words: tuple[str, ...],
+    source: str | None,
+    task: str | None,
+    payload: tuple[str, ...],
+    track: str | None,
+) -> None:
+    """Post a message to a bus. TYPE is one of PROGRESS, TASK_COMPLETE, TASK_FAILED, FILE_LOCK, FILE_UNLOCK, BLOCKED,
+    BOARD_ASSESS, BOARD_DISCUSS, BOARD_VOTE, BOARD_RESOLVE; the payload is given as KEY=VALUE, as JSON, or both."""
+    from ackd.bus import Bus, check
+
+    kind, *pairs = words
+    who = source or agent_here(site)
+    if not who:
+        raise WrongUsage("who says it? Say --source NAME, or set ACKD_AGENT")
+    kind = kind.upper()
+    check_type(kind)
+    said = _payload(kind, (*payload, *pairs), task)
+    check(kind, who, said)  # before the message causes a bus to be made
+    bus = Bus(choose_track(site, track, make=True))
+    with creating(bus.track.bus):
+        message_id = bus.post(kind, who, said)
+    with accepted(f"{message_id} is posted"):
+        if as_json:
+            print_json({"message_id": message_id, "track": bus.track.name, "bus": bus.track.bus})
+        else:
+            echo(printable(f"posted {message_id} to {bus.track.name}"))
+
+
+def check_type(kind: str) -> None:
+    from ackd.coordination.bus.wire import TYPES
+
+    if kind not in TYPES:
+        import difflib
+
+        near = difflib.get_close_matches(kind, TYPES, n=1)
+        hint = f": did you mean {near[0]}?" if near else f"; known are {', '.join(TYPES)}"
+        raise Failure(BAD_DATA, f"unknown type {kind!r}{hint}")
+
+
+def _payload(kind: str, given: tuple[str, ...], task: str | None) -> dict[str, object]:
+    """The payload; a later value for a key replaces an earlier one."""
+    from ackd.coordination.bus.wire import from_text
+
+    said: dict[str, object] = {} if task is None else {"task_id": task}
+    for text in given:
+        key, equals, value = text.partition("=")
+        if text.lstrip().startswith("{"):
+            said.update(_object(text))
+        elif equals and key:
+            said[key] = from_text(kind, key, value)
+        else:
+            raise WrongUsage(f"{text!r} is neither KEY=VALUE nor a JSON object")
+    return said
+
+
+def _object(text: str) -> dict[str, object]:
+    import json
+
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Failure(BAD_DATA, f"the payload is no JSON: {error}") from None
+    assert isinstance(found, dict)
+    return found

@@ -1,0 +1,41 @@
+"""[bus] of ackd.toml: which message buses are followed, who their workers are, and how long leases last.
+
+Has the keys of the table, and the checks that need no disk.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pydantic import Field
+
+from ackd.config.values import Seconds, Table, Words, not_agents
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ackd.config.values import Complaint
+
+
+class BusSettings(Table):
+    """The message bus gateway. ``tracks``: directories (globs) that hold a .message-bus/, or are one; ``workers``: a
+    worker's id (a glob) → agent, for those whose id is not the agent's name. ``orchestrator`` hears of what ended,
+    failed, is blocked or silent; empty: ``escalate_to``."""
+
+    tracks: Words = ()
+    orchestrator: str = ""
+    workers: dict[str, str] = Field(default_factory=dict)
+    heartbeat_timeout_s: Seconds = 600
+    keep_events_s: Seconds = 86_400
+    lease_s: Seconds = 1800
+
+
+def complaints(settings: BusSettings, agents: Iterable[str]) -> Iterator[Complaint]:
+    """Everyone whom the table names must be an agent of the config."""
+    return not_agents(_named(settings), agents)
+
+
+def _named(settings: BusSettings) -> Iterator[Complaint]:
+    if settings.orchestrator:
+        yield ("bus", "orchestrator"), settings.orchestrator
+    yield from ((("bus", "workers", worker), agent) for worker, agent in settings.workers.items())

@@ -1,0 +1,1 @@
+"""Leases: one writer at a time for a file, among all processes that ask through ackd."""

@@ -1,0 +1,257 @@
+"""`ackd lock`: leases by hand and by agents' hooks.
+
+Exit codes: 0 it is yours · 1 it is another's, or not yours · 75 it was waited for in vain, or is waited for · 65 the
+path is not one of the workspace. The work is done in ackd.leases. Quick to import.
+"""
+
+import time
+from typing import Final
+
+from ackd.cli.command_line import Group, argument, at_least, for_team
+from ackd.cli.errors import NO, TRY_AGAIN, Ended, Failure, WrongUsage, creating
+from ackd.cli.output import echo, print_json, printable, say
+from ackd.client.identity import agent_here
+from ackd.config.site import Site
+from ackd.coordination.bus.commands.tracks import TRACK, choose_track
+from ackd.coordination.leases.rules.words import Ask, Change, Denied, Granted, Lease, Queued, Table, Waiter
+from ackd.core.errors import BadName, UnknownAgent
+from ackd.formats import utc_times
+from ackd.leases import Leases
+
+#: The time for which an agent without a waiting process keeps its place in line.
+LATER_S: Final = 86_400.0
+_LONGEST_S: Final = 7 * 86_400.0
+_MOST_CHARS: Final = 200
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+
+
+# --- the commands -----------------------------------------------------------------------------------------------------
+_AGENT: Final = argument(
+    "--agent", metavar="NAME", complete="agents", help="Who asks (default: ACKD_AGENT, or this pane's)."
+)
+_ALL: Final = argument("--all", dest="every", action="store_true", help="All that it holds.")
+_TTL: Final = argument("--ttl", metavar="TIME", help="For how long: 90s, 30m, 2h (default: lease_s of [bus], 30m).")
+_PATH: Final = argument("path", nargs="?", metavar="[PATH]")
+
+lock: Final = Group(
+    """Lease files: one writer at a time for each, or several readers, in turn and for a time.
+
+    PATH is relative to the project (where ackd.toml lies), or absolute; the file need not exist. Needs no daemon; one
+    that runs wakes who waits, and takes back the leases of who has died.
+    """
+)
+
+
+@lock.command
+@argument("path", metavar="PATH")
+@_AGENT
+@argument("--shared", action="store_true", help="To read: together with others who read.")
+@_TTL
+@argument("--wait", type=at_least(0), default=0.0, metavar="S", help="Wait in line for so many seconds.")
+@argument("--later", action="store_true", help="Stand in line without waiting here; told by mail when it is yours.")
+@TRACK
+@for_team
+def acquire(
+    site: Site, as_json: bool, path: str, agent: str | None, shared: bool, ttl: str | None, wait: float, later: bool,
+    track: str | None,
+) -> None:  # fmt: skip
+    """Lease a file. Exit 1: another has it, and who; 75: waited in vain, or still in line; 65: not in the workspace."""
+    if later and wait:
+        raise WrongUsage("--wait waits here, --later does not: give one of them")
+    holder, ttl_s = _holder(site, agent), site.lease_s if ttl is None else _ttl(ttl)
+    doors = _doors(site, track, make=True)
+    key = doors.files.key(path)
+    ask = Ask(holder, shared, ttl_s, time.time() + LATER_S if later else None)
+    with creating(doors.track.bus):
+        change = doors.ask(key, ask, wait)[0]
+    _warn(doors)
+    answer = _answer(change, key, holder)
+    if isinstance(answer, Granted):
+        _say_granted(answer, as_json=as_json)
+        return
+    _say_held(answer, wait, as_json=as_json)
+    raise Ended(TRY_AGAIN if wait or later else NO)
+
+
+@lock.command
+@_PATH
+@_AGENT
+@_ALL
+@_TTL
+@TRACK
+@for_team
+def renew(
+    site: Site, as_json: bool, path: str | None, every: bool, agent: str | None, ttl: str | None, track: str | None
+) -> None:
+    """Keep what is held for longer. Exit 1: it is not held."""
+    _path_or_all(path, every)
+    holder, ttl_s = _holder(site, agent), None if ttl is None else _ttl(ttl)
+    doors = _doors(site, track, make=False)
+    with creating(doors.track.bus):
+        held = doors.renew(holder, path, ttl_s)
+    _warn(doors)
+    if as_json:
+        print_json([_described(key, lease) for key, lease in held])
+    else:
+        for key, lease in held:
+            say(f"renewed {key} for {lease.agent} until {_clock(lease.expires_at)}, token {lease.token}")
+    if path is not None and not held:
+        raise Failure(NO, f"{path} is not held by {holder}")
+
+
+@lock.command
+@_PATH
+@_AGENT
+@_ALL
+@TRACK
+@for_team
+def release(site: Site, as_json: bool, path: str | None, every: bool, agent: str | None, track: str | None) -> None:
+    """Let go of what is held, and wake who is next. Exit 1: it is not held."""
+    _path_or_all(path, every)
+    holder = _holder(site, agent)
+    doors = _doors(site, track, make=False)
+    with creating(doors.track.bus):
+        released = doors.release(holder, path)
+    _warn(doors)
+    if as_json:
+        print_json([_described(one.path, one.lease) for one in released])
+    else:
+        for one in released:
+            say(f"released {one.path} of {holder}, token {one.lease.token}")
+    if path is not None and not released:
+        raise Failure(NO, f"{path} is not held by {holder}")
+
+
+@lock.command
+@argument("--agent", metavar="NAME", complete="agents", help="Only what this one holds or waits for.")
+@TRACK
+@for_team
+def list_(site: Site, as_json: bool, agent: str | None, track: str | None) -> None:
+    """Who holds what, until when, and who waits."""
+    doors = Leases(choose_track(site, track, make=False, listing=True).bus, site.base)
+    table, now = doors.look(), time.time()
+    _warn(doors)
+    held = [(path, lease) for path, leases in table.held.items() for lease in leases if agent in (None, lease.agent)]
+    line = [(path, waiter) for path, line in table.waiting.items() for waiter in line if agent in (None, waiter.agent)]
+    if as_json:
+        waiting = [{"path": path, **_waits(waiter)} for path, waiter in line]
+        print_json({"track": doors.track.bus, "held": [_described(*one) for one in held], "waiting": waiting})
+        return
+    if not held and not line:
+        say("nobody holds anything")
+        return
+    _print_table(table, held, line, now)
+
+
+def _print_table(table: Table, held: list[tuple[str, Lease]], line: list[tuple[str, Waiter]], now: float) -> None:
+    from ackd.cli.table import age, print_table
+
+    rows = [
+        ["over" if lease.expires_at <= now else _kind(lease), lease.agent, age(now - lease.acquired_at),
+         _clock(lease.expires_at), str(lease.token or "-"), str(len(table.waiting.get(path, ()))), path]
+        for path, lease in held
+    ]  # fmt: skip
+    rows += [["waits", one.agent, age(now - one.since), _clock(one.until), "-", "-", path] for path, one in line]
+    print_table(["LEASE", "HOLDER", "SINCE", "UNTIL", "TOKEN", "WAITING", "PATH"], rows, {"over": "red"})
+
+
+# --- reading what was typed -------------------------------------------------------------------------------------------
+def _holder(site: Site, given: str | None) -> str:
+    """Return an agent in its own spelling. A worker's id that is no agent's name stays as it is: buses have such."""
+    name = given or agent_here(site)
+    if not name:
+        raise WrongUsage("who asks? Say --agent NAME, or set ACKD_AGENT")
+    if not name.isprintable() or not name.strip() or len(name) > _MOST_CHARS:
+        raise BadName(name[:_MOST_CHARS], f"a holder is named by at most {_MOST_CHARS} printable characters")
+    try:
+        return site.resolve_agent(name)
+    except (UnknownAgent, BadName):
+        return name
+
+
+def _ttl(text: str) -> float:
+    number, unit = (text[:-1], text[-1]) if text[-1:] in _UNITS else (text, "s")
+    try:
+        seconds = float(number) * _UNITS[unit]
+    except ValueError:
+        seconds = -1.0
+    if not 0 < seconds <= _LONGEST_S:
+        raise WrongUsage(f"--ttl {text!r}: a time such as 90s, 30m or 2h, at most 7d")
+    return seconds
+
+
+def _path_or_all(path: str | None, every: bool) -> None:
+    if (path is None) != every:
+        raise WrongUsage("give PATH, or --all")
+
+
+def _doors(site: Site, track: str | None, *, make: bool) -> Leases:
+    return Leases(choose_track(site, track, make=make).bus, site.base)
+
+
+# --- saying what came of it -------------------------------------------------------------------------------------------
+def _answer(change: Change, key: str, holder: str) -> Granted | Denied | Queued:
+    from ackd.coordination.leases.files import granted
+
+    found = granted(change, key, holder)
+    return found or next(one for one in change.happened if isinstance(one, Denied | Queued))
+
+
+def _say_granted(granted: Granted, *, as_json: bool) -> None:
+    lease = granted.lease
+    if as_json:
+        print_json({"granted": True, "again": granted.again, **_described(granted.path, lease)})
+        return
+    already = "already " if granted.again else ""
+    until = f"until {_clock(lease.expires_at)}, token {lease.token}"
+    say(f"{granted.path} is {already}leased to {lease.agent} ({_kind(lease)}) {until}")
+
+
+def _say_held(answer: Denied | Queued, wait_s: float, *, as_json: bool) -> None:
+    holders = answer.holders if isinstance(answer, Denied) else ()
+    ahead = answer.ahead if isinstance(answer, Denied) else ()
+    if as_json:
+        said: dict[str, object] = {"granted": False, "queued": isinstance(answer, Queued), "path": answer.path}
+        said |= {
+            "holders": [_described(answer.path, lease) for lease in holders],
+            "ahead": [_waits(one) for one in ahead],
+        }
+        print_json(said | ({"behind": list(answer.behind)} if isinstance(answer, Queued) else {}))
+        return
+    if isinstance(answer, Queued):
+        words = f"in line behind {', '.join(answer.behind)}; told by mail when it is yours"
+    else:
+        held = [f"held by {one.agent} ({_kind(one)}) {_span(one)}" for one in holders]
+        words = "; ".join(held + [f"waited for by {one.agent} since {_clock(one.since)}" for one in ahead])
+    waited = f" (waited {wait_s:g} s)" if wait_s else ""
+    echo(f"ackd: {printable(answer.path)}: {printable(words)}{waited}", err=True)
+
+
+def _described(path: str, lease: Lease) -> dict[str, object]:
+    times = {"acquired_at": utc_times.write(lease.acquired_at), "expires_at": utc_times.write(lease.expires_at)}
+    return {"path": path, "agent": lease.agent, "lock_type": _kind(lease), **times, "token": lease.token}
+
+
+def _waits(waiter: Waiter) -> dict[str, object]:
+    kind = "shared" if waiter.shared else "exclusive"
+    times = {"since": utc_times.write(waiter.since), "until": utc_times.write(waiter.until)}
+    return {"agent": waiter.agent, "lock_type": kind, **times}
+
+
+def _kind(lease: Lease) -> str:
+    return "shared" if lease.shared else "exclusive"
+
+
+def _span(lease: Lease) -> str:
+    return f"since {_clock(lease.acquired_at)} until {_clock(lease.expires_at)}"
+
+
+def _clock(wall: float) -> str:
+    return f"{utc_times.write(wall)[:19]}Z"
+
+
+def _warn(doors: Leases) -> None:
+    for kept in doors.files.set_aside:
+        echo(f"ackd: a file of leases could not be read: kept as {printable(kept)}, taken for empty", err=True)
+    if doors.unsaid is not None:
+        echo(f"ackd: done, but the bus could not be told: {doors.unsaid.strerror or doors.unsaid}", err=True)

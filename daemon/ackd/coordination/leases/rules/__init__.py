@@ -1,0 +1,1 @@
+"""This capability's rules: values in, values out. Pure."""

@@ -1,0 +1,1 @@
+"""The commands `ackd story`, `ackd stage` and `ackd hook`."""

@@ -1,0 +1,71 @@
+"""The agents that a [pipeline] brings: its lead, inside the daemon, and a worker for each stage of a story."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from ackd.config.agents import agent_of
+from ackd.config.values import MONTH_S
+from ackd.coordination.pipeline.rules.stage_words import is_lead, whose_worker
+from ackd.core.policy import UNLIMITED, AgentPolicy
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ackd.config.agents import Agent
+    from ackd.coordination.pipeline.settings import PipelineSettings
+
+#: The engine hands over what the lead says and has no timeout, ladder or retry of its own for the pipeline's workers.
+#: Their ladder is the lead's, status check and respawn, and their one Execute is never said twice.
+STAGE_WORKER: Final = AgentPolicy(
+    ack_timeout_s=MONTH_S,
+    processing_timeout_s=MONTH_S,
+    task_timeout_s=MONTH_S,
+    busy_timeout_s=MONTH_S,
+    remind_after_s=MONTH_S,
+    retry_limit=1000,
+    backoff_base_s=1,
+    backoff_cap_s=5,
+    crash_limit=1000,
+    max_in_flight=UNLIMITED,
+)
+
+
+class PipelineAgents:
+    """The lead and the workers, for the config (an implementation of ``config.model.OwnAgents``)."""
+
+    def __init__(self, settings: PipelineSettings) -> None:
+        self._settings = settings
+
+    def table(self, name: str) -> Agent | None:
+        if self._is_worker(name):
+            return self._worker()
+        return agent_of("handler") if is_lead(name) else None
+
+    def policy(self, name: str) -> AgentPolicy | None:
+        if not self._is_worker(name):
+            return None
+        # A pane keeps what was typed into it, even if the daemon dies. Mail for other workers is told again after a
+        # crash: their endpoint completes it at once, and nobody else would if the daemon died in between. (An Execute
+        # has a flag of its own.)
+        return replace(STAGE_WORKER, volatile=self._settings.worker.endpoint != "tmux")
+
+    def templates(self) -> Mapping[str, Agent]:
+        return {"of the pipeline": self._worker()}
+
+    def _is_worker(self, name: str) -> bool:
+        return whose_worker(name, self._settings.id_pattern) is not None
+
+    def _worker(self) -> Agent:
+        worker = self._settings.worker
+        return agent_of(
+            worker.endpoint,
+            command=worker.command,
+            start=worker.start,
+            profile=worker.profile,
+            cwd=worker.cwd,
+            env=worker.env,
+            timeout_s=worker.timeout_s,
+            restart="never",
+        )

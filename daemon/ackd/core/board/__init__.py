@@ -1,1 +1,0 @@
-"""A board that decides: a meeting as a value, its phases as a table, its count, and what others see of it."""

@@ -1,0 +1,106 @@
+"""The facts about the daemon itself: its sessions, its watching, the machine under it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ackd.core.fact import BLUE, DIM, GREEN, RED, YELLOW, fact
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ackd.core.fact import Shown
+
+
+def _session_start(of: Shown) -> str:
+    recovered = of.counts("recovered")
+    return f"ackd {of['version']} started, pid {of['pid']}, on {of['root']}" + (
+        f"; found again: {recovered}" if recovered else ""
+    )
+
+
+@fact("daemon", "■", BLUE, _session_start)
+def session_start(*, version: str, pid: int, root: str, config_hash: str, recovered: Mapping[str, int]) -> None:
+    """A daemon has started and recovered what lay there; ``recovered`` counts it."""
+
+
+def _session_end(of: Shown) -> str:
+    totals = of.counts("totals")
+    return f"ended: {of['reason']}" + (f"; {totals}" if totals else "")
+
+
+@fact("daemon", "■", BLUE, _session_end)
+def session_end(*, reason: str, totals: Mapping[str, int]) -> None:
+    """A daemon has ended by itself or by a signal; ``totals`` counts its session."""
+
+
+@fact("daemon", "!", YELLOW, lambda of: f"{of['signal']} means nothing to ackd, which goes on")
+def signal_ignored(*, signal: str) -> None:
+    """A signal came that would end a program by default and means nothing to the daemon."""
+
+
+@fact(
+    "daemon",
+    "!",
+    YELLOW,
+    lambda of: f"ackd did not run for {of['seconds']} s and more: receipts and files are read first",
+)
+def overslept(*, seconds: float) -> None:
+    """The machine slept, or the daemon was stopped, so long that deadlines wait for what was said meanwhile."""
+
+
+@fact("archive", "-", DIM, lambda of: f"older than archive_days, removed: {of['days']}")
+def archive_swept(*, days: list[str]) -> None:
+    """Days of the archive that are older than archive_days were removed."""
+
+
+# --- watching ---------------------------------------------------------------------------------------------------------
+@fact("watch", "!", YELLOW, lambda _: "the kernel dropped notifications: everything is scanned again")
+def watch_overflow() -> None:
+    """The kernel's queue of notifications overflowed."""
+
+
+@fact("watch", "!", YELLOW, lambda of: f"{of('mode') or 'polling'} from now on: {of['reason']}")
+def watch_degraded(*, reason: str, mode: str | None = None, what: str | None = None) -> None:
+    """inotify cannot be used, so directories are polled. ``what``: only those of the gateways."""
+
+
+@fact("watch", "·", DIM, lambda of: f"{of('mode') or 'inotify'} again")
+def watch_restored(*, mode: str | None = None, what: str | None = None) -> None:
+    """inotify can be used again."""
+
+
+# --- the machine ------------------------------------------------------------------------------------------------------
+@fact("disk", "▲", RED, lambda of: f"{of['what']}: {of['error']}{of('advice', ' → {}')}")
+def io_error(
+    *,
+    what: str,
+    error: str,
+    agent: str | None = None,
+    advice: str | None = None,
+    message_id: str | None = None,
+    track: str | None = None,
+    offset: int | None = None,
+    bus_type: str | None = None,
+) -> None:
+    """The machine refused something that the daemon tried; ``what`` was tried, ``advice`` says what a person can do."""
+
+
+@fact(
+    "disk",
+    "✓",
+    GREEN,
+    lambda of: f"over{of.time('seconds', ' after {}')}: {of['error']}{of('times', ', met {} times')}",
+)
+def io_recovered(*, error: str, seconds: float, times: int) -> None:
+    """A fault of the machine is over."""
+
+
+@fact("notify", "▲", RED, lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}")
+def notify_failed(*, message_id: str, command: list[str], error: str) -> None:
+    """The command on_escalation could not be run, or failed."""
+
+
+@fact("log", "▲", RED, lambda of: f"{of['lost']} lines could not be written to this log and are lost")
+def log_gap(*, lost: int) -> None:
+    """Lines could not be written to the log; this one says how many are missing here."""

@@ -1,0 +1,416 @@
+"""Everything the engine knows: messages, agents, timers, totals, and the effects of the event in hand.
+
+The parts of the engine (transitions.py, arrivals.py, agent_rules.py …) share one ``EngineState`` and make the
+decisions; this module only stores and looks up. Memory is a cache of the directories: all of it can be rebuilt by a
+scan, apart from what is saved in state/ (escalations, notices, held messages, totals).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ackd.core.availability import AgentState
+from ackd.core.dedup import Completed
+from ackd.core.delivery import IN_WINDOW, MOVING, Happening, State
+from ackd.core.effects import RecordFact
+from ackd.core.escalations import Escalations
+from ackd.core.events import Absence, Now
+from ackd.core.idleness import Doing
+from ackd.core.lineup import Lineup
+from ackd.core.liveness import Vital
+from ackd.core.loops import Chains, Loops
+from ackd.core.message import FRESH, Folder, Idled, identity
+from ackd.core.notices import Notices
+from ackd.core.timers import Timers
+from ackd.core.values import value
+from ackd.core.waits import Wait, Waiting
+from ackd.core.worker import WorkerState
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Iterator
+
+    from ackd.core.effects import Effect
+    from ackd.core.fact import Fact
+    from ackd.core.ladder import Ladder
+    from ackd.core.message import Message, Place, ReceiptFile
+    from ackd.core.policy import AgentPolicy, EnginePolicy
+    from ackd.core.signals import Signal
+    from ackd.core.timers import TimerKind
+
+# To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
+_QUEUED, _RETRYING = State.QUEUED, State.RETRYING
+_COUNTED = frozenset({_QUEUED, _RETRYING})
+
+#: States in which a message may stand on its agent's ladder: told and not answered, or answered and then fallen silent.
+ON_LADDER: Final = frozenset({State.DELIVERED, State.ACKED})
+#: How many attempts an escalation quotes; older ones are in the session log.
+HISTORY_LENGTH: Final = 20
+
+#: A message's id and the agent it went to.
+About: TypeAlias = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Delivery:
+    """A message on its way to one recipient."""
+
+    key: int
+    message: Message
+    place: Place
+    agent: str
+    arrived_at: float  # wall, the file's mtime, not later than when it was met
+    state: State = State.QUEUED
+    retries: int = 0  # X-IGNITE-Retry-Count
+    delay_s: float = 0.0  # of the next retry
+    crashes: int = 0
+    stamp: int = 0  # which file it was when it was met in queue/
+    tells: int = 0
+    told_at: float | None = None  # monotonic, the last telling or nudge
+    first_told_at: float = 0.0  # monotonic, of this attempt
+    met_at: float = 0.0  # wall, for how long it took
+    told: bool = False  # the log says so, of this telling
+    assigned: bool = False  # the log says that its agent works on it
+    seen: bool = False
+    taken_at: float = 0.0  # monotonic, seen or acked: from then on its agent owes signs of life
+    started: bool = False
+    busy_told: bool = False  # someone was told that its agent lives and does not take it
+    reason: str = ""  # of the death that is under way
+    by: str = ""  # what completed it
+    only_seen: bool = False  # completed because it was seen: nobody has said that it is dealt with
+    pending_event: tuple[Happening, str] | None = None  # came while a move was under way
+    lost_reason: str = ""  # why its file is gone though nobody removed it, learned while a move was under way
+    recovered: bool = False  # met by the scan at a start
+    idled: Idled = FRESH
+    clock_from: float = 0.0  # monotonic: idle time of its agent counts from here: told, acked, or no longer waiting
+    counted_to: float = 0.0  # monotonic: idle time up to here is in ``idled``
+    written_s: float = 0.0  # so much idle time is on disk
+    untyped: int = 0  # reminders in a row that could not be typed
+    waiting: Waiting = Waiting.NOT
+    waits_for: tuple[Wait, ...] = ()
+    moved_at: float = 0.0  # monotonic: something that it waits for changed
+    moves: frozenset[object] = frozenset()  # what that looked like then
+    opened_by_then: int = 0  # the newest key when it was told; 0: before this session
+    told_wall: float = 0.0
+    is_answer: bool = False  # to a message that its agent sent
+    duplicate: bool = False
+    held: bool = False  # in the queue, and not in line
+    passed_on: bool = False  # an escalation that could not be delivered: a person was told
+    late: bool = False  # a dead letter
+    receipts: list[ReceiptFile] = field(default_factory=list)  # acted on, to be dropped when that is on disk
+    heard: set[ReceiptFile] = field(default_factory=set)  # all receipts so far: a hint may come twice
+    history: list[tuple[float, str]] = field(default_factory=list)  # attempts, with their wall times
+
+    def remember(self, at_wall: float, what: str) -> None:
+        self.history.append((at_wall, what))
+        del self.history[:-HISTORY_LENGTH]
+
+    def reset_for_requeue(self, at_wall: float) -> None:
+        """Begin counts and times anew. The history stays, for whoever reads of the next death."""
+        self.arrived_at = self.met_at = at_wall
+        self.retries = self.crashes = self.tells = self.stamp = 0
+        self.seen = self.started = self.told = self.assigned = self.busy_told = self.late = False
+        self.told_at, self.reason, self.by, self.lost_reason = None, "", "", ""
+        self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
+
+
+@dataclass(slots=True)
+class Agent:
+    """An agent: whether it can be told, what it does, and its mail."""
+
+    name: str
+    policy: AgentPolicy
+    endpoint: str
+    state: AgentState = AgentState.AVAILABLE
+    reason: str = ""
+    until: float | None = None  # wall, of a park
+    parks: int = 0  # in a row
+    hindered: bool = False  # parked by a fault of the machine, not by an absence of its own
+    absence_told: bool = False  # someone knows that it is away
+    window: set[int] = field(default_factory=set)
+    #: Messages of the window that fill no place in it.
+    beside: set[int] = field(default_factory=set)
+    #: How many of its messages are queued, and how many wait for another try.
+    queued: int = 0
+    retrying: int = 0
+    line: Lineup = field(init=False)
+    ladder: Ladder | None = None
+    last_life: float | None = None  # monotonic
+    reminded: bool = False
+    #: Whether the child or pane behind its endpoint is alive, if it has one.
+    vital: Vital = Vital.UNSEEN
+    asked_at: float | None = None  # monotonic, the last status check
+    unasked: bool = False  # that check could not be made
+    worker: WorkerState = WorkerState.IDLE
+    context_usage: float | None = None
+    detail: str = ""  # "pid 4242", "pane %3"
+    generation: int = 0
+    deaths: int = 0
+    #: The message with which it is handed over to a fresh generation.
+    handing_over: int | None = None
+    #: Why it is parked, if only its own word ends that: it is at work, or waits for a person or a limit.
+    waits: Absence | None = None
+    waits_until: float | None = None  # wall, of a limit; a person has no time
+    #: What its screen says that it is doing; None: nobody has looked since it was told, or at all.
+    doing: Doing | None = None
+    doing_since: float = 0.0  # monotonic
+    idle_from: float | None = None  # monotonic: idle without a break since then; None: it is not idle
+    stepped_at: float = 0.0  # monotonic: the last reminder, tried or typed
+    reminding: int | None = None  # the message of which it is being reminded
+    busy_told: bool = False  # someone was told that it shows nothing but busy, or nothing that can be read
+    #: What it waits for besides answers, by the source that said so.
+    waits_on: dict[str, tuple[Wait, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.line = Lineup(self.policy.aging_s)
+
+    def came_back(self) -> None:
+        self.parks, self.absence_told, self.waits = 0, False, None
+
+    @property
+    def is_watched(self) -> bool:
+        return self.policy.heartbeat_timeout_s is not None
+
+    def count(self, state: State, by: int) -> None:
+        """Count one of its messages more, or less, in this state."""
+        if state is _QUEUED:
+            self.queued += by
+        elif state is _RETRYING:
+            self.retrying += by
+
+    @property
+    def has_room(self) -> bool:
+        return len(self.window) - len(self.beside) < self.policy.max_in_flight
+
+    def show(self, doing: Doing | None, at_mono: float) -> None:
+        self.doing, self.doing_since, self.busy_told = doing, at_mono, False
+        self.idle_from = at_mono if doing is Doing.IDLE else None
+
+
+class Deliveries:
+    """The open deliveries, by key, by place on disk, by (message id, agent) and by sender."""
+
+    def __init__(self) -> None:
+        self._last_key = 0
+        self._by_key: dict[int, Delivery] = {}
+        self._by_place: dict[Place, int] = {}
+        self._by_id: dict[About, list[int]] = {}
+        self._by_sender: dict[str, set[int]] = {}
+        self.agents: dict[str, Agent] = {}
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return iter(list(self._by_key.values()))
+
+    def open(self, message: Message, place: Place, arrived_at: float, met_at: float, stamp: int = 0) -> Delivery:
+        self._last_key += 1
+        delivery = Delivery(self._last_key, message, place, message.recipient, arrived_at, met_at=met_at, stamp=stamp)
+        self._by_key[delivery.key] = delivery
+        self._by_place[place] = delivery.key
+        self._by_id.setdefault((message.message_id, message.recipient), []).append(delivery.key)
+        self._by_sender.setdefault(identity(message.sender), set()).add(delivery.key)
+        self.agents[delivery.agent].count(delivery.state, 1)
+        return delivery
+
+    @property
+    def last_key(self) -> int:
+        return self._last_key
+
+    def sent_by(self, name: str) -> list[Delivery]:
+        """Return the open messages that this agent sent, the oldest first."""
+        return [self._by_key[key] for key in sorted(self._by_sender.get(identity(name), ()))]
+
+    def close(self, delivery: Delivery) -> None:
+        if self._by_key.pop(delivery.key, None) is not None:
+            self.agents[delivery.agent].count(delivery.state, -1)
+            sender = identity(delivery.message.sender)
+            self._by_sender[sender].discard(delivery.key)
+            if not self._by_sender[sender]:
+                del self._by_sender[sender]
+        self._drop_place(delivery)
+        ident = (delivery.message.message_id, delivery.agent)
+        keys = [key for key in self._by_id.get(ident, ()) if key != delivery.key]
+        if keys:
+            self._by_id[ident] = keys
+        else:
+            self._by_id.pop(ident, None)
+        agent = self.agents[delivery.agent]
+        agent.window.discard(delivery.key)
+        agent.beside.discard(delivery.key)
+        agent.line.discard(delivery.key)
+
+    def relocate(self, delivery: Delivery, place: Place) -> None:
+        self._drop_place(delivery)
+        delivery.place = place
+        self._by_place[place] = delivery.key
+
+    def _drop_place(self, delivery: Delivery) -> None:
+        if self._by_place.get(delivery.place) == delivery.key:
+            del self._by_place[delivery.place]
+
+    def set_state(self, delivery: Delivery, state: State) -> None:
+        """Set the state, and take the message off its agent's window and ladder if it is no longer in its hands."""
+        agent = self.agents[delivery.agent]
+        before, delivery.state = delivery.state, state
+        if before is not state:
+            if before in _COUNTED:
+                agent.count(before, -1)
+            if state in _COUNTED:
+                agent.count(state, 1)
+            if state in IN_WINDOW:
+                agent.window.add(delivery.key)
+            else:
+                agent.window.discard(delivery.key)
+            self.place_in_window(agent, delivery)
+        if agent.ladder is not None and state not in ON_LADDER and agent.ladder.key == delivery.key:
+            agent.ladder = None
+
+    def place_in_window(self, agent: Agent, delivery: Delivery) -> None:
+        if delivery.idled.beside and delivery.key in agent.window:
+            agent.beside.add(delivery.key)
+        else:
+            agent.beside.discard(delivery.key)
+
+    def get(self, key: int) -> Delivery | None:
+        return self._by_key.get(key)
+
+    def at(self, place: Place) -> Delivery | None:
+        key = self._by_place.get(place)
+        return None if key is None else self._by_key[key]
+
+    def of_id(self, message_id: str, agent: str) -> list[Delivery]:
+        keys = self._by_id.get((message_id, agent))
+        return [self._by_key[key] for key in keys] if keys else []
+
+    def addressed(self, message_id: str, agent: str) -> Delivery | None:
+        """Return the delivery that a receipt means: of several with one id, the one in its agent's hands first."""
+        return min(self.of_id(message_id, agent), key=_nearness, default=None)
+
+    def dead_one(self, message_id: str, agent: str) -> Delivery | None:
+        return next((d for d in self.of_id(message_id, agent) if d.state is State.DEAD), None)
+
+
+def _nearness(delivery: Delivery) -> tuple[int, int]:
+    if delivery.state in IN_WINDOW:
+        return (0, delivery.key)
+    settled = delivery.state in MOVING or delivery.state is State.DEAD
+    return (2 if settled else 1, delivery.key)
+
+
+@value
+class Held:
+    """The reason why a message is held: the agents that answer each other, for how many rounds, and since when
+    (wall)."""
+
+    members: tuple[str, ...]
+    rounds: int
+    since: float
+
+    @property
+    def words(self) -> str:
+        way = " and ".join(self.members) if len(self.members) == 2 else " → ".join((*self.members, self.members[0]))
+        return f"{way} answered each other for {self.rounds} rounds within an hour"
+
+
+@value
+class Answer:
+    """The effect of a reply on the message that it answers. ``report``: the message is completed, else acknowledged.
+
+    ``old``: the reply may have counted before a restart, so it acknowledges only a message that still waits for it.
+    """
+
+    report: bool
+    old: bool
+
+
+@dataclass(slots=True)
+class Totals:
+    """Counts of the messages that ended, over all sessions that the log still tells of."""
+
+    completed: int = 0
+    dead: int = 0
+    withdrawn: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+
+    def purged(self, folder: Folder) -> None:
+        """Count out a dead letter or a quarantined file that a person removed for good, or took back."""
+        if folder is Folder.DEAD:
+            self.dead = max(0, self.dead - 1)
+        else:
+            self.rejected = max(0, self.rejected - 1)
+
+
+@dataclass
+class EngineState:
+    policy: EnginePolicy
+    rng: random.Random
+    deliveries: Deliveries = field(default_factory=Deliveries)
+    timers: Timers = field(default_factory=Timers)
+    escalations: Escalations = field(default_factory=Escalations)
+    notices: Notices = field(default_factory=Notices)
+    #: Messages that stay in the queue until a person releases them: links of a chain of answers without an end.
+    held: dict[About, Held] = field(default_factory=dict)
+    held_changes: int = 0  # for whoever saves them on disk
+    totals: Totals = field(default_factory=Totals)
+    now: Now = field(default=Now(0, 0))
+    stopping: bool = False
+    #: After a start: files and receipts from before are still being met, and nothing is offered until they are.
+    recovering: bool = False
+    #: Work is offered, but not all queues are read yet: what they hold may have been answered already.
+    reading: bool = False
+    #: Answers met meanwhile, whose question may not have been met yet.
+    answers: dict[About, Answer] = field(default_factory=dict)
+    #: Agents whose line or window changed, in order. They are offered work when the event has been handled.
+    to_offer: dict[str, None] = field(default_factory=dict)
+    #: What the event in hand has led to so far.
+    effects: list[Effect] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.agents = self.deliveries.agents
+        self.completed = Completed(self.policy.dedup_window_s)
+        self.loops, self.chains = Loops(self.policy.loop_limit), Chains(self.policy.loop_limit)
+        self._names: dict[str, str] = {}
+        self._began: Now | None = None
+
+    @property
+    def steady_wall(self) -> float:
+        """Return wall time that does not jump: the first reading, and from there on by the monotonic clock.
+
+        A wall clock that is set must not make the engine forget what was completed a minute ago.
+        """
+        if self._began is None:
+            self._began = self.now
+        return self._began.wall + (self.now.mono - self._began.mono)
+
+    def add_agent(self, agent: Agent) -> None:
+        self.agents[agent.name] = agent
+        self._names[identity(agent.name)] = agent.name
+
+    def agent_called(self, name: str) -> str | None:
+        """Return the agent's name in its own spelling; None if there is no such agent."""
+        return self._names.get(identity(name))
+
+    def end_hold(self, delivery: Delivery) -> bool:
+        """Forget that the message is held, whatever becomes of it. Return False if it was not."""
+        delivery.held = False
+        if self.held.pop((delivery.message.message_id, delivery.agent), None) is None:
+            return False
+        self.held_changes += 1
+        return True
+
+    def emit(self, effect: Effect) -> None:
+        self.effects.append(effect)
+
+    def record(self, fact: Fact, signal: Signal | None = None) -> None:
+        """Emit a fact for the session log, to be written at once."""
+        self.effects.append(RecordFact(fact, signal=signal))
+
+    def offer_later(self, agent: str) -> None:
+        self.to_offer[agent] = None
+
+    def start_timer(self, kind: TimerKind, owner: int | str, in_s: float) -> None:
+        self.timers.start(kind, owner, self.now.mono + in_s)

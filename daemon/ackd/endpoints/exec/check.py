@@ -1,0 +1,9 @@
+"""Findings of `ackd check` about exec agents: is their program there?"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ackd.cli.agent_findings import CommandCheck
+
+CHECK: Final = CommandCheck

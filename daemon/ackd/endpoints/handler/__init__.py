@@ -1,0 +1,1 @@
+"""Handler agents: one call of a Python function inside the daemon per message."""

@@ -1,0 +1,15 @@
+"""`ackd agent attach` for handler agents: there is nothing to look in on, so it says what to use instead (exit 1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+from ackd.cli.errors import NO, Failure
+
+if TYPE_CHECKING:
+    from ackd.config.site import Site
+
+
+def attach(site: Site, agent: str, *, as_json: bool) -> NoReturn:  # noqa: ARG001 - as every kind has it
+    instead = f"it runs inside the daemon: `ackd tail -f --agent {agent}` follows what it does"
+    raise Failure(NO, f"{agent}: {instead}")

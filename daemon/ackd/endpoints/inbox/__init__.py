@@ -1,0 +1,1 @@
+"""Inbox agents: people and programs that fetch their mail themselves."""

@@ -1,0 +1,1 @@
+"""Turns files in the queues into events for the engine."""

@@ -1,0 +1,1 @@
+"""Handles files in receipts/: what agents say about their messages, and requests of a person."""

@@ -1,0 +1,1 @@
+"""Carrying out the effects that the engine asks for."""

@@ -1,0 +1,48 @@
+"""Tells the service manager the daemon's state by sd_notify, which is one datagram.
+
+Does nothing when NOTIFY_SOCKET is not set. Never fails: a manager that does not listen is ignored. The variables are
+removed from the environment, because a command that an agent starts is not this service and must not report for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import MutableMapping
+
+
+class ServiceManager:
+    def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
+        address = environ.pop("NOTIFY_SOCKET", "")
+        self._address = "\0" + address[1:] if address.startswith("@") else address
+        self.watchdog_s = _watchdog(environ)
+
+    def ready(self, status: str) -> None:
+        self._tell(f"READY=1\nSTATUS={status}")
+
+    def stopping(self) -> None:
+        self._tell("STOPPING=1\nSTATUS=stopping: letting running deliveries finish")
+
+    def alive(self) -> None:
+        self._tell("WATCHDOG=1")
+
+    def _tell(self, text: str) -> None:
+        if not self._address:
+            return
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock,
+        ):
+            sock.sendto(text.encode(), self._address)
+
+
+def _watchdog(environ: MutableMapping[str, str]) -> float | None:
+    """Return the interval at which the manager expects a sign of life; None if it expects none from this process."""
+    pid, usec = environ.pop("WATCHDOG_PID", str(os.getpid())), environ.pop("WATCHDOG_USEC", "")
+    if pid != str(os.getpid()):
+        return None
+    return int(usec) / 1_000_000 if usec.isdecimal() and int(usec) > 0 else None

@@ -1,0 +1,40 @@
+"""The session log on disk: one NDJSON line per fact, appended whole, and read back.
+
+lines: the form of a line · files: the files of a directory · writing: the daemon's own log, and single lines from any
+process · reading: lines forwards or backwards, all about one message, and new ones as they come. Synchronous, because
+the command line reads with it.
+"""
+
+from ackd.storage.session_log.files import begin_session, session_files, show_in
+from ackd.storage.session_log.lines import Line, parse_line
+from ackd.storage.session_log.reading import (
+    Follower,
+    LineReader,
+    choose_id,
+    end_of_lines,
+    find_message_lines,
+    follow,
+    iter_logs,
+    matching_ids,
+    read_lines,
+)
+from ackd.storage.session_log.writing import SessionLog, append
+
+__all__ = [
+    "Follower",
+    "Line",
+    "LineReader",
+    "SessionLog",
+    "append",
+    "begin_session",
+    "choose_id",
+    "end_of_lines",
+    "find_message_lines",
+    "follow",
+    "iter_logs",
+    "matching_ids",
+    "parse_line",
+    "read_lines",
+    "session_files",
+    "show_in",
+]

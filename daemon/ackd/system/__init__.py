@@ -1,0 +1,1 @@
+"""Things that the kernel offers and Python does not wrap: system calls, process trees, threads, clocks."""

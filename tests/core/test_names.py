@@ -1,0 +1,24 @@
+"""Names of agents, and whom a dead letter was for."""
+
+from __future__ import annotations
+
+import pytest
+
+from ackd.core.names import dead_letter_recipient
+
+
+@pytest.mark.parametrize(
+    ("recipient", "to", "agent"),
+    [
+        ("worker", "leader, worker", "worker"),
+        (None, "worker", "worker"),
+        ("", "worker", "worker"),
+        (None, "leader, worker", None),  # nobody knows whose copy it is
+        (None, "", None),
+        (None, None, None),
+    ],
+)
+def test_a_dead_letter_was_for_its_recipient_else_for_the_only_name_in_to(
+    recipient: str | None, to: str | None, agent: str | None
+) -> None:
+    assert dead_letter_recipient(recipient, to) == agent
