@@ -180,3 +180,17 @@ def test_sending_and_acking_load_nothing_slow(team: Team) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.stdout.strip(), ended.stderr) == ("", "")
+
+
+# --- check ----------------------------------------------------------------------------------------------------------------
+def test_a_check_is_typed_findings_and_a_bad_config_is_one(tmp_path: Path) -> None:
+    config = tmp_path / "ackd.toml"
+    config.write_text('[agents.builder]\nendpoint = "exec"\ncommand = ["no-such-program-here"]\n')
+    found = Client(config=config).check()
+    assert (found.is_good, found.config_is_good) == (False, True)
+    (failed,) = [one for one in found.findings if one.level == "fail"]
+    assert (failed.subject, failed.words) == ("agent builder", "no-such-program-here is not in PATH")
+    config.write_text("max_message_bytes = true\n")
+    found = Client(config=config).check()
+    assert (found.is_good, found.config_is_good) == (False, False)
+    assert [(one.level, one.subject) for one in found.findings] == [("fail", "config")]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.client.agents import AgentAnswer
+    from ackd.client.check import CheckResult
     from ackd.client.dead_letters import DeadLetter, DeadLetterResult
     from ackd.client.loops import HeldMessage, ReleasedMessage
     from ackd.client.mail import Inbox, ReadMessage
@@ -190,6 +191,19 @@ class Client:
         from ackd.client import status
 
         return status.status(self.site)
+
+    def check(self) -> CheckResult:
+        """Look at the config, the agents and the machine, and tell what is wrong and how to mend it.
+
+        A config that cannot be read is a finding, too. Reads the whole config, which loads pydantic.
+        """
+        from ackd.client import check
+        from ackd.core.errors import BadConfig
+
+        try:
+            return check.check(self.site)
+        except BadConfig as error:
+            return check.refused(error)
 
     def explain(self, message_id: str) -> MessageHistory:
         """Tell the whole history of a message: where each recipient is with it, what proves that, what comes next."""
