@@ -3,8 +3,9 @@
 Each method finds the team's directories, calls a function of its own module, and returns values; nothing is printed and
 nobody exits. The modules are imported when a method is called, so that a program pays for what it uses.
 
-Boards, stories and other capabilities have doors of their own in their folders of ``coordination/``; ``Client().board``
-finds them by the registry's lines, and nothing here imports a capability.
+Boards, stories, message buses and leases have doors of their own in their folders of ``coordination/``:
+``Client().board``, ``.stories``, ``.bus`` and ``.leases`` find them by the registry's lines, and nothing here imports a
+capability.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Client:
         return root_lock.holder(self._place().run) is not None
 
     def __getattr__(self, name: str) -> Any:
-        """The door of a capability, such as ``board`` or ``stories``, made for this team."""
+        """The door of a capability, such as ``board`` or ``bus``, made for this team."""
         from ackd.coordination.registry import CAPABILITIES, load
 
         for one in CAPABILITIES:
