@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.client import Client
+from ackd.coordination.bus.door import HEARTBEAT_TIMEOUT_S
+from ackd.coordination.bus.settings import BusSettings
+from ackd.coordination.leases.rules.words import DEFAULT_TTL_S
 from ackd.core.errors import BadBusLine, NoTrack, WhichTrack
 
 if TYPE_CHECKING:
@@ -62,3 +65,8 @@ def test_of_several_buses_one_is_named(team: Client, tmp_path: Path) -> None:
         team.bus.status()
     assert unclear.value.tracks == ("one", "two")
     assert team.bus.post("PROGRESS", "me", {"task_id": "1", "progress_pct": 1}, track="two").track == two.track
+
+
+def test_the_quick_defaults_are_those_of_the_settings() -> None:
+    settings = BusSettings()
+    assert (settings.heartbeat_timeout_s, settings.lease_s) == (HEARTBEAT_TIMEOUT_S, DEFAULT_TTL_S)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackd.bus import Bus, check, fits
 from ackd.config.site import Site
 from ackd.coordination.bus.rules.layout import Track
-from ackd.coordination.bus.tracks import choose_track, find_tracks, house_track
+from ackd.coordination.bus.tracks import choose_track, house_track, seconds_of, tracks_of
 from ackd.coordination.bus.wire import TYPES
 from ackd.core.errors import BadBusLine
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ackd.coordination.bus.standing import BusStanding
 
 _POLL_S: Final = 0.1
+#: The defaults of the table [bus] are those of settings.py, which loads pydantic.
+HEARTBEAT_TIMEOUT_S: Final = 600.0
 
 
 class MadeBus(NamedTuple):
@@ -49,7 +51,7 @@ class BusDoor:
 
     def tracks(self) -> list[Track]:
         """List the buses that exist, the team's own first."""
-        return find_tracks(self._site.base, self._site.tracks, self._site.root)
+        return tracks_of(self._site)
 
     def track(self, wanted: str | Track | None = None, *, make: bool = False) -> Track:
         """Return the bus that is meant; with ``make`` the team's own is made if it is meant and does not exist."""
@@ -121,7 +123,8 @@ class BusDoor:
         """Tell how a bus stands. ``stale_after_s`` None: heartbeat_timeout_s of [bus]."""
         from ackd.coordination.bus.standing import standing  # noqa: PLC0415
 
-        limit_s = self._site.bus_heartbeat_timeout_s if stale_after_s is None else stale_after_s
+        usual_s = seconds_of(self._site, "heartbeat_timeout_s", HEARTBEAT_TIMEOUT_S)
+        limit_s = usual_s if stale_after_s is None else stale_after_s
         return standing(Bus(self.track(track)), time.time(), limit_s)
 
 

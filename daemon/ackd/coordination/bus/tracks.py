@@ -15,7 +15,7 @@ from typing import Final
 
 from ackd.config.site import Site
 from ackd.coordination.bus.rules.layout import Track
-from ackd.core.errors import NoTrack, WhichTrack
+from ackd.core.errors import BadConfig, NoTrack, Problem, WhichTrack
 
 BUS_DIR: Final = ".message-bus"
 
@@ -37,6 +37,20 @@ def find_tracks(base: str | os.PathLike[str], patterns: Iterable[str], root: str
     return [*([house] if os.path.isdir(house.bus) else []), *found.values()]  # noqa: PTH112
 
 
+def tracks_of(site: Site) -> list[Track]:
+    """The tracks of a team that exist now. ``BadConfig`` if ``tracks`` of its table [bus] is not a list."""
+    patterns = site.tables.get("bus", {}).get("tracks", [])
+    if not isinstance(patterns, list):
+        raise BadConfig(str(site.config_path), (Problem("tracks", "must be a list"),))
+    return find_tracks(site.base, map(str, patterns), site.root)
+
+
+def seconds_of(site: Site, key: str, default: float) -> float:
+    """A time of the table [bus], or the default for a bad value, of which `ackd check` and `ackd run` complain."""
+    value = site.tables.get("bus", {}).get(key)
+    return float(value) if isinstance(value, int | float) and value > 0 else default
+
+
 def track_at(path: str) -> Track | None:
     """Return the bus in this directory, or the one that the directory itself is; None if there is neither."""
     bus = path if os.path.basename(path) == BUS_DIR else f"{path}/{BUS_DIR}"  # noqa: PTH119
@@ -55,7 +69,7 @@ def choose_track(site: Site, wanted: str | Track | None, *, make: bool, listing:
     """
     if isinstance(wanted, Track):
         return wanted
-    found = find_tracks(site.base, site.tracks, site.root)
+    found = tracks_of(site)
     wanted = wanted or os.environ.get("ACKD_TRACK")
     if wanted:
         return _named(site, wanted, found, make=make)

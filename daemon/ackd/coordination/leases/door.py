@@ -15,9 +15,9 @@ from typing import Final, NamedTuple, TypeAlias
 
 from ackd.config.site import Site
 from ackd.coordination.bus.rules.layout import Track
-from ackd.coordination.bus.tracks import choose_track
+from ackd.coordination.bus.tracks import choose_track, seconds_of
 from ackd.coordination.leases.files import granted
-from ackd.coordination.leases.rules.words import Ask, Change, Denied, Granted, Lease, Queued, Waiter
+from ackd.coordination.leases.rules.words import DEFAULT_TTL_S, Ask, Change, Denied, Granted, Lease, Queued, Waiter
 from ackd.core.errors import BadName, UnknownAgent
 from ackd.leases import Leases
 
@@ -95,7 +95,8 @@ class LeaseDoor:
         leases = self._leases(track, make=True)
         key = leases.files.key(path)
         until = time.time() + LATER_S if later else None
-        ask = Ask(holder, shared, self._site.lease_s if ttl_s is None else ttl_s, until)
+        usual_s = seconds_of(self._site, "lease_s", DEFAULT_TTL_S)
+        ask = Ask(holder, shared, usual_s if ttl_s is None else ttl_s, until)
         change = leases.ask(key, ask, wait_s)[0]
         return LeaseAnswer(_answer(change, key, holder), _trouble(leases))
 
