@@ -112,7 +112,7 @@ FAST_PATH: Final = (
     "ackd.config.site",
     "ackd.worker",
 )
-SLOW: Final = ("asyncio", "anyio", "pydantic", "structlog", "rich", "click", "dataclasses", "inspect", "tomllib")
+SLOW: Final = tuple("asyncio anyio pydantic structlog rich click dataclasses inspect tomllib ctypes".split())
 
 
 @dataclass(frozen=True)

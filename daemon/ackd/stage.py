@@ -51,7 +51,7 @@ class Reported(NamedTuple):
 
 
 def text_rules(site: Site) -> TextRules:
-    given = site.pipeline or {}
+    given = site.tables.get("pipeline", {})
     return stage_words.text_rules(given.get("id_pattern"), given.get("readiness_scale"))
 
 

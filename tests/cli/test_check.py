@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from ackd.cli import surroundings
-from ackd.cli.surroundings import Finding
+from ackd.client import surroundings
+from ackd.client.surroundings import Finding
 from tests.endpoints.tmux.client.private_server import private_server
 from tests.nobody import NOBODY, needs_root
 

@@ -256,3 +256,21 @@ def test_root_writes_nothing_that_the_teams_own_user_could_not_read(team: Team, 
     assert f"the team of uid {NOBODY}" in refused.stderr
     assert team.files() == before
     assert {path.stat().st_uid for path in team.root.rglob("*")} == {NOBODY}
+
+
+# --- leaving ------------------------------------------------------------------------------------------------------------
+LEAVES = "import atexit, sys\nfrom ackd.cli.main import main\natexit.register(print, 'registered')\nmain()"
+
+
+def test_what_was_registered_for_the_end_is_run(tmp_path: Path) -> None:
+    ended = subprocess.run([sys.executable, "-c", LEAVES, "--version"], capture_output=True, text=True, check=True)
+    assert ended.stdout == f"ackd {__version__}\nregistered\n"
+
+
+def test_output_that_cannot_be_written_at_the_end_is_not_passed_over() -> None:
+    with Path("/dev/full").open("w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-c", LEAVES, "--version"], stdout=full, stderr=-1, text=True, check=False
+        )
+    assert ended.returncode != 0
+    assert "No space left" in ended.stderr

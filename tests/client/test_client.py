@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -24,8 +25,6 @@ from tests.acceptance.teams import Team as RealTeam
 from tests.acceptance.teams import running
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ackd.client.sending import RecipientState, Sent
 
 Team = Any  # conftest.py's: test files do not import each other
@@ -59,6 +58,20 @@ def test_the_documented_lines_work(
         team.fact("message_completed", message=message.message_id)
         (answer,) = team.until(lambda: Client(agent="user").inbox().messages)
         assert Client().read(answer.message_id, agent="user").headers["In-Reply-To"] == f"<{message.message_id}>"
+
+
+def test_the_readmes_lines_about_buses_and_leases_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text()
+    (lines,) = [part.partition("```")[0] for part in readme.split("```python\n")[1:] if "team.bus.post" in part]
+    for name in ("ACKD_ROOT", "ACKD_CONFIG", "ACKD_AGENT", "ACKD_TRACK", "TMUX"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "ackd.toml").write_text("")
+    (tmp_path / ".ackd").mkdir()
+    monkeypatch.chdir(tmp_path)
+    exec(lines, {})
+    assert capsys.readouterr().out.splitlines() == ["house True COMPLETE", "True ['src/app.py']", "[]"]
 
 
 # --- without a daemon ---------------------------------------------------------------------------------------------------
@@ -180,3 +193,17 @@ def test_sending_and_acking_load_nothing_slow(team: Team) -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (ended.stdout.strip(), ended.stderr) == ("", "")
+
+
+# --- check ----------------------------------------------------------------------------------------------------------------
+def test_a_check_is_typed_findings_and_a_bad_config_is_one(tmp_path: Path) -> None:
+    config = tmp_path / "ackd.toml"
+    config.write_text('[agents.builder]\nendpoint = "exec"\ncommand = ["no-such-program-here"]\n')
+    found = Client(config=config).check()
+    assert (found.is_good, found.config_is_good) == (False, True)
+    (failed,) = [one for one in found.findings if one.level == "fail"]
+    assert (failed.subject, failed.words) == ("agent builder", "no-such-program-here is not in PATH")
+    config.write_text("max_message_bytes = true\n")
+    found = Client(config=config).check()
+    assert (found.is_good, found.config_is_good) == (False, False)
+    assert [(one.level, one.subject) for one in found.findings] == [("fail", "config")]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackd.client import Client, NoRecipient
+from ackd.client import Client, NoRecipient, NotRequeueable
 from ackd.client.dead_letters import PENDING, PURGED, REQUEUED, RETURNED, AmbiguousDeadLetter
 from ackd.core.errors import BadName, UnknownAgent, UnknownMessage
 from ackd.core.message import Folder, ReceiptKind
@@ -187,12 +187,30 @@ def test_nothing_is_replaced_on_the_way_back(team: Team, client: Client) -> None
 def test_a_reason_that_leads_elsewhere_moves_nothing(
     team: Team, client: Client, queue: str, error: type[Exception]
 ) -> None:
+    """Without a daemon and with one."""
     bury(team)
     quarantine(team, queue=queue, name="x")
     before = left(team)
     with pytest.raises((error, BadName)):
         client.requeue(*client.dead_letters())
+    lock = root_lock.hold(team.root / "run")
+    with pytest.raises((error, BadName)):
+        client.requeue(*client.dead_letters())
+    lock.release()
     assert left(team) == before
+
+
+def test_a_dead_letter_that_is_too_large_is_refused_with_and_without_a_daemon(team: Team, client: Client) -> None:
+    message_id, fresh = bury(team)
+    (path,) = team.files("queue/dead_letter")
+    path.write_bytes(fresh + bytes(2 * client.site.max_message_bytes))
+    with pytest.raises(NotRequeueable):
+        client.requeue(message_id)
+    lock = root_lock.hold(team.root / "run")
+    with pytest.raises(NotRequeueable):
+        client.requeue(message_id)
+    lock.release()
+    assert (team.files("queue/dead_letter"), team.files("receipts")) == ([path], [])
 
 
 def test_a_letter_for_several_that_does_not_say_whose_copy_it_is_stays(team: Team, client: Client) -> None:

@@ -151,7 +151,7 @@ async def test_a_look_is_given_up_when_the_watcher_is_cancelled(
 async def test_without_statx_a_box_that_was_replaced_is_still_told_by_its_inode(
     watcher: PollingWatcher, root: Path, leader: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(syscalls, "_STATX", None)
+    monkeypatch.setattr(syscalls, "_libc_statx", lambda: None)
     (root / "other").mkdir()
     async with listening_to(watcher) as heard:
         move_away(leader)

@@ -69,6 +69,7 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (errors.AmbiguousMessage, USAGE),
     (errors.NotOnBoard, NO_AGENT),
     (errors.NoMeeting, NOT_FOUND),
+    (errors.NoTrack, NOT_FOUND),
     (errors.NotNow, NO),
     (errors.BadConfig, BAD_CONFIG),
     (errors.NewerState, BAD_CONFIG),
@@ -110,7 +111,7 @@ class WrongUsage(Exception):  # noqa: N818
 
 
 #: Conditions that are said with the usage of the command.
-USAGE_ERRORS: Final = (WrongUsage, client_errors.NoSpeaker)
+USAGE_ERRORS: Final = (WrongUsage, client_errors.NoSpeaker, errors.WhichTrack)
 
 
 class Misused(Exception):  # noqa: N818

@@ -3,8 +3,9 @@
 Each method finds the team's directories, calls a function of its own module, and returns values; nothing is printed and
 nobody exits. The modules are imported when a method is called, so that a program pays for what it uses.
 
-Boards, stories and other capabilities have doors of their own in their folders of ``coordination/``; ``Client().board``
-finds them by the registry's lines, and nothing here imports a capability.
+Boards, stories, message buses and leases have doors of their own in their folders of ``coordination/``:
+``Client().board``, ``.stories``, ``.bus`` and ``.leases`` find them by the registry's lines, and nothing here imports a
+capability.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.client.agents import AgentAnswer
+    from ackd.client.check import CheckResult
     from ackd.client.dead_letters import DeadLetter, DeadLetterResult
     from ackd.client.loops import HeldMessage, ReleasedMessage
     from ackd.client.mail import Inbox, ReadMessage
@@ -78,7 +80,7 @@ class Client:
         return root_lock.holder(self._place().run) is not None
 
     def __getattr__(self, name: str) -> Any:
-        """The door of a capability, such as ``board`` or ``stories``, made for this team."""
+        """The door of a capability, such as ``board`` or ``bus``, made for this team."""
         from ackd.coordination.registry import CAPABILITIES, load
 
         for one in CAPABILITIES:
@@ -190,6 +192,19 @@ class Client:
         from ackd.client import status
 
         return status.status(self.site)
+
+    def check(self) -> CheckResult:
+        """Look at the config, the agents and the machine, and tell what is wrong and how to mend it.
+
+        A config that cannot be read is a finding, too. Reads the whole config, which loads pydantic.
+        """
+        from ackd.client import check
+        from ackd.core.errors import BadConfig
+
+        try:
+            return check.check(self.site)
+        except BadConfig as error:
+            return check.refused(error)
 
     def explain(self, message_id: str) -> MessageHistory:
         """Tell the whole history of a message: where each recipient is with it, what proves that, what comes next."""

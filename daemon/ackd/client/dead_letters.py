@@ -3,12 +3,14 @@
 The reasons are read from the headers of a dead letter and from the ``.reason`` file beside a quarantined one. They come
 from outside and are checked like anything from there, because they name the queue that a file goes back to.
 
-Only the holder of the root may move these files. With a daemon running, a receipt asks the daemon, and the file is
-watched until it has left; without one, the caller's process holds the root for as long as the move takes.
+Where a file goes, and whether it may go there, is decided before the first one is moved, with and without a daemon
+(``_way_back``). Only the holder of the root may move these files. With a daemon running, a receipt asks the daemon, and
+the file is watched until it has left; without one, the caller's process holds the root for as long as the move takes.
 """
 
 from __future__ import annotations
 
+import stat
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,13 +19,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ackd.client.errors import NoRecipient, NotRequeueable
 from ackd.client.writing import check_reader, creating
 from ackd.core import message_ids
-from ackd.core.errors import AmbiguousMessage, BadMessage, RootHeld, TheirFault
+from ackd.core.errors import AmbiguousMessage, BadMessage, RootHeld
 from ackd.core.headers import NONE_OF_OURS
 from ackd.core.message import Folder, ReceiptKind
 from ackd.core.names import dead_letter_recipient
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from ackd.config.site import Site
     from ackd.storage.spool import Spool
@@ -123,10 +125,9 @@ def find(site: Site, wanted: str) -> DeadLetter:
 
 def content(site: Site, letter: DeadLetter) -> bytes | None:
     """Read the file; None for what is not a regular one."""
-    from ackd.formats import ignite
     from ackd.storage.message_lookup import read_head
 
-    return read_head(letter.path, site.max_message_bytes + ignite.MAX_HEADER_BYTES)  # with the headers ackd added
+    return read_head(letter.path, _limit_bytes(site))
 
 
 def _is_named(site: Site, letter: DeadLetter, wanted: str) -> bool:
@@ -191,25 +192,60 @@ def _corrupt(path: Path) -> DeadLetter:
 
 
 # --- requeue and purge ------------------------------------------------------------------------------------------------
+class _WayBack(NamedTuple):
+    """A file that may be requeued. ``box``: the queue that it goes back to, proven to be an agent's."""
+
+    letter: DeadLetter
+    box: Path
+
+
 def requeue(site: Site, letters: Sequence[DeadLetter]) -> list[DeadLetterResult]:
     """Put them back where they came from: dead letters with their counts reset, quarantined files byte for byte.
 
-    Fails with ``NoRecipient`` for a message that does not say for whom it died, before the first is moved. Without a
-    daemon it also fails with ``UnknownAgent`` and ``NotRequeueable``; with one, an outcome of ``PENDING`` or
-    ``RETURNED`` says that it did not work.
+    Fails, before the first is moved, with ``NoRecipient``, ``UnknownAgent``, ``BadName`` and ``NotRequeueable``. If a
+    daemon is asked, an outcome of ``PENDING`` or ``RETURNED`` says that it did not work.
     """
-    for letter in letters:
-        if letter.message_id and not letter.agent:  # a daemon would refuse it too, but could say so only in its log
-            raise NoRecipient(letter.name)
-    return _by_holder(site, ReceiptKind.REQUEUE, letters)
+    ways = [_way_back(site, letter) for letter in letters]
+    return _by_holder(site, ReceiptKind.REQUEUE, letters, lambda: [_requeued(site, way) for way in ways], ways)
+
+
+def _way_back(site: Site, letter: DeadLetter) -> _WayBack:
+    """Decide where the file goes. A daemon would refuse what is refused here, too, but could say so only in its log."""
+    if not letter.agent:
+        raise NoRecipient(letter.name)
+    box = site.box_dir(site.resolve_agent(letter.agent))
+    if letter.kind == "dead" and not _may_be_message(site, letter):
+        raise NotRequeueable(letter.name, _limit_bytes(site))
+    return _WayBack(letter, box)
+
+
+def _may_be_message(site: Site, letter: DeadLetter) -> bool:
+    try:
+        found = letter.path.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(found.st_mode) and found.st_size <= _limit_bytes(site)
+
+
+def _limit_bytes(site: Site) -> int:
+    """A dead letter was within the limit of messages before ackd added its headers."""
+    from ackd.formats import ignite
+
+    return site.max_message_bytes + ignite.MAX_HEADER_BYTES
 
 
 def purge(site: Site, letters: Sequence[DeadLetter]) -> list[DeadLetterResult]:
     """Remove them for good."""
-    return _by_holder(site, ReceiptKind.PURGE, letters)
+    return _by_holder(site, ReceiptKind.PURGE, letters, lambda: _purged(site, letters))
 
 
-def _by_holder(site: Site, kind: ReceiptKind, letters: Sequence[DeadLetter]) -> list[DeadLetterResult]:
+def _by_holder(
+    site: Site,
+    kind: ReceiptKind,
+    letters: Sequence[DeadLetter],
+    act: Callable[[], list[DeadLetterResult]],
+    ways: Sequence[_WayBack] = (),
+) -> list[DeadLetterResult]:
     """Act as the holder of the root, or ask the daemon that holds it."""
     from ackd.storage import maildrop, root_lock, state_version
 
@@ -219,10 +255,10 @@ def _by_holder(site: Site, kind: ReceiptKind, letters: Sequence[DeadLetter]) -> 
         try:
             lock = root_lock.hold(site.run)
         except RootHeld:
-            return _ask_daemon(site, kind, letters)
+            return _ask_daemon(site, kind, letters, ways)
         try:
             state_version.require(site.state)
-            return _purge_here(site, letters) if kind is ReceiptKind.PURGE else _requeue_here(site, letters)
+            return act()
         finally:
             lock.release()
 
@@ -235,21 +271,10 @@ def _spool(site: Site) -> Spool:
     return Spool(site.root, max_message_bytes=site.max_message_bytes, durable=site.fsync)
 
 
-def _requeue_here(site: Site, letters: Sequence[DeadLetter]) -> list[DeadLetterResult]:
-    boxes = [_box_of(site, letter) for letter in letters]  # all of them before the first is moved
-    return [_requeued(site, letter, box) for letter, box in zip(letters, boxes, strict=True)]
-
-
-def _box_of(site: Site, letter: DeadLetter) -> Path:
-    """Return the queue that the file goes back to, proven to be an agent's."""
-    if not letter.agent:
-        raise NoRecipient(letter.name)
-    return site.box_dir(site.resolve_agent(letter.agent))
-
-
-def _requeued(site: Site, letter: DeadLetter, box: Path) -> DeadLetterResult:
+def _requeued(site: Site, way: _WayBack) -> DeadLetterResult:
     from ackd.storage import atomic_file, maildrop
 
+    letter, box = way
     maildrop.make_box(box, fsync=site.fsync)
     if letter.kind == "corrupt":
         to = box / _spool(site).requeue_corrupt(letter.name, box.name, letter.original).name
@@ -270,14 +295,14 @@ def _fresh(site: Site, letter: DeadLetter) -> bytes:
     from ackd.formats import ignite
     from ackd.storage.message_lookup import read_head
 
-    limit = site.max_message_bytes + ignite.MAX_HEADER_BYTES  # it was within the limit before its headers were added
+    limit = _limit_bytes(site)
     data = read_head(letter.path, limit + 1)
     if data is None or len(data) > limit:
         raise NotRequeueable(letter.name, limit)
     return ignite.rewrite(data, NONE_OF_OURS)
 
 
-def _purge_here(site: Site, letters: Sequence[DeadLetter]) -> list[DeadLetterResult]:
+def _purged(site: Site, letters: Sequence[DeadLetter]) -> list[DeadLetterResult]:
     spool = _spool(site)
     for letter in letters:
         spool.purge(letter.folder, letter.name)
@@ -285,7 +310,9 @@ def _purge_here(site: Site, letters: Sequence[DeadLetter]) -> list[DeadLetterRes
 
 
 # --- with a daemon ----------------------------------------------------------------------------------------------------
-def _ask_daemon(site: Site, kind: ReceiptKind, letters: Sequence[DeadLetter]) -> list[DeadLetterResult]:
+def _ask_daemon(
+    site: Site, kind: ReceiptKind, letters: Sequence[DeadLetter], ways: Sequence[_WayBack]
+) -> list[DeadLetterResult]:
     from ackd.storage import maildrop
 
     before = {letter.path: _trace(letter) for letter in letters}
@@ -297,29 +324,23 @@ def _ask_daemon(site: Site, kind: ReceiptKind, letters: Sequence[DeadLetter]) ->
     while waiting and time.monotonic() < deadline:
         time.sleep(_POLL_S)
         waiting = [letter for letter in waiting if _trace(letter) == before[letter.path]]
-    if kind is ReceiptKind.REQUEUE:
-        _await_verdict(site, [letter for letter in letters if letter not in waiting])
+    _await_verdict([way for way in ways if way.letter not in waiting])
     return [DeadLetterResult(letter, PENDING if letter in waiting else _outcome(kind, letter)) for letter in letters]
 
 
-def _await_verdict(site: Site, left: list[DeadLetter]) -> None:
+def _await_verdict(left: list[_WayBack]) -> None:
     """Wait until the daemon has taken the files from their queues, to deliver them or to put them away again. A file
     that waits its turn in a queue is not waited for: it was read, and is fine."""
     deadline = time.monotonic() + VERDICT_TIMEOUT_S
-    while any(_is_undecided(site, letter) for letter in left) and time.monotonic() < deadline:
+    while any(map(_is_undecided, left)) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
 
 
-def _is_undecided(site: Site, letter: DeadLetter) -> bool:
+def _is_undecided(way: _WayBack) -> bool:
     """Tell whether it is in its queue; or still here, because a dead letter's counts are reset before it is moved."""
-    return _in_queue(site, letter) or (letter.kind == "dead" and _trace(letter) is not None)
-
-
-def _in_queue(site: Site, letter: DeadLetter) -> bool:
-    try:
-        return (_box_of(site, letter) / (letter.original or letter.name)).is_file()
-    except TheirFault:  # no recipient that we know: the daemon knows better
-        return False
+    letter, box = way
+    in_queue = (box / (letter.original or letter.name)).is_file()
+    return in_queue or (letter.kind == "dead" and _trace(letter) is not None)
 
 
 def _outcome(kind: ReceiptKind, letter: DeadLetter) -> str:

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from ackd.config import plain_toml
+from ackd.coordination.registry import CAPABILITIES
 from ackd.core.errors import BadConfig, BadName, Problem, UnknownAgent
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 
@@ -25,9 +26,6 @@ CONFIG_NAME: Final = "ackd.toml"
 BARE_ROOTS: Final = (".ackd", ".ignite")
 #: Agents that exist in every team: the person, and the two that live inside the daemon.
 ALWAYS: Final = (USER, "system", MONITOR)
-#: The agent of teams that have a [pipeline]. Repeated from coordination/pipeline/rules/stage_words, whose import would
-#: take longer than looking at the directories.
-PIPELINE_LEAD: Final = "pipeline-lead"
 DEFAULT_MAX_MESSAGE_BYTES: Final = 1_048_576
 
 _MAX_CONFIG_CHARS: Final = 1_048_576
@@ -57,14 +55,8 @@ class Site(NamedTuple):
     reserved: frozenset[str] = RESERVED_NAMES
     #: False: the config says durability = "process", so writers may leave flushing to the kernel.
     fsync: bool = True
-    #: Globs of directories that hold a message bus (tracks.py), relative to ``base``.
-    tracks: tuple[str, ...] = ()
-    #: How long a lease lasts if its holder gave no time.
-    lease_s: float = 1800.0
-    #: The time after which a worker of a bus that has written nothing is stale.
-    bus_heartbeat_timeout_s: float = 600.0
-    #: The raw table [pipeline]; None: no stories here.
-    pipeline: Mapping[str, object] | None = None
+    #: The raw tables of capabilities, by name, as far as the config has them. Each capability reads its own.
+    tables: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 
     @property
     def base(self) -> Path:
@@ -115,8 +107,8 @@ class Site(NamedTuple):
     def known_agents(self) -> list[str]:
         """Everyone who has an address, one spelling each: the config's, else the directory's, else the built-in."""
         spellings: dict[str, str] = {}
-        lead = () if self.pipeline is None else (PIPELINE_LEAD,)
-        for name in (*self.agents, *self.boxes(), *ALWAYS, *lead):
+        theirs = (name for one in CAPABILITIES if one.name in self.tables for name in one.always_there)
+        for name in (*self.agents, *self.boxes(), *ALWAYS, *theirs):
             spellings.setdefault(identity(name), name)
         return list(spellings.values())
 
@@ -342,10 +334,7 @@ def read_site(path: Path, root: Path | None = None) -> Site:
         extra_types=tuple(map(str, take(data, "extra_types", list, []))),
         unknown_types=take(data, "unknown_types", str, "quarantine"),
         fsync=take(data, "delivery", dict, {}).get("durability", "power") != "process",
-        tracks=tuple(map(str, take(take(data, "bus", dict, {}), "tracks", list, []))),
-        lease_s=_seconds(take(data, "bus", dict, {}).get("lease_s"), 1800.0),
-        bus_heartbeat_timeout_s=_seconds(take(data, "bus", dict, {}).get("heartbeat_timeout_s"), 600.0),
-        pipeline=take(data, "pipeline", dict, {}) if "pipeline" in data else None,
+        tables={one.name: take(data, one.name, dict, {}) for one in CAPABILITIES if one.settings and one.name in data},
         reserved=RESERVED_NAMES | _ensemble_names(data.get("ensemble"), path.parent, root),
     )
     problems.extend(_name_problems(site))
@@ -369,11 +358,6 @@ def _read_root(path: Path, root: Path | None = None) -> Site:
     if not os.path.isdir(root / "queue"):  # noqa: PTH112
         return read_site(path, root)  # raises, and says what is wrong
     return Site(config_path=path, root=root)
-
-
-def _seconds(value: object, default: float) -> float:
-    """The value in seconds, or the default for a bad value, of which `ackd check` and `ackd run` complain."""
-    return float(value) if isinstance(value, int | float) and value > 0 else default
 
 
 def _ensemble_names(table: object, base: Path, root: Path) -> frozenset[str]:

@@ -70,6 +70,7 @@ CAPABILITIES: Final = (
         },
         commands_after="tail",
         quick_commands={"bus post": f"{_HERE}.bus.commands.post:post"},
+        door=f"{_HERE}.bus.door:BusDoor",
     ),
     Capability(
         name="leases",
@@ -80,6 +81,7 @@ CAPABILITIES: Final = (
             "lock": (f"{_HERE}.leases.commands.lock:lock", "Lease files: one writer at a time, in turn, for a time.")
         },
         commands_after="tail",
+        door=f"{_HERE}.leases.door:LeaseDoor",
     ),
     Capability(
         name="deadlock",

@@ -20,6 +20,8 @@
     │   ├── UnknownAgent          nobody of that name
     │   ├── UnknownMessage        no message of that id
     │   ├── AmbiguousMessage      an id prefix that fits several
+    │   ├── NoTrack               no message bus of that name, or none at all (wanted, known, house)
+    │   ├── WhichTrack            several message buses fit: one has to be named (wanted, tracks)
     │   ├── BadAnswer             what a director says that makes no sense (key, why)
     │   ├── BadMeeting            a meeting's record that cannot be read
     │   ├── NotOnBoard            no director of that meeting
@@ -152,6 +154,36 @@ class BadBusLine(TheirFault):
 
     def __str__(self) -> str:
         return self.detail
+
+
+class NoTrack(TheirFault):
+    """No message bus of the name that was given, or, without one (``wanted`` None), no message bus at all.
+
+    ``house``: the path of the team's own bus, which could be made.
+    """
+
+    def __init__(self, wanted: str | None, known: tuple[str, ...], house: str) -> None:
+        super().__init__(wanted, known, house)
+        self.wanted, self.known, self.house = wanted, known, house
+
+    def __str__(self) -> str:
+        if self.wanted is None:
+            return f"no message bus here: `ackd bus init` makes one ({self.house})"
+        there = f"; there are: {', '.join(self.known)}" if self.known else ""
+        return f"no track {self.wanted!r}{there}"
+
+
+class WhichTrack(TheirFault):
+    """Several message buses could be meant: all of the team's, or (``wanted``) those that share the name."""
+
+    def __init__(self, wanted: str | None, tracks: tuple[str, ...]) -> None:
+        super().__init__(wanted, tracks)
+        self.wanted, self.tracks = wanted, tracks
+
+    def __str__(self) -> str:
+        if self.wanted is None:
+            return f"which track? Say --track, or set ACKD_TRACK: {', '.join(self.tracks)}"
+        return f"several tracks are called {self.wanted!r}: {', '.join(self.tracks)}"
 
 
 class BadConfig(TheirFault):

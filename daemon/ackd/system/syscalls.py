@@ -1,8 +1,8 @@
 """System calls that Python has no binding for, with substitutes where the kernel or the file system has none either.
 
 These are renameat2 (moving files so that nothing is ever overwritten or brought back) and statx's time of birth. This
-is the lowest layer and uses the standard library only. A symlink, a FIFO or a directory is moved like any other file,
-and never opened. Fails with the OSError of the system call.
+is the lowest layer and uses the standard library only; ctypes is slow to import and is loaded by the first such call. A
+symlink, a FIFO or a directory is moved like any other file, never opened. Fails with the OSError of the system call.
 """
 
 # Paths are strings here: a Path object costs more than the system call it is for.
@@ -10,7 +10,6 @@ and never opened. Fails with the OSError of the system call.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import errno
 import functools
 import os
@@ -76,6 +75,8 @@ def _renameat2(source: str, target: str, flags: int, source_dir: int = _AT_FDCWD
         return False
     if function(source_dir, source.encode(*_NAMES), target_dir, target.encode(*_NAMES), flags) == 0:
         return True
+    import ctypes  # noqa: PLC0415
+
     code = ctypes.get_errno()
     if code in _UNSUPPORTED:
         return False
@@ -84,6 +85,8 @@ def _renameat2(source: str, target: str, flags: int, source_dir: int = _AT_FDCWD
 
 @functools.cache
 def _libc_renameat2() -> Any:
+    import ctypes  # noqa: PLC0415
+
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):  # a C library without it
@@ -164,7 +167,6 @@ def _rename_over(new: str, target: str, identity: Identity) -> None:
 
 
 # --- telling a directory from its successor, and a mount from another -------------------------------------------------
-_STATX: Final = getattr(ctypes.CDLL(None), "statx", None)
 _AT_SYMLINK_NOFOLLOW: Final = 0x100
 _STATX_BTIME: Final = 0x800
 _STATX_BYTES: Final = 256
@@ -192,11 +194,30 @@ def birth(path: str) -> Birth | None:
     return found.st_dev, found.st_ino, born_at_ns(path)
 
 
+@functools.cache
+def _libc_statx() -> Any:
+    import ctypes  # noqa: PLC0415
+
+    return getattr(ctypes.CDLL(None), "statx", None)
+
+
+def _statx(path: str, wanted: int) -> bytes | None:
+    """Return statx's answer, or None if it has none."""
+    function = _libc_statx()
+    if function is None:
+        return None
+    import ctypes  # noqa: PLC0415
+
+    answer = ctypes.create_string_buffer(_STATX_BYTES)
+    failed = function(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, wanted, answer)
+    return None if failed else answer.raw
+
+
 def born_at_ns(path: str) -> int:
     """Return the time of birth, or 0. os.stat does not tell it on Linux; statx(2) does where the file system records
     it."""
-    answer = ctypes.create_string_buffer(_STATX_BYTES)
-    if _STATX is None or _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_BTIME, answer) != 0:
+    answer = _statx(path, _STATX_BTIME)
+    if answer is None:
         return 0
     (known,) = struct.unpack_from("=I", answer, 0)
     seconds, nanoseconds = struct.unpack_from("=qI", answer, _BTIME_OFFSET)
@@ -209,8 +230,8 @@ def mount_of(path: str) -> int:
     The device does not always tell two mounts apart, for one file system may be mounted twice: it stands for the number
     where that is not told (before Linux 5.8).
     """
-    answer = ctypes.create_string_buffer(_STATX_BYTES)
-    if _STATX is not None and _STATX(_AT_FDCWD, os.fsencode(path), _AT_SYMLINK_NOFOLLOW, _STATX_MNT_ID, answer) == 0:
+    answer = _statx(path, _STATX_MNT_ID)
+    if answer is not None:
         (known,) = struct.unpack_from("=I", answer, 0)
         (mount,) = struct.unpack_from("=Q", answer, _MNT_ID_OFFSET)
         if known & _STATX_MNT_ID:

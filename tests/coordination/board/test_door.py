@@ -18,7 +18,7 @@ from ackd.coordination.board.door import (
 )
 from ackd.coordination.board.rules.phases import Checkpoint, Phase
 from ackd.coordination.bus.tracks import house_track
-from ackd.core.errors import NotNow
+from ackd.core.errors import NotNow, NoTrack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -99,3 +99,14 @@ def test_a_meeting_is_cancelled_once(site: Site, track: Track) -> None:
     assert door.cancel(track, by="leader").meeting.phase is Phase.CANCELLED
     with pytest.raises(NotNow):
         door.cancel(track, meeting.meeting_id)
+
+
+def test_a_bus_is_named_or_the_teams_own_is_meant(site: Site) -> None:
+    door = BoardDoor(site)
+    assert door.meetings().meetings == ()
+    with pytest.raises(NoTrack) as refused:
+        door.cancel("elsewhere")
+    assert (refused.value.wanted, refused.value.known) == ("elsewhere", ())
+    opened = door.open(None, door.prepare(Checkpoint.PRE_LAUNCH, "Launch", opener="leader"))
+    assert opened.track == house_track(site.root)
+    assert door.show("house").meeting_id == door.cancel("house").meeting.meeting_id == opened.meeting.meeting_id

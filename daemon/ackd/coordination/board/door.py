@@ -4,8 +4,11 @@ Everything works on the files, and needs no daemon. Asking the directors, deadli
 meeting do need one; ``MeetingStanding.daemon_running`` says whether there is one. A caller that speaks for an agent
 names it (``agent``): agents speak from their own seats only. None stands for a person, who may speak from any seat.
 
-Fails with the errors below, ``NotNow``, ``NotOnBoard``, ``NoMeeting``, ``BadAnswer``, ``BadMeeting``, ``BoardHeld`` and
-OSError.
+Each call takes the message bus that the board belongs to (``track``) by its name or path; None stands for ACKD_TRACK's,
+else the only one there is, else the team's own.
+
+Fails with the errors below, ``NoTrack``, ``WhichTrack``, ``NotNow``, ``NotOnBoard``, ``NoMeeting``, ``BadAnswer``,
+``BadMeeting``, ``BoardHeld`` and OSError.
 """
 
 from __future__ import annotations
@@ -30,6 +33,7 @@ from ackd.coordination.board.rules.meeting import (
 from ackd.coordination.board.rules.phases import Checkpoint
 from ackd.coordination.board.settings import BoardSettings
 from ackd.coordination.board.track_board import TrackBoard
+from ackd.coordination.bus.tracks import choose_track
 from ackd.core.errors import NoMeeting, NotOnBoard, TheirFault
 from ackd.core.names import USER, identity
 from ackd.storage import root_lock
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from ackd.config.site import Site
     from ackd.coordination.board.rules.answers import Answer
     from ackd.coordination.bus.rules.layout import Track
+
+    Which = str | Track | None
 
 
 class UnknownDirector(NotOnBoard):
@@ -161,36 +167,37 @@ class BoardDoor:
             raise BadContext(excess)
         return MeetingCall(checkpoint, proposal, context, who, seats, rounds)
 
-    def open(self, track: Track, call: MeetingCall) -> MeetingStanding:
-        """Open the meeting that was called."""
+    def open(self, track: Which, call: MeetingCall) -> MeetingStanding:
+        """Open the meeting that was called. The team's own bus is made if it is meant and does not exist."""
         now = time.time()
+        where = choose_track(self._site, track, make=True)
 
         def make(meeting_id: str, queue_from: int) -> Meeting:
             about = (call.checkpoint, call.proposal, call.context, call.opener)
             return Meeting(meeting_id, *about, now, call.seats, call.rounds, queue_from)
 
-        return self._standing(track, self._board(track).open(now, make))
+        return self._standing(where, self._board(where).open(now, make))
 
-    def resolve(self, track: Track, meeting_id: str | None = None, *, by: str = USER) -> Meeting:
+    def resolve(self, track: Which = None, meeting_id: str | None = None, *, by: str = USER) -> Meeting:
         """Count now, without the directors who are missing. A meeting that is over is returned as it is.
 
         Without an id: the newest that is open, else the newest that was counted.
         """
-        board, now = self._board(track), time.time()
+        board, now = self._board(self._track(track)), time.time()
 
         def count(meeting: Meeting) -> Meeting:
             return meeting if meeting.resolution is not None else closed(meeting, now, by)
 
         return board.change(meeting_id or _newest_to_count(board), count, now)
 
-    def cancel(self, track: Track, meeting_id: str | None = None, *, by: str = USER) -> MeetingStanding:
+    def cancel(self, track: Which = None, meeting_id: str | None = None, *, by: str = USER) -> MeetingStanding:
         """End a meeting without a result."""
         return self._change(track, meeting_id, lambda meeting, now: cancelled(meeting, now, by))
 
     # --- speaking -----------------------------------------------------------------------------------------------------
     def assess(
         self,
-        track: Track,
+        track: Which = None,
         meeting_id: str | None = None,
         *,
         verdict: str,
@@ -208,7 +215,7 @@ class BoardDoor:
 
     def discuss(
         self,
-        track: Track,
+        track: Which = None,
         meeting_id: str | None = None,
         *,
         message: str,
@@ -222,14 +229,19 @@ class BoardDoor:
         return self._say(track, meeting_id, director, agent, lambda name: answers.remark(name, said))
 
     def pass_round(
-        self, track: Track, meeting_id: str | None = None, *, director: str | None = None, agent: str | None = None
+        self,
+        track: Which = None,
+        meeting_id: str | None = None,
+        *,
+        director: str | None = None,
+        agent: str | None = None,
     ) -> MeetingStanding:
         """Say nothing in this round of the discussion."""
         return self._change(track, meeting_id, lambda meeting, _: passed(meeting, seat_of(meeting, director, agent)))
 
     def vote(
         self,
-        track: Track,
+        track: Which = None,
         meeting_id: str | None = None,
         *,
         verdict: str,
@@ -242,20 +254,23 @@ class BoardDoor:
         return self._say(track, meeting_id, director, agent, lambda name: answers.vote(name, said))
 
     # --- looking ------------------------------------------------------------------------------------------------------
-    def show(self, track: Track, meeting_id: str | None = None) -> Meeting:
+    def show(self, track: Which = None, meeting_id: str | None = None) -> Meeting:
         """Return a meeting; without an id the newest that is open, else the newest."""
-        board = self._board(track)
+        board = self._board(self._track(track, listing=True))
         if meeting_id is not None:
             return board.read(meeting_id)
         every = list(board.every())
         found = next((meeting for meeting in every if meeting.is_open), None) or next(iter(every), None)
         return found if found is not None else board.find(None)
 
-    def meetings(self, track: Track) -> Meetings:
-        board = self._board(track)
+    def meetings(self, track: Which = None) -> Meetings:
+        board = self._board(self._track(track, listing=True))
         return Meetings(tuple(board.every()), board.unreadable)
 
     # --- common steps -------------------------------------------------------------------------------------------------
+    def _track(self, wanted: Which, *, listing: bool = False) -> Track:
+        return choose_track(self._site, wanted, make=False, listing=listing)
+
     def _board(self, track: Track) -> TrackBoard:
         return TrackBoard(track, self._site.fsync)
 
@@ -273,7 +288,7 @@ class BoardDoor:
 
     def _say(
         self,
-        track: Track,
+        track: Which,
         meeting_id: str | None,
         director: str | None,
         agent: str | None,
@@ -285,10 +300,10 @@ class BoardDoor:
         return self._change(track, meeting_id, act)
 
     def _change(
-        self, track: Track, meeting_id: str | None, act: Callable[[Meeting, float], Meeting]
+        self, track: Which, meeting_id: str | None, act: Callable[[Meeting, float], Meeting]
     ) -> MeetingStanding:
-        now = time.time()
-        return self._standing(track, self._board(track).change(meeting_id, lambda meeting: act(meeting, now), now))
+        where, now = self._track(track), time.time()
+        return self._standing(where, self._board(where).change(meeting_id, lambda meeting: act(meeting, now), now))
 
     def _standing(self, track: Track, meeting: Meeting) -> MeetingStanding:
         return MeetingStanding(meeting, track, waited_for(meeting), root_lock.holder(self._site.run) is not None)

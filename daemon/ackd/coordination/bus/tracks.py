@@ -1,8 +1,11 @@
-"""Finds message buses: directories with a queue.jsonl, locks.json, worker-status.json, events/ and board/.
+"""Finds message buses, and chooses the one that a caller means.
+
+A message bus is a directory with a queue.jsonl, locks.json, worker-status.json, events/ and board/.
 
 A track is a directory that holds ``.message-bus/``, or is one. Beside those that the config's globs name there is the
 team's own, ``<root>/bus``, for teams that brought none. Quick to import. Reading directories never fails: one that
-cannot be read holds no track.
+cannot be read holds no track. Choosing fails with ``NoTrack`` and ``WhichTrack``, and with OSError where the team's own
+bus cannot be made.
 """
 
 import glob
@@ -10,7 +13,9 @@ import os
 from collections.abc import Iterable
 from typing import Final
 
+from ackd.config.site import Site
 from ackd.coordination.bus.rules.layout import Track
+from ackd.core.errors import BadConfig, NoTrack, Problem, WhichTrack
 
 BUS_DIR: Final = ".message-bus"
 
@@ -32,12 +37,83 @@ def find_tracks(base: str | os.PathLike[str], patterns: Iterable[str], root: str
     return [*([house] if os.path.isdir(house.bus) else []), *found.values()]  # noqa: PTH112
 
 
+def tracks_of(site: Site) -> list[Track]:
+    """The tracks of a team that exist now. ``BadConfig`` if ``tracks`` of its table [bus] is not a list."""
+    patterns = site.tables.get("bus", {}).get("tracks", [])
+    if not isinstance(patterns, list):
+        raise BadConfig(str(site.config_path), (Problem("tracks", "must be a list"),))
+    return find_tracks(site.base, map(str, patterns), site.root)
+
+
+def seconds_of(site: Site, key: str, default: float) -> float:
+    """A time of the table [bus], or the default for a bad value, of which `ackd check` and `ackd run` complain."""
+    value = site.tables.get("bus", {}).get(key)
+    return float(value) if isinstance(value, int | float) and value > 0 else default
+
+
 def track_at(path: str) -> Track | None:
     """Return the bus in this directory, or the one that the directory itself is; None if there is neither."""
     bus = path if os.path.basename(path) == BUS_DIR else f"{path}/{BUS_DIR}"  # noqa: PTH119
     if not os.path.isdir(bus):  # noqa: PTH112
         return None
     return Track(bus, os.path.basename(os.path.dirname(bus)) or "/")  # noqa: PTH119, PTH120
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------
+def choose_track(site: Site, wanted: str | Track | None, *, make: bool, listing: bool = False) -> Track:
+    """Return the bus that the caller means: the one that is named (by name or path), else ACKD_TRACK's, else the only
+    one there is, else the team's own. A ``Track`` was chosen already.
+
+    ``make``: the caller writes, so the team's own bus is made if it is meant and does not exist. ``listing``: if there
+    is no bus at all, the team's own is returned although it does not exist, because an empty list is an answer.
+    """
+    if isinstance(wanted, Track):
+        return wanted
+    found = tracks_of(site)
+    wanted = wanted or os.environ.get("ACKD_TRACK")
+    if wanted:
+        return _named(site, wanted, found, make=make)
+    house = house_track(site.root)
+    others = [track for track in found if track != house]
+    if len(others) > 1:
+        raise WhichTrack(None, _names(others))
+    if listing and not found:
+        return house
+    return others[0] if others else _house(site, make=make)
+
+
+def _named(site: Site, wanted: str, found: list[Track], *, make: bool) -> Track:
+    fitting = [track for track in found if track.name == wanted]
+    if len(fitting) > 1:
+        raise WhichTrack(wanted, tuple(track.bus for track in fitting))
+    if fitting:
+        return fitting[0]
+    at = track_at(os.path.abspath(wanted))  # noqa: PTH100 - pathlib is slow to import
+    meant = os.path.realpath(wanted if at is None else at.bus)
+    known = next((track for track in found if os.path.realpath(track.bus) == meant), at)
+    if known is not None:
+        return known
+    house = house_track(site.root)
+    if wanted == house.name:
+        return _house(site, make=make)
+    raise NoTrack(wanted, _names(found), house.bus)
+
+
+def _house(site: Site, *, make: bool) -> Track:
+    house = house_track(site.root)
+    if os.path.isdir(house.bus):  # noqa: PTH112
+        return house
+    if not make:
+        raise NoTrack(None, (), house.bus)
+    from ackd.coordination.bus.files import make_track  # noqa: PLC0415 - for the first writer only
+
+    make_track(house)
+    return house
+
+
+def _names(tracks: list[Track]) -> tuple[str, ...]:
+    names = [track.name for track in tracks]
+    return tuple(track.name if names.count(track.name) == 1 else track.bus for track in tracks)
 
 
 def watch_places(base: str | os.PathLike[str], patterns: Iterable[str], root: str | os.PathLike[str]) -> set[str]:

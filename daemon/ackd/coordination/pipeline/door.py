@@ -93,7 +93,7 @@ class StoryDoor:
     """The stories of one team. NoPipeline."""
 
     def __init__(self, site: Site) -> None:
-        if site.pipeline is None:
+        if "pipeline" not in site.tables:
             raise NoPipeline
         self._site = site
         self._files = files_of(site)

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from ackd.cli.agent_findings import CommandCheck
+from ackd.client.agent_findings import CommandCheck
 
 CHECK: Final = CommandCheck

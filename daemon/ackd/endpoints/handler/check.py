@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
-from ackd.cli.agent_findings import KindCheck
-from ackd.cli.surroundings import FAIL, OK, Finding
+from ackd.client.agent_findings import KindCheck
+from ackd.client.surroundings import FAIL, OK, Finding
 
 if TYPE_CHECKING:
     from ackd.endpoints.handler.settings import HandlerSettings

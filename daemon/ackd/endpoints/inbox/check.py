@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.cli.agent_findings import KindCheck
-from ackd.cli.surroundings import OK, Finding
+from ackd.client.agent_findings import KindCheck
+from ackd.client.surroundings import OK, Finding
 
 if TYPE_CHECKING:
     from ackd.endpoints.inbox.settings import InboxSettings

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.cli.agent_findings import KindCheck, no_directory
-from ackd.cli.surroundings import FAIL, OK, WARN, Finding
+from ackd.client.agent_findings import KindCheck, no_directory
+from ackd.client.surroundings import FAIL, OK, WARN, Finding
 from ackd.endpoints.tmux.client import AmbiguousPane, NoPane, NoTmux, TmuxFault, server_called, with_target, with_title
 from ackd.endpoints.tmux.screen import BadProfile, load_profile, started_with
 from ackd.endpoints.tmux.settings import TmuxSettings

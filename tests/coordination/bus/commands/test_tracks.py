@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackd.cli.errors import NOT_FOUND, Failure, WrongUsage
 from ackd.config.site import Site, find_site
-from ackd.coordination.bus.commands.tracks import choose_track
 from ackd.coordination.bus.rules.layout import Track
+from ackd.coordination.bus.tracks import choose_track
+from ackd.core.errors import NoTrack, WhichTrack
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +36,10 @@ def test_the_only_one_is_meant_whether_there_is_a_house_or_not(team: Team, site:
 
 
 def test_without_any_the_house_is_made_by_who_writes_and_missed_by_who_reads(team: Team, site: Site) -> None:
-    with pytest.raises(Failure) as failure:
+    with pytest.raises(NoTrack) as failure:
         choose_track(site, None, make=False)
-    assert failure.value.exit_code == NOT_FOUND
+    assert failure.value.house == f"{site.root}/bus"
+    assert team.ackd("bus", "status").exit_code == 66
     assert choose_track(site, None, make=True).bus == f"{site.root}/bus"
     assert (site.root / "bus").stat().st_mode & 0o777 == 0o700
     assert choose_track(site, None, make=False).name == "house"
@@ -53,7 +54,7 @@ def test_a_list_of_what_was_never_used_is_empty_and_makes_nothing(team: Team, si
 
 def test_of_several_one_has_to_be_named(team: Team, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     made(team, "one", "two")
-    with pytest.raises(WrongUsage, match="one, two"):
+    with pytest.raises(WhichTrack, match="one, two"):
         choose_track(site, None, make=True)
     assert choose_track(site, "two", make=True).name == "two"
     monkeypatch.setenv("ACKD_TRACK", "one")
@@ -73,6 +74,6 @@ def test_a_path_names_one_too_and_one_that_the_config_does_not(team: Team, site:
 
 def test_what_is_none_is_said_with_those_there_are(team: Team, site: Site) -> None:
     made(team, "one")
-    with pytest.raises(Failure, match="no track 'tow'; there are: one"):
+    with pytest.raises(NoTrack, match="no track 'tow'; there are: one"):
         choose_track(site, "tow", make=True)
     assert choose_track(site, "house", make=True).name == "house"

@@ -1,26 +1,25 @@
 """`ackd bus`: a message bus by hand, with or without a daemon.
 
-The commands init, read, wait and status; post has a module of its own. The files are read as the daemon reads them
-(coordination/bus/rules/track), so that both say the same.
+The commands init, read, wait and status; post has a module of its own. The use cases are those of
+``coordination/bus/door``.
 """
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 from ackd.cli.command_line import Group, argument, at_least, for_team
 from ackd.cli.errors import NO, Ended, creating
 from ackd.cli.output import echo, print_json, say
-from ackd.coordination.bus.commands.post import check_type, post
-from ackd.coordination.bus.commands.tracks import TRACK, choose_track
+from ackd.coordination.bus.commands.post import post
+from ackd.coordination.bus.commands.tracks import TRACK
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
     from ackd.coordination.bus.rules.words import BusLine
+    from ackd.coordination.bus.standing import BusStanding
     from ackd.core.errors import BadBusLine
-
-_POLL_S: Final = 0.1
 
 
 bus = Group(
@@ -42,16 +41,15 @@ def init(site: Site, as_json: bool, path: str | None) -> None:
 
     Exit codes: 0 made or there already, 73 it cannot be made.
     """
-    from ackd.bus import Bus
-    from ackd.coordination.bus.tracks import house_track
+    from ackd.coordination.bus.door import BusDoor
 
-    made = Bus(path if path is not None else house_track(site.root))
-    with creating(made.track.bus):
-        names = made.make()
+    door = BusDoor(site)
+    with creating(door.place(path).bus):
+        found = door.make(path)
     if as_json:
-        print_json({"track": made.track.name, "bus": made.track.bus, "made": names})
+        print_json({"track": found.track.name, "bus": found.track.bus, "made": list(found.made)})
     else:
-        say(f"{made.track.bus}: {'made' if '' in names else 'completed' if names else 'there already'}")
+        say(f"{found.track.bus}: {'made' if '' in found.made else 'completed' if found.made else 'there already'}")
 
 
 # --- read -------------------------------------------------------------------------------------------------------------
@@ -69,25 +67,14 @@ def read(
 
     Exit codes: 0 printed, 65 no such type, 66 no bus, 130 ended by Ctrl-C.
     """
-    from ackd.bus import Bus, fits
     from ackd.cli.tail import parse_since
-    from ackd.coordination.bus.files.tailing import Position, position_at
+    from ackd.coordination.bus.door import BusDoor
 
-    kind = kind.upper() if kind else None
-    if kind is not None:
-        check_type(kind)
     after = parse_since(since, time.time()) if since else None
-    found = Bus(choose_track(site, track, make=False))
-    position = Position() if not offset else position_at(found.track.queue, offset)
-    while True:
-        lines, position, more = found.read_on(position)
-        for line in lines:
-            if fits(line, after, kind):
-                _print_line(line, as_json=as_json)
-        if not more and not follow:
-            return
-        if not more:
-            time.sleep(_POLL_S)
+    door = BusDoor(site)
+    kind = kind.upper() if kind else None
+    for line in door.read(since=after, offset=offset, type_=kind, follow=follow, track=track):
+        _print_line(line, as_json=as_json)
 
 
 def _print_line(line: BusLine | BadBusLine, *, as_json: bool) -> None:
@@ -128,9 +115,9 @@ def wait(site: Site, as_json: bool, pattern: str, timeout: float, new: bool, tra
 
     Exit codes: 0 it happened, 1 not in time, 66 no bus.
     """
-    from ackd.bus import Bus
+    from ackd.coordination.bus.door import BusDoor
 
-    happened = Bus(choose_track(site, track, make=False)).wait(pattern, timeout, new=new)
+    happened = BusDoor(site).wait(pattern, timeout, new=new, track=track)
     if as_json:
         print_json({"pattern": pattern, "happened": happened})
     elif not happened:
@@ -154,12 +141,60 @@ def status(site: Site, as_json: bool, stale_after: float | None, track: str | No
 
     Exit codes: 0 shown, 66 no bus.
     """
-    from ackd.bus import Bus
-    from ackd.coordination.bus.commands.picture import picture, print_picture
+    from ackd.coordination.bus.door import BusDoor
 
-    limit_s = site.bus_heartbeat_timeout_s if stale_after is None else stale_after
-    found = picture(Bus(choose_track(site, track, make=False)), time.time(), limit_s)
+    found = BusDoor(site).status(stale_after_s=stale_after, track=track)
     if as_json:
-        print_json(found)
+        print_json(_as_data(found))
     else:
-        print_picture(found)
+        _print_standing(found)
+
+
+def _as_data(found: BusStanding) -> dict[str, Any]:
+    from ackd.core.escalations import stamp
+
+    workers = {
+        name: {
+            "status": one.status,
+            "task": one.task,
+            "since": stamp(one.since),
+            "last_heard": stamp(one.last_heard),
+            "silent_s": one.silent_s,
+            "progress_pct": one.progress_pct,
+            "waiting_for": list(one.waiting_for),
+            "stale": one.is_stale,
+        }
+        for name, one in found.workers.items()
+    }
+    tasks = {
+        name: {"worker": one.worker, "state": one.state, "since": stamp(one.since)} for name, one in found.tasks.items()
+    }
+    return {
+        "track": found.track.name,
+        "bus": found.track.bus,
+        "messages": found.messages,
+        "bad_lines": found.bad_lines,
+        "workers": workers,
+        "tasks": tasks,
+        "waits": [{"worker": one.worker, "for": one.waits_for, "what": one.what} for one in found.waits],
+        **({"trouble": list(found.trouble)} if found.trouble else {}),
+    }
+
+
+def _print_standing(found: BusStanding) -> None:
+    from ackd.facts import duration
+
+    bad = f", {found.bad_lines} lines that cannot be read" if found.bad_lines else ""
+    say(f"{found.track.name} ({found.track.bus}): {found.messages} messages{bad}")
+    for name, worker in found.workers.items():
+        task = f"  task {worker.task}" if worker.task else ""
+        percent = f"  {worker.progress_pct:g}%" if worker.progress_pct is not None else ""
+        waits = f"  waits for {', '.join(worker.waiting_for)}" if worker.waiting_for else ""
+        heard = f"  {'STALE: ' if worker.is_stale else ''}heard {duration(worker.silent_s)} ago"
+        say(f"  {name:<20} {worker.status:<9}{task}{percent}{waits}{heard}")
+    tasks = found.tasks.values()
+    if tasks:
+        ended = {state: sum(task.state == state for task in tasks) for state in ("open", "COMPLETE", "FAILED")}
+        say(f"  {len(tasks)} tasks: {ended['open']} open, {ended['COMPLETE']} complete, {ended['FAILED']} failed")
+    for trouble in found.trouble:
+        say(f"  ! {trouble}")

@@ -1,4 +1,4 @@
-"""`ackd bus post`: check one message, append it to a bus by one write, and raise its events. Needs no daemon.
+"""`ackd bus post`: reads a message off the command line, and posts it through ``coordination/bus/door``.
 
 A payload is given as JSON, as ``KEY=VALUE``, or both. Loaded without the rest of its group, because hooks call it
 all the time.
@@ -36,35 +36,24 @@ def post(
 ) -> None:
     """Post a message to a bus. TYPE is one of PROGRESS, TASK_COMPLETE, TASK_FAILED, FILE_LOCK, FILE_UNLOCK, BLOCKED,
     BOARD_ASSESS, BOARD_DISCUSS, BOARD_VOTE, BOARD_RESOLVE; the payload is given as KEY=VALUE, as JSON, or both."""
-    from ackd.bus import Bus, check
+    from ackd.coordination.bus.door import BusDoor, check_message, check_type
 
     kind, *pairs = words
     who = source or agent_here(site)
     if not who:
         raise WrongUsage("who says it? Say --source NAME, or set ACKD_AGENT")
     kind = kind.upper()
-    check_type(kind)
+    check_type(kind)  # before the payload, which is read by its type
     said = _payload(kind, (*payload, *pairs), task)
-    check(kind, who, said)  # before the message causes a bus to be made
-    bus = Bus(choose_track(site, track, make=True))
-    with creating(bus.track.bus):
-        message_id = bus.post(kind, who, said)
-    with accepted(f"{message_id} is posted"):
+    check_message(kind, who, said)  # before the message causes a bus to be made
+    where = choose_track(site, track, make=True)
+    with creating(where.bus):
+        posted = BusDoor(site).post(kind, who, said, track=where)
+    with accepted(f"{posted.message_id} is posted"):
         if as_json:
-            print_json({"message_id": message_id, "track": bus.track.name, "bus": bus.track.bus})
+            print_json({"message_id": posted.message_id, "track": where.name, "bus": where.bus})
         else:
-            echo(printable(f"posted {message_id} to {bus.track.name}"))
-
-
-def check_type(kind: str) -> None:
-    from ackd.coordination.bus.wire import TYPES
-
-    if kind not in TYPES:
-        import difflib
-
-        near = difflib.get_close_matches(kind, TYPES, n=1)
-        hint = f": did you mean {near[0]}?" if near else f"; known are {', '.join(TYPES)}"
-        raise Failure(BAD_DATA, f"unknown type {kind!r}{hint}")
+            echo(printable(f"posted {posted.message_id} to {where.name}"))
 
 
 def _payload(kind: str, given: tuple[str, ...], task: str | None) -> dict[str, object]:

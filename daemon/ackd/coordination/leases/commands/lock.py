@@ -1,7 +1,7 @@
 """`ackd lock`: leases by hand and by agents' hooks.
 
 Exit codes: 0 it is yours · 1 it is another's, or not yours · 75 it was waited for in vain, or is waited for · 65 the
-path is not one of the workspace. The work is done in ackd.leases. Quick to import.
+path is not one of the workspace. The use cases are those of ``coordination/leases/door``. Quick to import.
 """
 
 import time
@@ -13,15 +13,11 @@ from ackd.cli.output import echo, print_json, printable, say
 from ackd.client.identity import agent_here
 from ackd.config.site import Site
 from ackd.coordination.bus.commands.tracks import TRACK, choose_track
-from ackd.coordination.leases.rules.words import Ask, Change, Denied, Granted, Lease, Queued, Table, Waiter
-from ackd.core.errors import BadName, UnknownAgent
+from ackd.coordination.leases.door import LeaseDoor, LeaseList, Trouble
+from ackd.coordination.leases.rules.words import Denied, Granted, Lease, Queued, Waiter
 from ackd.formats import utc_times
-from ackd.leases import Leases
 
-#: The time for which an agent without a waiting process keeps its place in line.
-LATER_S: Final = 86_400.0
 _LONGEST_S: Final = 7 * 86_400.0
-_MOST_CHARS: Final = 200
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
@@ -58,14 +54,12 @@ def acquire(
     """Lease a file. Exit 1: another has it, and who; 75: waited in vain, or still in line; 65: not in the workspace."""
     if later and wait:
         raise WrongUsage("--wait waits here, --later does not: give one of them")
-    holder, ttl_s = _holder(site, agent), site.lease_s if ttl is None else _ttl(ttl)
-    doors = _doors(site, track, make=True)
-    key = doors.files.key(path)
-    ask = Ask(holder, shared, ttl_s, time.time() + LATER_S if later else None)
-    with creating(doors.track.bus):
-        change = doors.ask(key, ask, wait)[0]
-    _warn(doors)
-    answer = _answer(change, key, holder)
+    door, holder, ttl_s = LeaseDoor(site), _holder(site, agent), None if ttl is None else _ttl(ttl)
+    where = choose_track(site, track, make=True)
+    with creating(where.bus):
+        found = door.acquire(path, holder, shared=shared, ttl_s=ttl_s, wait_s=wait, later=later, track=where)
+    _warn(found.trouble)
+    answer = found.answer
     if isinstance(answer, Granted):
         _say_granted(answer, as_json=as_json)
         return
@@ -85,18 +79,18 @@ def renew(
 ) -> None:
     """Keep what is held for longer. Exit 1: it is not held."""
     _path_or_all(path, every)
-    holder, ttl_s = _holder(site, agent), None if ttl is None else _ttl(ttl)
-    doors = _doors(site, track, make=False)
-    with creating(doors.track.bus):
-        held = doors.renew(holder, path, ttl_s)
-    _warn(doors)
+    door, holder, ttl_s = LeaseDoor(site), _holder(site, agent), None if ttl is None else _ttl(ttl)
+    where = choose_track(site, track, make=False)
+    with creating(where.bus):
+        renewed = door.renew(holder, path, ttl_s=ttl_s, track=where)
+    _warn(renewed.trouble)
     if as_json:
-        print_json([_described(key, lease) for key, lease in held])
+        print_json([_described(*one) for one in renewed.leases])
     else:
-        for key, lease in held:
+        for key, lease in renewed.leases:
             say(f"renewed {key} for {lease.agent} until {_clock(lease.expires_at)}, token {lease.token}")
-    if path is not None and not held:
-        raise Failure(NO, f"{path} is not held by {holder}")
+    if path is not None and not renewed.leases:
+        raise Failure(NO, f"{path} is not held by {renewed.agent}")
 
 
 @lock.command
@@ -108,18 +102,18 @@ def renew(
 def release(site: Site, as_json: bool, path: str | None, every: bool, agent: str | None, track: str | None) -> None:
     """Let go of what is held, and wake who is next. Exit 1: it is not held."""
     _path_or_all(path, every)
-    holder = _holder(site, agent)
-    doors = _doors(site, track, make=False)
-    with creating(doors.track.bus):
-        released = doors.release(holder, path)
-    _warn(doors)
+    door, holder = LeaseDoor(site), _holder(site, agent)
+    where = choose_track(site, track, make=False)
+    with creating(where.bus):
+        released = door.release(holder, path, track=where)
+    _warn(released.trouble)
     if as_json:
-        print_json([_described(one.path, one.lease) for one in released])
+        print_json([_described(*one) for one in released.leases])
     else:
-        for one in released:
-            say(f"released {one.path} of {holder}, token {one.lease.token}")
-    if path is not None and not released:
-        raise Failure(NO, f"{path} is not held by {holder}")
+        for key, lease in released.leases:
+            say(f"released {key} of {released.agent}, token {lease.token}")
+    if path is not None and not released.leases:
+        raise Failure(NO, f"{path} is not held by {released.agent}")
 
 
 @lock.command
@@ -128,45 +122,38 @@ def release(site: Site, as_json: bool, path: str | None, every: bool, agent: str
 @for_team
 def list_(site: Site, as_json: bool, agent: str | None, track: str | None) -> None:
     """Who holds what, until when, and who waits."""
-    doors = Leases(choose_track(site, track, make=False, listing=True).bus, site.base)
-    table, now = doors.look(), time.time()
-    _warn(doors)
-    held = [(path, lease) for path, leases in table.held.items() for lease in leases if agent in (None, lease.agent)]
-    line = [(path, waiter) for path, line in table.waiting.items() for waiter in line if agent in (None, waiter.agent)]
+    found = LeaseDoor(site).list(agent, track=track)
+    _warn(found.trouble)
     if as_json:
-        waiting = [{"path": path, **_waits(waiter)} for path, waiter in line]
-        print_json({"track": doors.track.bus, "held": [_described(*one) for one in held], "waiting": waiting})
-        return
-    if not held and not line:
+        waiting = [{"path": path, **_waits(waiter)} for path, waiter in found.waiting]
+        print_json({"track": found.track.bus, "held": [_described(*one) for one in found.held], "waiting": waiting})
+    elif not found.held and not found.waiting:
         say("nobody holds anything")
-        return
-    _print_table(table, held, line, now)
+    else:
+        _print_table(found, time.time())
 
 
-def _print_table(table: Table, held: list[tuple[str, Lease]], line: list[tuple[str, Waiter]], now: float) -> None:
+def _print_table(found: LeaseList, now: float) -> None:
     from ackd.cli.table import age, print_table
 
     rows = [
         ["over" if lease.expires_at <= now else _kind(lease), lease.agent, age(now - lease.acquired_at),
-         _clock(lease.expires_at), str(lease.token or "-"), str(len(table.waiting.get(path, ()))), path]
-        for path, lease in held
+         _clock(lease.expires_at), str(lease.token or "-"), str(found.waiting_for.get(path, 0)), path]
+        for path, lease in found.held
     ]  # fmt: skip
-    rows += [["waits", one.agent, age(now - one.since), _clock(one.until), "-", "-", path] for path, one in line]
+    rows += [
+        ["waits", one.agent, age(now - one.since), _clock(one.until), "-", "-", path] for path, one in found.waiting
+    ]
     print_table(["LEASE", "HOLDER", "SINCE", "UNTIL", "TOKEN", "WAITING", "PATH"], rows, {"over": "red"})
 
 
 # --- reading what was typed -------------------------------------------------------------------------------------------
 def _holder(site: Site, given: str | None) -> str:
-    """Return an agent in its own spelling. A worker's id that is no agent's name stays as it is: buses have such."""
+    """Return who asks, checked before a bus is made for it."""
     name = given or agent_here(site)
     if not name:
         raise WrongUsage("who asks? Say --agent NAME, or set ACKD_AGENT")
-    if not name.isprintable() or not name.strip() or len(name) > _MOST_CHARS:
-        raise BadName(name[:_MOST_CHARS], f"a holder is named by at most {_MOST_CHARS} printable characters")
-    try:
-        return site.resolve_agent(name)
-    except (UnknownAgent, BadName):
-        return name
+    return LeaseDoor(site).holder(name)
 
 
 def _ttl(text: str) -> float:
@@ -185,18 +172,7 @@ def _path_or_all(path: str | None, every: bool) -> None:
         raise WrongUsage("give PATH, or --all")
 
 
-def _doors(site: Site, track: str | None, *, make: bool) -> Leases:
-    return Leases(choose_track(site, track, make=make).bus, site.base)
-
-
 # --- saying what came of it -------------------------------------------------------------------------------------------
-def _answer(change: Change, key: str, holder: str) -> Granted | Denied | Queued:
-    from ackd.coordination.leases.files import granted
-
-    found = granted(change, key, holder)
-    return found or next(one for one in change.happened if isinstance(one, Denied | Queued))
-
-
 def _say_granted(granted: Granted, *, as_json: bool) -> None:
     lease = granted.lease
     if as_json:
@@ -250,8 +226,8 @@ def _clock(wall: float) -> str:
     return f"{utc_times.write(wall)[:19]}Z"
 
 
-def _warn(doors: Leases) -> None:
-    for kept in doors.files.set_aside:
+def _warn(trouble: Trouble) -> None:
+    for kept in trouble.set_aside:
         echo(f"ackd: a file of leases could not be read: kept as {printable(kept)}, taken for empty", err=True)
-    if doors.unsaid is not None:
-        echo(f"ackd: done, but the bus could not be told: {doors.unsaid.strerror or doors.unsaid}", err=True)
+    if trouble.unsaid is not None:
+        echo(f"ackd: done, but the bus could not be told: {trouble.unsaid.strerror or trouble.unsaid}", err=True)

@@ -1,4 +1,4 @@
-"""Findings of `ackd check` about a root and its machine: rights, room, file system, watches, clock, daemon.
+"""Findings of a check about a root and its machine: rights, room, file system, watches, clock, daemon.
 
 Each function answers one question with one ``Finding``. They read what the kernel tells and never change anything, but
 for the one hidden file that proves the root writable.
@@ -38,6 +38,8 @@ _BUILT_AT: Final = 1_735_689_600  # 2025
 
 
 class Finding(NamedTuple):
+    """A thing that was looked at. ``level``: OK, WARN or FAIL; ``mend``: what to do about it."""
+
     level: str
     subject: str
     words: str

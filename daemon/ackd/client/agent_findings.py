@@ -1,4 +1,4 @@
-"""Findings of `ackd check` about each agent of the config: could it be told, if the daemon ran now?
+"""Findings of a check about each agent of the config: could it be told, if the daemon ran now?
 
 Each kind of endpoint answers for its own agents (``endpoints/<kind>/check.py``, a ``KindCheck``). Nothing is changed or
 started. A program that is missing fails; a pane that is missing is a warning, for it may come, and ackd finds it then.
@@ -10,7 +10,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from ackd.cli.surroundings import FAIL, OK, Finding
+from ackd.client.surroundings import FAIL, OK, Finding
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:

@@ -1,0 +1,57 @@
+"""Look at everything that matters before a daemon runs: the config, its agents, and the root and its machine.
+
+Nothing is changed but for one hidden file that proves the root writable and is removed at once. Findings about agents
+come from agent_findings.py, those about the surroundings (kernel, file systems, disk) from surroundings.py.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ackd.client import agent_findings
+from ackd.client.surroundings import FAIL, OK, WARN, Finding, surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ackd.config.model import Config
+    from ackd.config.site import Site
+    from ackd.core.errors import BadConfig
+
+
+class CheckResult(NamedTuple):
+    """Findings, in the order in which they are worth reading. ``config_is_good``: false if the config, or the team
+    itself, could not be read, so that nothing else was looked at."""
+
+    findings: tuple[Finding, ...]
+    config_is_good: bool = True
+
+    @property
+    def is_good(self) -> bool:
+        """Nothing failed; there may be warnings."""
+        return all(finding.level != FAIL for finding in self.findings)
+
+
+def check(site: Site) -> CheckResult:
+    """Look at a team. Fails with ``BadConfig``, which ``refused`` turns into findings."""
+    from ackd.config.model import load_site
+
+    return CheckResult(tuple(_findings(site, load_site(site))))
+
+
+def refused(error: BadConfig) -> CheckResult:
+    """Return the findings about a config that cannot be read: one for each of its problems."""
+    problems = (Finding(FAIL, "config", f"{error.path}: {problem}") for problem in error.problems)
+    return CheckResult(tuple(problems), config_is_good=False)
+
+
+def _findings(site: Site, config: Config) -> Iterator[Finding]:
+    where = str(site.config_path) if site.config_path else "none: a bare root, every default"
+    agents = "agent" if len(config.agents) == 1 else "agents"
+    yield Finding(OK, "config", f"{where}, {len(config.agents)} {agents}, escalations go to {config.escalate_to}")
+    yield from agent_findings.findings(config)
+    if config.on_escalation:
+        path = os.environ.get("PATH")
+        yield agent_findings.program("on_escalation", config.on_escalation[0], config.base_dir, path, WARN)
+    yield from surroundings(site, config)
