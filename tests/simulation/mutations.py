@@ -164,14 +164,8 @@ def silent(run: Simulation) -> Iterator[None]:
 def restless(run: Simulation) -> Iterator[None]:
     """Looks again at once for what has not come yet."""
     run.swarm.hint_lost = run.swarm.early_words = 0.5
-    build = Receipts.__init__
-
-    def in_no_time(receipts: Receipts, *args: Any, **named: Any) -> None:
-        build(receipts, *args, **named)
-        receipts.settle_s = 0.0
-
     with (
-        mock.patch.object(Receipts, "__init__", in_no_time),
+        mock.patch.object(Receipts, "settle_s", 0.0),
         mock.patch("ackd.runtime.receipts.receipts.LIST_AGAIN_S", 0.0),
     ):
         yield
