@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
@@ -50,14 +51,13 @@ def boastful(run: Simulation) -> Iterator[None]:
 
     def say_first(runner: EffectRunner, effect: fx.ArchiveMessage) -> None:
         moved = Place(effect.place.box, Folder.ARCHIVE, f"19700101/{effect.place.name}")
-        post, runner.post = runner.post, lambda _event: None
-        post(Moved(effect.key, moved))
-        runner.post = post
+        services = runner.services
+        services.post(Moved(effect.key, moved))
 
         def move() -> None:
-            runner.post = lambda _event: None
+            runner.services = replace(services, post=lambda _event: None)
             archive(runner, effect)
-            runner.post = post
+            runner.services = services
 
         asyncio.get_running_loop().call_later(0.01, move)
 

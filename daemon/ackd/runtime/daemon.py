@@ -19,7 +19,7 @@ import gc
 import os
 import random
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -221,17 +221,13 @@ class Daemon:
         self._runner = EffectRunner(
             spool=self._spool,
             flusher=self._flusher,
-            record=record,
+            services=replace(self._services, clock=self._pump),
             journal=self._recorder.journal,
-            clock=self._pump,
-            post=post,
             wake=self._pump.wake,
-            tasks=tasks,
             team=self._team,
             ring=self._notifier.ring,
             look=lambda place: self._intake.look(place),  # noqa: PLW0108 - the intake is made later
             is_wanted=self._engine.is_wanted,
-            emit=self._signals.emit,
             renamed=lambda source, target: self._watching.own_move(source, target),  # noqa: PLW0108 - as above
         )
 
