@@ -20,6 +20,8 @@ import os
 import random
 import signal
 from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -152,7 +154,7 @@ class Daemon:
         durable = config.delivery.durability == "power"  # for good: files that exist were written by it
         self._spool = Spool(
             site.root,
-            max_message_bytes=lambda: self._config.now.max_message_bytes,
+            max_message_bytes=partial(attrgetter("now.max_message_bytes"), self._config),  # asked for every message
             durable=durable,
             reserved=site.reserved,
         )
