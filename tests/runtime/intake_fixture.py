@@ -25,6 +25,7 @@ from ackd.storage.paused import Pauses
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 from tests.acceptance.teams import mime
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -83,6 +84,7 @@ class IntakeSetup:
         self.root = root
         self.clock = SystemClock()
         self.spool = Spool(root, max_message_bytes=100_000, durable=False)
+        self.config = live_config(settle_s=SETTLE_S)
         self.spool.ensure_layout()
         self.engine = Engine(EnginePolicy(), random.Random(1))
         self.posted: list[events.Event] = []
@@ -185,14 +187,14 @@ async def intake_in(root: Path) -> AsyncIterator[IntakeSetup]:
             spool=setup.spool,
             deliveries=deliveries,
             services=setup.services,
-            settle_s=SETTLE_S,
+            config=setup.config,
             called=called,
             dead_letters=DeadLetters(
                 spool=setup.spool,
                 deliveries=deliveries,
                 called=called,
                 post=setup.posted.append,
-                extra_types=frozenset(),
+                config=setup.config,
             ),
             dead_letter_requests=NotedReceipts(setup.dead_letter_requests),
             agent_requests=setup.make_requests(),
@@ -204,8 +206,7 @@ async def intake_in(root: Path) -> AsyncIterator[IntakeSetup]:
             spool=setup.spool,
             deliveries=deliveries,
             services=setup.services,
-            settle_s=SETTLE_S,
-            extra_types=frozenset(),
+            config=setup.config,
             agent_of=setup.join,
             receipts=setup.receipts,
             alarm=lambda: setup.alarms.append("a box is gone"),

@@ -18,6 +18,7 @@ from ackd.config.site import find_site
 from ackd.core.errors import BadConfig, ImpossibleEvent, RootHeld
 from ackd.core.events import Claimed
 from ackd.core.ports import WatchFailed
+from ackd.core.restarts import RestartPolicy
 from ackd.runtime.daemon import CannotGoOn, Daemon
 from ackd.runtime.pump import EVENTS_A_TURN
 from ackd.runtime.recovery.missing import MissingMessages
@@ -25,7 +26,9 @@ from ackd.runtime.systemd import ServiceManager
 from ackd.storage import root_lock
 from ackd.storage.session_log import SessionLog, iter_logs
 from tests.acceptance.teams import mime
+from tests.live_config import config_with
 from tests.runtime.recording_view import RecordingView
+from tests.runtime.test_supervisor import FakeLiving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -248,3 +251,38 @@ async def test_full_at_the_very_end_it_ends_all_the_same(tmp_path: Path) -> None
         run.daemon._recorder.journal.stop = full  # type: ignore[method-assign]
     assert run.failure == []
     assert root_lock.holder(run.site.run) is None
+
+
+async def test_every_part_goes_by_a_config_that_is_swapped_in_while_it_runs(tmp_path: Path) -> None:
+    """Only the swap is made here; no part is told of it."""
+    async with serving(make(tmp_path)) as run:
+        daemon = run.daemon
+        new = config_with(
+            settle_s=0.25,
+            stop_timeout_s=0.5,
+            root=str(run.site.root),
+            extra_types=("code_review",),
+            max_message_bytes=2048,
+            on_escalation=("sh", "-c", "cat > rung"),
+        )
+        assert daemon._intake.settle_s == daemon._receipts.settle_s == 0
+        daemon._config.swap(new)
+        assert daemon._intake.settle_s == daemon._receipts.settle_s == 0.25
+
+        (run.site.queue / "user" / "new.mime").write_bytes(mime(to="user", kind="code_review"))
+        await run.until(lambda: "message_queued" in run.types())
+        large = mime(to="user", message_id="2.2.b@x", body="x" * 3000)
+        (run.site.queue / "user" / "large.mime").write_bytes(large)
+        await run.until(lambda: "message_rejected" in run.types())
+        rejected = next(line for line in iter_logs(run.site.logs) if line.type == "message_rejected")
+        assert rejected.data["code"] == "too_large"
+
+        living, supervisor = FakeLiving(), daemon._make_supervisor(lambda _: None)
+        supervisor.keep("worker", living, RestartPolicy())
+        await supervisor.ready("worker")
+        await supervisor.stop("worker")
+        assert living.stops == [0.5]
+
+        daemon._notifier.ring("e1", b"come")
+        await run.until(lambda: (tmp_path / "rung").exists() and (tmp_path / "rung").read_bytes() == b"come")
+    assert run.failure == []

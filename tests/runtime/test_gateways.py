@@ -13,6 +13,7 @@ from ackd.core.signals import AgentChanged, Signal
 from ackd.runtime.gateways import Gateways, make_gateways
 from ackd.runtime.signals import Signals
 from ackd.storage.inotify_watch import CannotWatch, DirectoryWatch
+from tests.live_config import live_config
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -54,7 +55,8 @@ class Reporting:
 def served(
     gateways: list[Gateway], watch: WatchSettings, recorder: FactRecorder, *, signals: Signals | None = None
 ) -> Gateways:
-    return Gateways(gateways=gateways, config=watch, recorder=cast("Recorder", recorder), signals=signals or Signals())
+    config = live_config(watch=watch)
+    return Gateways(gateways=gateways, config=config, recorder=cast("Recorder", recorder), signals=signals or Signals())
 
 
 class NotingGateway(Gateway):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from ackd.runtime.notifier import Notifier
+from tests.live_config import live_config
 from tests.strays import UNTIL_GO
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ async def new_notifier(
     async with anyio.create_task_group() as tasks:
         environment = {**os.environ, **(env or {})}
         notifier = Notifier(
-            command=command,
-            cwd=str(place),
+            config=live_config(root=str(place / ".ackd"), on_escalation=command),
             env=environment,
             tasks=tasks,
             record=lambda fact: failures.append(fact.data),

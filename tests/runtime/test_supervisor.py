@@ -16,6 +16,7 @@ from ackd.core.ports import Exit
 from ackd.core.restarts import RestartMode, RestartPolicy
 from ackd.runtime import supervisor as supervisor_module
 from ackd.runtime.supervisor import Standing, Supervisor
+from tests.live_config import live_config
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ async def stage(**more: object) -> AsyncIterator[Stage]:
             post=events.append,
             record=facts.append,
             rng=random.Random(1),
-            stop_timeout_s=7,
+            config=live_config(stop_timeout_s=7),
             **more,  # type: ignore[arg-type]
         )
         yield Stage(supervisor, events, facts)
@@ -373,7 +374,9 @@ async def test_at_the_end_all_are_ended_side_by_side() -> None:
 
 async def test_what_outlives_us_is_left_alone() -> None:
     async with anyio.create_task_group() as tasks:
-        supervisor = Supervisor(tasks=tasks, post=lambda _: None, record=lambda _: None, rng=random.Random(1))
+        supervisor = Supervisor(
+            tasks=tasks, post=lambda _: None, record=lambda _: None, rng=random.Random(1), config=live_config()
+        )
         pane = FakeLiving(outlives_us=True)
         supervisor.keep("a", pane, QUICK)
         await until(lambda: supervisor.standing("a") is Standing.UP)
@@ -384,7 +387,9 @@ async def test_what_outlives_us_is_left_alone() -> None:
 
 async def test_a_cancelled_supervisor_ends_what_it_keeps_at_once() -> None:
     async with anyio.create_task_group() as tasks:
-        supervisor = Supervisor(tasks=tasks, post=lambda _: None, record=lambda _: None, rng=random.Random(1))
+        supervisor = Supervisor(
+            tasks=tasks, post=lambda _: None, record=lambda _: None, rng=random.Random(1), config=live_config()
+        )
         living = FakeLiving()
         supervisor.keep("a", living, QUICK)
         await until(lambda: supervisor.standing("a") is Standing.UP)
@@ -395,7 +400,9 @@ async def test_a_cancelled_supervisor_ends_what_it_keeps_at_once() -> None:
 async def test_what_outlives_us_is_left_alone_at_our_end() -> None:
     pane, events = FakeLiving(outlives_us=True), list[Event]()
     async with anyio.create_task_group() as tasks:
-        supervisor = Supervisor(tasks=tasks, post=events.append, record=lambda *_: None, rng=random.Random(1))
+        supervisor = Supervisor(
+            tasks=tasks, post=events.append, record=lambda *_: None, rng=random.Random(1), config=live_config()
+        )
         supervisor.keep("a", pane, QUICK)
         await until(lambda: events)
         await supervisor.shutdown()

@@ -9,6 +9,7 @@ from unittest import mock
 import anyio
 import pytest
 
+from ackd.config.live import LiveConfig
 from ackd.config.model import load_site
 from ackd.config.site import find_site
 from ackd.core.errors import BadConfig
@@ -52,15 +53,15 @@ async def assemble(place: Path, posted: list[Event], *names: str) -> Team:
         raise AssertionError(draft)
 
     async with anyio.create_task_group() as tasks:
-        config, record = load_site(site), lambda *_: None
+        config, record = LiveConfig(load_site(site)), lambda *_: None
         offered = Offered(
             services=Services(clock=SystemClock(), post=posted.append, record=record, tasks=tasks),
-            config=config,
+            live=config,
             site=site,
             files=MailReader(spool),
             send=send,
             checkpoints=CheckpointFiles(site.state / "checkpoints"),
-            keeper=Supervisor(tasks=tasks, post=posted.append, record=record, rng=random.Random(1)),
+            keeper=Supervisor(tasks=tasks, post=posted.append, record=record, rng=random.Random(1), config=config),
             is_stopped=lambda _: False,
             environment={},
             handlers={"system": SystemHandler(dict), "queue_monitor": queue_monitor},

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from ackd.config.live import LiveConfig
 from ackd.config.model import Config, WatchSettings
 from ackd.core.events import Arrived, FaultEnded, Now, SignOfLife
 from ackd.core.fact import Fact
@@ -119,7 +120,7 @@ def new_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
             lock = root_lock.hold(tmp_path / "run")
             settings = Config(root=str(tmp_path), **config)
             upkeep = Upkeep(
-                config=settings,
+                config=LiveConfig(settings),
                 spool=setup.spool,
                 lock=lock,
                 clock=setup.clock,

@@ -15,6 +15,7 @@ from ackd.core.ports import Hint, WatchFailed
 from ackd.runtime import watching as module
 from ackd.runtime.watching import SpoolWatch
 from ackd.storage.inotify_watch import InotifyWatcher
+from tests.live_config import live_config
 from tests.runtime.intake_fixture import IntakeSetup, intake_in
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ async def watching(
     place: Path, mode: Literal["auto", "inotify", "polling"] = "auto", poll_interval_s: float = 0.05
 ) -> AsyncIterator[Watching]:
     site = find_site(root=place)
-    config = WatchSettings(mode=mode, poll_interval_s=poll_interval_s, reconcile_interval_s=0.05)
+    config = live_config(watch=WatchSettings(mode=mode, poll_interval_s=poll_interval_s, reconcile_interval_s=0.05))
     async with intake_in(place) as setup, anyio.create_task_group() as tasks:
         failures: list[str] = []
         services = replace(setup.services, tasks=tasks)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 from unittest import mock
 
@@ -50,14 +51,13 @@ def boastful(run: Simulation) -> Iterator[None]:
 
     def say_first(runner: EffectRunner, effect: fx.ArchiveMessage) -> None:
         moved = Place(effect.place.box, Folder.ARCHIVE, f"19700101/{effect.place.name}")
-        post, runner.post = runner.post, lambda _event: None
-        post(Moved(effect.key, moved))
-        runner.post = post
+        services = runner.services
+        services.post(Moved(effect.key, moved))
 
         def move() -> None:
-            runner.post = lambda _event: None
+            runner.services = replace(services, post=lambda _event: None)
             archive(runner, effect)
-            runner.post = post
+            runner.services = services
 
         asyncio.get_running_loop().call_later(0.01, move)
 
@@ -164,14 +164,8 @@ def silent(run: Simulation) -> Iterator[None]:
 def restless(run: Simulation) -> Iterator[None]:
     """Looks again at once for what has not come yet."""
     run.swarm.hint_lost = run.swarm.early_words = 0.5
-    build = Receipts.__init__
-
-    def in_no_time(receipts: Receipts, *args: Any, **named: Any) -> None:
-        build(receipts, *args, **named)
-        receipts.settle_s = 0.0
-
     with (
-        mock.patch.object(Receipts, "__init__", in_no_time),
+        mock.patch.object(Receipts, "settle_s", 0.0),
         mock.patch("ackd.runtime.receipts.receipts.LIST_AGAIN_S", 0.0),
     ):
         yield

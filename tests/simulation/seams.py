@@ -65,6 +65,7 @@ def _commands(run: Simulation, of: Makers, name: str, table: Any) -> RunEndpoint
         runs_dir=run.site.state / "runs",
         resolve=of._offered.files.path,
         services=of._offered.services,
+        config=of._offered.live,
         extra_env=environment(run.site),
         timeout_s=table.timeout_s,
         agents=run.agents,

@@ -26,11 +26,11 @@ from ackd.coordination.registry import load as load_attribute
 from ackd.core.errors import BadConfig, BadName, Problem
 from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
 from ackd.core.policy import AgentPolicy, EnginePolicy
-from ackd.core.words import is_type_name
+from ackd.core.words import accepted_types, is_type_name
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
 
 #: Tables in which a key that stands in the wrong place is looked for.
 _HOMES: Final = ("delivery", "watch", "liveness", "daemon")
@@ -132,6 +132,11 @@ class Config(_CapabilityTables):
         tables = (getattr(self, name) for name, known in _CAPABILITY_TABLES.items() if known is kind)
         table: _Settings | None = next(tables)  # a class that the registry does not name is a bug
         return table
+
+    @cached_property
+    def accepted_types(self) -> Container[str]:
+        """The types of messages that are delivered besides those that ackd knows."""
+        return accepted_types(self.extra_types, self.unknown_types)
 
     @property
     def agents_brought(self) -> tuple[str, ...]:

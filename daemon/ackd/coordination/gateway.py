@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
+    from ackd.config.live import LiveConfig
     from ackd.config.model import Config
     from ackd.config.site import Site
     from ackd.core.message import Draft
@@ -34,9 +35,10 @@ class GatewayServices:
     ``mail`` returns when the message is durable in its recipient's queue (OSError: the disk refused; UnknownAgent).
     ``record`` writes a line of the session log; ``post`` gives an event to the engine; ``called`` returns an agent's
     own spelling, None for a name that nobody has. Paths of the config are relative to ``base``; ``state`` is the
-    gateways' own directory below the root, made already; ``durable`` says whether flushes are wanted. ``written``
-    hands the lines so far to the kernel, for a gateway that notes that they were said; False: the disk refuses.
-    ``emit`` tells other parts of the daemon, and other gateways, of a signal.
+    gateways' own directory below the root, made already; ``live`` is the config in force;
+    ``durable`` says whether flushes are wanted. ``written`` hands the lines so far to the kernel, for a gateway that
+    notes that they were said; False: the disk refuses. ``emit`` tells other parts of the daemon, and other gateways, of
+    a signal.
     """
 
     clock: Clock
@@ -47,10 +49,14 @@ class GatewayServices:
     base: Path
     root: Path
     state: Path
-    settle_s: float
+    live: LiveConfig
     durable: bool
     written: Callable[[], bool] = lambda: True
     emit: Emit = unheard
+
+    @property
+    def settle_s(self) -> float:
+        return self.live.now.watch.settle_s
 
 
 class LookRefused(OSError):  # noqa: N818 - the condition
@@ -108,7 +114,7 @@ class GatewayContext:
     table, by name. It returns its gateway, or None if this team has none, or if it only adds to another's.
     """
 
-    config: Config
+    live: LiveConfig
     site: Site
     services: GatewayServices
     # For a capability with agents of its own, which need an endpoint and a queue each:
@@ -125,6 +131,11 @@ class GatewayContext:
     box: Callable[[str], str]
     admit: Callable[[str], bool]
     escalate: Callable[[Draft], Awaitable[None]]
+
+    @property
+    def config(self) -> Config:
+        """The config as the gateways are made. A gateway keeps its own table of it for as long as it lives."""
+        return self.live.now
 
     @property
     def escalate_to(self) -> str:

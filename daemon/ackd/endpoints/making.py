@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from pathlib import Path
 
+    from ackd.config.live import LiveConfig
     from ackd.config.model import Config
     from ackd.config.site import Site
     from ackd.core.events import Outcome
@@ -44,7 +45,7 @@ class Offered:
     """Everything that the daemon offers to the endpoints that are made for it."""
 
     services: Services
-    config: Config
+    live: LiveConfig
     site: Site
     files: MailFiles
     send: Callable[[Draft], Awaitable[None]]
@@ -59,6 +60,11 @@ class Offered:
     processes: ProcessTable = field(default_factory=ProcessTable)
     #: Distinguishes several endpoints of one agent that must not be taken for each other.
     suffix: str = ""
+
+    @property
+    def config(self) -> Config:
+        """The config as an endpoint is made. The endpoint keeps its agent's own table for as long as it lives."""
+        return self.live.now
 
     def bad_config(self, agent: str, key: str, what: str) -> BadConfig:
         """The error about a key of an agent's table, with its line in the file."""

@@ -19,12 +19,15 @@ import gc
 import os
 import random
 import signal
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from ackd import __version__
+from ackd.config.live import LiveConfig
 from ackd.config.site import ALWAYS
 from ackd.coordination.gateway import GatewayContext, GatewayServices
 from ackd.core import message_facts
@@ -37,7 +40,6 @@ from ackd.core.events import StopRequested
 from ackd.core.message import MONITOR, USER, identity
 from ackd.core.ports import Services
 from ackd.core.signals import MessageEnded, MessageMet
-from ackd.core.words import accepted_types
 from ackd.endpoints.making import Offered
 from ackd.formats import ignite
 from ackd.runtime.builtin_handlers import SystemHandler, queue_monitor
@@ -72,7 +74,7 @@ from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
 
     from anyio.abc import TaskGroup
 
@@ -148,9 +150,13 @@ class Daemon:
     # --- making -------------------------------------------------------------------------------------------------------
     def _make(self, tasks: TaskGroup) -> None:
         config, site = self.config, self.site
-        durable = config.delivery.durability == "power"
+        self._config = LiveConfig(config)
+        durable = config.delivery.durability == "power"  # for good: files that exist were written by it
         self._spool = Spool(
-            site.root, max_message_bytes=config.max_message_bytes, durable=durable, reserved=site.reserved
+            site.root,
+            max_message_bytes=partial(attrgetter("now.max_message_bytes"), self._config),  # asked for every message
+            durable=durable,
+            reserved=site.reserved,
         )
         self._spool.ensure_layout()
         self._begun = state_version.begin(site.state, self.clock.now().wall)
@@ -181,19 +187,18 @@ class Daemon:
         self._make_receipts()
         self._make_intake()
         self._make_upkeep()
-        self._make_gateways(tasks)
+        self._make_gateways()
 
     def _make_team(self, tasks: TaskGroup) -> None:
-        config, record, post = self.config, self._recorder.record, self._pump.post
+        config, record, post = self._config, self._recorder.record, self._pump.post
         self._notifier = Notifier(
-            command=config.on_escalation,
-            cwd=str(config.base_dir),
+            config=config,
             env=command_environment(self.site),
             tasks=tasks,
             record=record,
         )
         self._checkpoints = CheckpointFiles(self.site.state / "checkpoints")
-        self._supervisor = self._make_supervisor(tasks, post)
+        self._supervisor = self._make_supervisor(post)
         self._mail = MailReader(self._spool)
         self._handlers: dict[str, Handler] = {
             identity("system"): SystemHandler(self._describe),
@@ -201,7 +206,7 @@ class Daemon:
         }
         self._offered = Offered(
             services=self._services,
-            config=config,
+            live=config,
             site=self.site,
             files=self._mail,
             send=self._send,
@@ -218,24 +223,19 @@ class Daemon:
         self._runner = EffectRunner(
             spool=self._spool,
             flusher=self._flusher,
-            record=record,
+            services=replace(self._services, clock=self._pump),
             journal=self._recorder.journal,
-            clock=self._pump,
-            post=post,
             wake=self._pump.wake,
-            tasks=tasks,
             team=self._team,
             ring=self._notifier.ring,
             look=lambda place: self._intake.look(place),  # noqa: PLW0108 - the intake is made later
             is_wanted=self._engine.is_wanted,
-            emit=self._signals.emit,
             renamed=lambda source, target: self._watching.own_move(source, target),  # noqa: PLW0108 - as above
         )
 
-    def _make_supervisor(self, tasks: TaskGroup, post: Post) -> Supervisor:
-        stop_timeout_s = self.config.daemon.stop_timeout_s
+    def _make_supervisor(self, post: Post) -> Supervisor:
         return Supervisor(
-            tasks=tasks, post=post, record=self._recorder.record, rng=self.rng, stop_timeout_s=stop_timeout_s
+            tasks=self._services.tasks, post=post, record=self._recorder.record, rng=self.rng, config=self._config
         )
 
     def _make_receipts(self) -> None:
@@ -245,7 +245,7 @@ class Daemon:
             deliveries=state.deliveries,
             called=called,
             post=self._pump.post,
-            extra_types=self._accepted_types(),
+            config=self._config,
         )
         self._requests = AgentRequests(
             spool=self._spool,
@@ -260,7 +260,7 @@ class Daemon:
             spool=self._spool,
             deliveries=state.deliveries,
             services=self._services,
-            settle_s=self.config.watch.settle_s,
+            config=self._config,
             called=called,
             dead_letters=dead_letters,
             dead_letter_requests=DeadLetterRequests(
@@ -277,8 +277,7 @@ class Daemon:
             spool=self._spool,
             deliveries=state.deliveries,
             services=self._services,
-            settle_s=self.config.watch.settle_s,
-            extra_types=self._accepted_types(),
+            config=self._config,
             agent_of=self._join,
             receipts=self._receipts,
             alarm=lambda: self._upkeep.keep_lock(),  # noqa: PLW0108 - the upkeep is made later
@@ -296,7 +295,7 @@ class Daemon:
         )
         self._watching = SpoolWatch(
             site=self.site,
-            config=self.config.watch,
+            config=self._config,
             intake=self._intake,
             services=self._services,
             fail=self._fail,
@@ -306,7 +305,7 @@ class Daemon:
 
     def _make_upkeep(self) -> None:
         self._upkeep = Upkeep(
-            config=self.config,
+            config=self._config,
             spool=self._spool,
             lock=self._lock,
             clock=self.clock,
@@ -320,10 +319,7 @@ class Daemon:
             deliveries=self._engine.state.deliveries, inhabited=self._team.inhabited, post=self._pump.post
         )
 
-    def _accepted_types(self) -> Container[str]:
-        return accepted_types(self.config.extra_types, self.config.unknown_types)
-
-    def _make_gateways(self, tasks: TaskGroup) -> None:
+    def _make_gateways(self) -> None:
         site = self.site
         services = GatewayServices(
             clock=self.clock,
@@ -334,18 +330,18 @@ class Daemon:
             base=site.base,
             root=site.root,
             state=site.state / "gateways",
-            settle_s=self.config.watch.settle_s,
+            live=self._config,
             durable=site.fsync,
             written=self._recorder.written,
             emit=self._signals.emit,
         )
         context = GatewayContext(
-            config=self.config,
+            live=self._config,
             site=site,
             services=services,
             spool=self._spool,
             offered=self._offered,
-            new_supervisor=lambda post: self._make_supervisor(tasks, post),
+            new_supervisor=self._make_supervisor,
             handlers=self._handlers,
             endpoint_makers=self._team.own_endpoints,
             box=self._team.box,
@@ -354,7 +350,7 @@ class Daemon:
         )
         self._gateways = Gateways(
             gateways=make_gateways(context),
-            config=self.config.watch,
+            config=self._config,
             recorder=self._recorder,
             signals=self._signals,
             mode=lambda: self._watching.mode,
@@ -520,7 +516,7 @@ class Daemon:
         self._pump.post(StopRequested())
         async with anyio.create_task_group() as ending:
             for endpoint in self._team.endpoints():
-                ending.start_soon(endpoint.stop, self.config.daemon.drain_timeout_s)
+                ending.start_soon(endpoint.stop, self._config.now.daemon.drain_timeout_s)
         await self._supervisor.shutdown()
         with anyio.move_on_after(LAST_WORDS_S):
             await self._runner.settled(self._pump.idle)

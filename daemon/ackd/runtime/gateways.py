@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from ackd.config.model import WatchSettings
+    from ackd.config.live import LiveConfig
     from ackd.coordination.gateway import Gateway, GatewayContext
     from ackd.core.signals import Signal
     from ackd.runtime.recorder import Recorder
@@ -72,7 +72,7 @@ def make_gateways(context: GatewayContext) -> list[Gateway]:
 @dataclass(kw_only=True)
 class Gateways:
     gateways: Sequence[Gateway]
-    config: WatchSettings
+    config: LiveConfig
     recorder: Recorder
     signals: Signals
     #: Returns how the spool is watched. Its watcher meets the same limits of the kernel, and logs them.
@@ -83,7 +83,7 @@ class Gateways:
     _degraded: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
-        self._may_watch = self.config.mode != "polling"
+        self._may_watch = self.config.now.watch.mode != "polling"  # for good, as with the spool's watcher
         self._served = [_ServedGateway(gateway) for gateway in self.gateways]
         for served in self._served:
             for kind in served.gateway.listens:
@@ -148,7 +148,8 @@ class Gateways:
                 await served.woken.wait()
 
     def _longest_s(self) -> float:
-        return self.config.reconcile_interval_s if self.is_watching else self.config.poll_interval_s
+        watch = self.config.now.watch
+        return watch.reconcile_interval_s if self.is_watching else watch.poll_interval_s
 
     def _follow(self, served: _ServedGateway) -> bool:
         """Watch the gateway's directories. Returns True if they have changed."""

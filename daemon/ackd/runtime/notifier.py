@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import Process, TaskGroup
 
+    from ackd.config.live import LiveConfig
     from ackd.core.ports import Record
 
 PATIENCE_S: Final = 60.0
@@ -33,8 +34,7 @@ PATIENCE_S: Final = 60.0
 
 @dataclass(eq=False, kw_only=True)
 class Notifier:
-    command: Sequence[str]
-    cwd: str
+    config: LiveConfig
     env: dict[str, str]
     tasks: TaskGroup
     record: Record
@@ -42,10 +42,10 @@ class Notifier:
     _ringing: set[anyio.Event] = field(default_factory=set, init=False)
 
     def ring(self, message_id: str, message: bytes) -> None:
-        if self.command:
+        if command := self.config.now.on_escalation:
             over = anyio.Event()
             self._ringing.add(over)
-            self.tasks.start_soon(self._ring, message_id, message, over, name=f"on_escalation {message_id}")
+            self.tasks.start_soon(self._ring, command, message_id, message, over, name=f"on_escalation {message_id}")
 
     async def stop(self, drain_s: float) -> None:
         """Give running commands ``drain_s`` to finish. The task group ends the rest."""
@@ -53,18 +53,18 @@ class Notifier:
             for over in list(self._ringing):
                 await over.wait()
 
-    async def _ring(self, message_id: str, message: bytes, over: anyio.Event) -> None:
+    async def _ring(self, command: Sequence[str], message_id: str, message: bytes, over: anyio.Event) -> None:
         try:
-            why = await self._run(message)
+            why = await self._run(command, message)
         finally:
             self._ringing.discard(over)
             over.set()
         if why is not None:
-            self.record(notify_failed(message_id=message_id, command=list(self.command), error=why))
+            self.record(notify_failed(message_id=message_id, command=list(command), error=why))
 
-    async def _run(self, message: bytes) -> str | None:
+    async def _run(self, command: Sequence[str], message: bytes) -> str | None:
         try:
-            process = await self._start(message)
+            process = await self._start(command, message)
         except (OSError, ValueError) as error:
             return str(error)
         try:
@@ -75,15 +75,15 @@ class Notifier:
             await _end(process)
         return f"still running after {self.patience_s:g} s: ended"
 
-    async def _start(self, message: bytes) -> Process:
+    async def _start(self, command: Sequence[str], message: bytes) -> Process:
         stdin = _as_file(message)
         try:
             return await anyio.open_process(
-                list(self.command),
+                list(command),
                 stdin=stdin,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
-                cwd=self.cwd,
+                cwd=str(self.config.now.base_dir),
                 env=self.env,
                 start_new_session=True,
             )

@@ -30,9 +30,8 @@ from ackd.core.restarts import RestartAfter, RestartMode, RestartPolicy, StaysDo
 if TYPE_CHECKING:
     import random
 
-    from anyio.abc import TaskGroup
-
-    from ackd.core.ports import Living, Post, Record
+    from ackd.config.live import LiveConfig
+    from ackd.core.ports import Living, Post, Record, Tasks
 
 #: A restart that is due within this time is waited for: a caller that was told to come back then comes at that moment.
 A_MOMENT_S: Final = 0.5
@@ -96,11 +95,11 @@ class Supervisor:
     ``shutdown`` ends all agents in time; if an agent's task is cancelled, the agent is ended at once.
     """
 
-    tasks: TaskGroup
+    tasks: Tasks
     post: Post
     record: Record
     rng: random.Random
-    stop_timeout_s: float = 10
+    config: LiveConfig
     starts_at_a_time: int = STARTS_AT_A_TIME
     _kept: dict[str, _Kept] = field(default_factory=dict, init=False)
     _closing: bool = field(default=False, init=False)
@@ -164,7 +163,7 @@ class Supervisor:
             if kept.in_life:
                 kept.replaced = _Replaced(why, quiet, wanted)
                 kept.become(Standing.STARTING, why)
-                await kept.living.stop(self.stop_timeout_s)
+                await kept.living.stop(self.config.now.daemon.stop_timeout_s)
             elif kept.standing is not Standing.STARTING:
                 self._begin(kept)
             return await self._settled(kept)
@@ -309,6 +308,6 @@ class Supervisor:
 
     async def _end(self, kept: _Kept, why: str) -> None:
         kept.become(Standing.STOPPED, why)
-        await kept.living.stop(self.stop_timeout_s)
+        await kept.living.stop(self.config.now.daemon.stop_timeout_s)
         while kept.in_life:
             await kept.changed.wait()

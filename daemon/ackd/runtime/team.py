@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ackd.core.events import AgentJoined
+from ackd.config.live import announcement
 from ackd.core.message import identity
 from ackd.endpoints import registry
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ackd.config.agents import Agent
-    from ackd.config.model import Config
+    from ackd.config.live import LiveConfig
     from ackd.config.site import Site
     from ackd.core.ports import Endpoint, Inhabited, LeftRun, Post
     from ackd.endpoints.making import EndpointMaker, FoundRun, Offered
@@ -48,7 +48,7 @@ class Makers:
 
 @dataclass(kw_only=True)
 class Team:
-    config: Config
+    config: LiveConfig
     site: Site
     makers: Makers
     post: Post
@@ -64,10 +64,10 @@ class Team:
         known = self._names.get(identity(name))
         if known is not None:
             return known
-        table = self.config.agent(name)
-        self._endpoints[name] = self._build(name, table)
+        config = self.config.now
+        self._endpoints[name] = self._build(name, config.agent(name))
         self._names[identity(name)] = name
-        self.post(AgentJoined(name, self.config.policy(name), table.endpoint))
+        self.post(announcement(config, name))
         return name
 
     def called(self, name: str) -> str | None:

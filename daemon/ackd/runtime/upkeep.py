@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container
     from pathlib import Path
 
-    from ackd.config.model import Config
+    from ackd.config.live import LiveConfig
     from ackd.core.events import Now
     from ackd.core.ports import Clock, Inhabited, Post
     from ackd.core.state import Agent, Deliveries
@@ -55,7 +55,7 @@ def _day(wall: float) -> date:
 
 @dataclass(kw_only=True)
 class Upkeep:
-    config: Config
+    config: LiveConfig
     spool: Spool
     lock: RootLock
     clock: Clock
@@ -66,7 +66,7 @@ class Upkeep:
 
     async def reconcile(self) -> None:
         while True:
-            await anyio.sleep(self.config.watch.reconcile_interval_s)
+            await anyio.sleep(self.config.now.watch.reconcile_interval_s)
             self.keep_lock()
             with self.recorder.reporting("scan"):
                 await self.intake.scan()
@@ -129,7 +129,7 @@ class Upkeep:
 
     def _directories(self) -> list[Path]:
         """List all directories that we write to. Any of them may be a file system of its own."""
-        root = self.config.root_dir
+        root = self.config.now.root_dir
         names = ("run", "state", "logs", "receipts", "archive", "queue", "queue/dead_letter", "queue/corrupt")
         boxes = [root / "queue" / box for box in self.intake.boxes]
         return [*(root / name for name in names), *boxes, *(box / "processed" for box in boxes)]
@@ -146,7 +146,7 @@ class Upkeep:
             await self._sweep_leftovers()
 
     async def _sweep_archive(self, began: Now, now: Now) -> None:
-        keep_days, swept = self.config.archive_days, list[str]()
+        keep_days, swept = self.config.now.archive_days, list[str]()
         ran_s = now.mono - began.mono
         ours = (_day(began.wall), _day(began.wall + ran_s)) if ran_s < keep_days * 86_400 else None
         try:
@@ -166,7 +166,7 @@ class Upkeep:
     async def _compact_journal(self, now: float) -> None:
         journal = self.recorder.journal
         if journal.too_large:
-            window_s = self.config.delivery.dedup_window_s
+            window_s = self.config.now.delivery.dedup_window_s
             journal.finish_compaction(await in_thread(journal.prepare_compaction, now, window_s))
 
     async def watchdog(self, service: ServiceManager, pump: Pump, watching: SpoolWatch) -> None:
@@ -174,7 +174,7 @@ class Upkeep:
         is stuck must be restarted."""
         assert service.watchdog_s is not None
         turns, beats, beaten_at = -1, -1, anyio.current_time()
-        patience_s = max(WATCHER_PATIENCE_S, 3 * self.config.watch.poll_interval_s)
+        patience_s = max(WATCHER_PATIENCE_S, 3 * self.config.now.watch.poll_interval_s)
         while True:
             pump.wake()
             await anyio.sleep(service.watchdog_s / 3)

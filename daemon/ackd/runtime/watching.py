@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ackd.config.model import WatchSettings
+    from ackd.config.live import LiveConfig
     from ackd.config.site import Site
     from ackd.core.message import Place
     from ackd.core.ports import Hint, Services, Watcher
@@ -38,7 +38,7 @@ _DOUBLINGS: Final = 6
 @dataclass(kw_only=True)
 class SpoolWatch:
     site: Site
-    config: WatchSettings
+    config: LiveConfig
     intake: Intake
     services: Services
     fail: Callable[[str], None]
@@ -46,12 +46,17 @@ class SpoolWatch:
     begins: Callable[[], None] = lambda: None
     through: Callable[[], None] = lambda: None
     mode: str = field(default="none", init=False)
+    #: ``watch.mode`` of the config at the start. It cannot change while the daemon runs: a watcher runs by it.
+    _chosen: str = field(init=False)
     _falls: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self._chosen = self.config.now.watch.mode
 
     async def begin(self) -> None:
         """Start watching, and return when the watcher is ready. Called before the first scan: a file that comes in
         between is then met twice rather than never."""
-        if self.config.mode == "polling":
+        if self._chosen == "polling":
             await self._poll()
         else:
             self.mode = "inotify"
@@ -75,7 +80,7 @@ class SpoolWatch:
     async def _poll(self) -> None:
         self.mode = "polling"
         self._polling = anyio.CancelScope()
-        await self._run(PollingWatcher(*self._where(), self.config.poll_interval_s, self.site.reserved))
+        await self._run(PollingWatcher(*self._where(), self.config.now.watch.poll_interval_s, self.site.reserved))
 
     async def _run(self, watcher: Watcher) -> None:
         ready = anyio.Event()
@@ -92,7 +97,7 @@ class SpoolWatch:
             return
         self.services.record(watch_degraded(reason=hint.reason, mode="polling"))
         ready.set()  # the watcher may have failed before it was ever ready
-        if self.config.mode == "inotify":
+        if self._chosen == "inotify":
             self.fail(f"[watch] mode is inotify, and it cannot be had: {hint.reason}")
         else:
             self._falls += 1
@@ -101,7 +106,7 @@ class SpoolWatch:
     async def _fall_back(self) -> None:
         await self._poll()
         await self.intake.scan()  # finds files that came between the two watchers
-        wait_s = self.config.reconcile_interval_s * 2 ** min(self._falls - 1, _DOUBLINGS)
+        wait_s = self.config.now.watch.reconcile_interval_s * 2 ** min(self._falls - 1, _DOUBLINGS)
         held = False
         while not held:
             await anyio.sleep(wait_s)

@@ -17,6 +17,7 @@ from ackd.coordination.gateway import GatewayServices
 from ackd.core.errors import UnknownAgent
 from ackd.core.events import Event, Now
 from ackd.core.fact import Fact
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,7 +51,7 @@ class FakeDaemon:
         """Make the gateway as after a restart: it knows only the files."""
         state = self.root / "state"
         inside = (self, self._record, self._mail, self.posted.append, lambda name: name)
-        services = GatewayServices(*inside, self.base, self.root, state, settle_s=0.1, durable=False)
+        services = GatewayServices(*inside, self.base, self.root, state, live=live_config(settle_s=0.1), durable=False)
         self.gateway = BoardGateway(
             settings=BOARD, bus=BusSettings(tracks=("tracks/*",)), escalate_to="boss", services=services
         )

@@ -13,6 +13,7 @@ from ackd.coordination.bus.settings import BusSettings
 from ackd.coordination.gateway import GatewayServices
 from ackd.core.escalations import stamp
 from ackd.core.events import Now
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -71,7 +72,7 @@ class BusTeam:
             base=self.place,
             root=self.place / ".ackd",
             state=self.place / ".ackd/state/gateways",
-            settle_s=0.05,
+            live=live_config(settle_s=0.05),
             durable=False,
         )
         settings = BusSettings(tracks=("tracks/*",), **self.settings)

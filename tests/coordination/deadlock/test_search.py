@@ -16,6 +16,7 @@ from ackd.coordination.gateway import GatewayServices
 from ackd.core.errors import UnknownAgent
 from ackd.core.fact import Fact
 from ackd.system.clock import SystemClock
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,7 @@ class DeadlockTeam:
                 base=self.state,
                 root=self.state,
                 state=self.state,
-                settle_s=0,
+                live=live_config(settle_s=0),
                 durable=durable,
             ),
             orchestrator,

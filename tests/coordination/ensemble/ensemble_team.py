@@ -14,6 +14,7 @@ from ackd.coordination.gateway import GatewayServices
 from ackd.core.errors import UnknownAgent
 from ackd.core.events import Now
 from ackd.core.names import identity
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +58,7 @@ class EnsembleTeam:
         """Make a gateway as a new daemon does: it knows only the files."""
         inside = (self.clock, self.lines.append, self._mail, lambda _: None, called)
         where = (self.place, self.root, self.root / "state/gateways")
-        services = GatewayServices(*inside, *where, settle_s=0.2, durable=False)
+        services = GatewayServices(*inside, *where, live=live_config(settle_s=0.2), durable=False)
         self.gateway = EnsembleGateway(self.config, self.escalate_to, services, self.max_message_bytes)
 
     async def _mail(self, draft: Draft) -> None:

@@ -19,6 +19,7 @@ from ackd.core.errors import LeaseHeld
 from ackd.core.events import Now
 from ackd.formats import utc_times
 from ackd.leases import Leases
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +73,7 @@ class TimedLeaseTeam:
             base=self.place,
             root=self.place / ".ackd",
             state=self.place / ".ackd/state/gateways",
-            settle_s=0.0,
+            live=live_config(settle_s=0),
             durable=False,
         )
         self.gateway = LeaseGateway(BusSettings(), services)

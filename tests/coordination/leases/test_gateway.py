@@ -21,6 +21,7 @@ from ackd.core.signals import AgentChanged, RunFinished, RunStarted, Signal, Tas
 from ackd.core.waits import Wait
 from ackd.formats import utc_times
 from ackd.leases import Leases
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,7 +72,7 @@ class LeaseTeam:
             base=self.place,
             root=self.place / ".ackd",
             state=self.place / ".ackd/state/gateways",
-            settle_s=self.settle_s,
+            live=live_config(settle_s=self.settle_s),
             durable=False,
         )
         self.gateway = LeaseGateway(self.config, services)

@@ -25,6 +25,7 @@ from ackd.core.fact import Fact
 from ackd.handlers import Context, Mail
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -195,7 +196,7 @@ async def pipeline_under_test(
         place,
         place,
         place / "state",
-        0.1,
+        live_config(settle_s=0.1),
         durable=False,
     )
     async with anyio.create_task_group() as tasks:

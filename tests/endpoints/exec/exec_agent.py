@@ -20,6 +20,7 @@ from ackd.endpoints.exec.endpoint import ExecEndpoint
 from ackd.endpoints.exec.run_files import scan_runs
 from ackd.endpoints.making import FoundRun
 from ackd.system.clock import SystemClock
+from tests.live_config import live_config
 from tests.strays import children
 from tests.waiting import until
 
@@ -78,7 +79,8 @@ class ExecAgent:
     @asynccontextmanager
     async def endpoint(self, *command: str, **more: object) -> AsyncIterator[ExecEndpoint]:
         async with anyio.create_task_group() as tasks:
-            options: dict[str, object] = {"env": {}, "cwd": self.tmp / "work", "stop_timeout_s": 0.3} | more
+            config = live_config(stop_timeout_s=more.pop("stop_timeout_s", 0.3))
+            options: dict[str, object] = {"env": {}, "cwd": self.tmp / "work", "config": config} | more
             endpoint = ExecEndpoint(
                 agent="worker",
                 command=list(command),

@@ -23,6 +23,7 @@ from ackd.storage import checkpoints as store
 from ackd.system.clock import SystemClock
 from ackd.system.process_tree import ProcessTable
 from tests.endpoints.process.child.real_children import RealChildren
+from tests.live_config import live_config
 from tests.waiting import until
 
 if TYPE_CHECKING:
@@ -100,7 +101,11 @@ class ProcessAgent(RealChildren):
         """A worker that is up, kept alive by a supervisor until the end of the block."""
         async with anyio.create_task_group() as tasks:
             supervisor = Supervisor(
-                tasks=tasks, post=self.events.append, record=self.record, rng=random.Random(1), stop_timeout_s=5
+                tasks=tasks,
+                post=self.events.append,
+                record=self.record,
+                rng=random.Random(1),
+                config=live_config(stop_timeout_s=5),
             )
             program = f"{WORKER}\n{script}\nbegin()\nhear()\n"
             endpoint = ProcessEndpoint(
@@ -112,7 +117,8 @@ class ProcessAgent(RealChildren):
                 resolve=lambda place: self.tmp / str(place),
                 checkpoints=AgentCheckpoints(store.CheckpointFiles(self.checkpoints), "worker"),
                 table=ProcessTable(max_age_s=0),
-                **{"stop_timeout_s": 5, "ready_after_s": 20, **more},
+                config=live_config(stop_timeout_s=more.pop("stop_timeout_s", 5)),
+                **{"ready_after_s": 20, **more},
             )
             supervisor.keep("worker", endpoint.worker, policy)
             yield Work(self, supervisor, endpoint)

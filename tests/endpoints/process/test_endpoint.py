@@ -32,6 +32,7 @@ from ackd.core.worker import WorkerState
 from ackd.runtime.supervisor import Standing
 from tests.endpoints.process.child.real_children import assert_no_child_left, descriptors
 from tests.endpoints.process.process_agent import ProcessAgent, message, tell
+from tests.live_config import live_config
 from tests.living import is_gone, process_state
 from tests.waiting import until
 
@@ -510,7 +511,7 @@ def assign(a):
     done(a)
 """
     async with process_agent.worker(script, stop_timeout_s=5) as work:
-        work.supervisor.stop_timeout_s = 0.1
+        work.supervisor.config = live_config(stop_timeout_s=0.1)
         await work.tell()
         await until((process_agent.work / "hangs").exists)
         assert isinstance(await work.endpoint.nudge(nudge(3)), Told)
@@ -717,7 +718,7 @@ async def test_at_the_end_who_does_not_finish_is_ended_and_offered_again(process
     """FAILURES: TERM is ignored, stdin is not read."""
     script = "def assign(a): signal.signal(signal.SIGTERM, signal.SIG_IGN); touch('hangs'); time.sleep(600)"
     async with process_agent.worker(script) as work:
-        work.supervisor.stop_timeout_s = 0.2
+        work.supervisor.config = live_config(stop_timeout_s=0.2)
         await work.tell()
         await until((process_agent.work / "hangs").exists)
         pid = work.pid

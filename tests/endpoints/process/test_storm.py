@@ -12,6 +12,7 @@ from ackd.core.events import EndpointAway, Outcome, RunEnded, Told
 from ackd.core.restarts import RestartPolicy
 from tests.endpoints.process.child.real_children import assert_no_child_left, descriptors
 from tests.endpoints.process.process_agent import ProcessAgent, Work
+from tests.live_config import live_config
 from tests.strays import strays
 
 if TYPE_CHECKING:
@@ -93,5 +94,5 @@ async def test_every_telling_has_one_end_whatever_its_worker_does(tmp_path: Path
 
 async def storm(process_agent: ProcessAgent, policy: RestartPolicy, ways: list[str]) -> None:
     async with process_agent.worker(STORMY, policy=policy) as work:
-        work.supervisor.stop_timeout_s = 0.2
+        work.supervisor.config = live_config(stop_timeout_s=0.2)
         await live_through(process_agent, work, ways)

@@ -16,6 +16,7 @@ from ackd.endpoints.tmux.client import PaneProcesses
 from ackd.endpoints.tmux.endpoint import TerminalEndpoint
 from ackd.endpoints.tmux.started_pane import StartedPane
 from tests.endpoints.tmux.fake_pane import FAKE, FakePane, tell
+from tests.live_config import live_config
 from tests.living import is_gone
 from tests.waiting import until
 
@@ -24,7 +25,7 @@ def started(fake_pane: FakePane, endpoint: TerminalEndpoint, command: str = "", 
     options: dict[str, Any] = {
         "cwd": fake_pane.place,
         "env": {"GREETING": "hi"},
-        "stop_timeout_s": 0.3,
+        "config": live_config(stop_timeout_s=0.3),
         "closed_check_s": 0.1,
     }
     fake = shlex.join([sys.executable, str(FAKE)])

@@ -18,6 +18,7 @@ from ackd.core.ports import BoxAppeared, BoxGone, FileGone, FileReady, HintsLost
 from ackd.formats import ignite
 from ackd.runtime.intake import departures
 from tests.acceptance.teams import mime
+from tests.live_config import live_config
 from tests.nobody import nobodys_directory
 from tests.runtime.intake_fixture import SETTLE_S, intake_in
 
@@ -271,7 +272,7 @@ async def test_moved_by_hand_between_processed_and_queue_is_no_completion(tmp_pa
 async def test_absence_is_counted_from_the_last_time_it_was_there(tmp_path: Path) -> None:
     """Our own rewriting of the header looks like a deletion. A real deletion a moment later is counted on its own."""
     async with intake_in(tmp_path) as setup:
-        setup.intake.departures.settle_s = 1.0
+        setup.intake.departures.config = live_config(settle_s=1)
         place = setup.told()
         setup.intake.hint(FileGone(place))
         assert setup.intake.departures._leaving == {}
@@ -291,7 +292,7 @@ async def test_absence_is_counted_from_the_last_time_it_was_there(tmp_path: Path
 async def test_a_directory_that_is_emptied_slowly_and_then_goes_completes_nothing(tmp_path: Path) -> None:
     """During ``rm -rf`` of a large queue its first files are gone for longer than ``settle_s``."""
     async with intake_in(tmp_path) as setup:
-        setup.intake.departures.settle_s = 1.0
+        setup.intake.departures.config = live_config(settle_s=1)
         places = [setup.told(f"{n}.mime", mime(message_id=f"{n}.1.a@x")) for n in range(8)]
         for place in places:
             setup.spool.path(place).unlink()

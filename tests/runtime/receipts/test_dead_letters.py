@@ -14,6 +14,7 @@ from ackd.runtime.receipts.dead_letters import DeadLetterRequests, DeadLetters
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 from tests.acceptance.teams import mime
+from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,7 +33,7 @@ class ReopenedLetters(DeadLetters):
             deliveries=Deliveries(),
             called=lambda name: name,
             post=setup.posted.append,
-            extra_types=frozenset(),
+            config=live_config(),
         )
         self.setup = setup
 

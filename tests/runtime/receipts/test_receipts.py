@@ -22,6 +22,7 @@ from ackd.storage.checkpoints import CheckpointFiles
 from ackd.storage.spool.undeliverable import DeadLetterFolder
 from ackd.system.syscalls import identity_of
 from tests.acceptance.teams import mime
+from tests.live_config import config_with
 from tests.nobody import nobodys_directory
 from tests.runtime.intake_fixture import SETTLE_S, IntakeSetup, intake_in
 from tests.runtime.receipts.test_agent_requests import refuse
@@ -61,7 +62,7 @@ async def test_a_receipt_that_is_quicker_than_its_message_waits_for_it(tmp_path:
 async def test_a_receipt_that_waits_is_heard_as_soon_as_its_message_is_met(tmp_path: Path) -> None:
     """The receipt is heard before anything is done with the message; later its command would run."""
     async with intake_in(tmp_path) as setup:
-        setup.receipts.settle_s = 60.0
+        setup.config.swap(config_with(settle_s=60))
         for number, kind in enumerate(("done", "ack")):  # in the order of their times
             setup.receipts.take(receipt(setup, f"{kind}_{2 - number}.json", kind=kind))
         setup.waiting(setup.put(data=mime(message_id="1.1.a@x")))
@@ -113,7 +114,7 @@ async def test_a_receipt_that_waits_is_not_read_at_every_turn_where_nothing_has_
 
     monkeypatch.setattr(maildrop, "read_receipt", counted)
     async with intake_in(tmp_path) as setup:
-        monkeypatch.setattr(setup.receipts, "settle_s", 0.0)
+        setup.config.swap(config_with(settle_s=0))
         place = setup.put(data=mime(message_id="1.1.a@x"))
         setup.receipts.take(receipt(setup))
         await setup.until(lambda: len(reads) > 1)

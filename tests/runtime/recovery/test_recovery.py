@@ -41,6 +41,7 @@ from ackd.storage.session_log import SessionLog
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 from tests.acceptance.teams import mime
+from tests.live_config import live_config
 from tests.nobody import nobodys_directory
 from tests.runtime.intake_fixture import NotedReceipts
 
@@ -140,16 +141,16 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
     async with anyio.create_task_group() as tasks:
         agents = start.engine.state.agents
         called = {name: name for name in agents}.get
-        deliveries, spool = start.engine.state.deliveries, start.spool
+        deliveries, spool, config = start.engine.state.deliveries, start.spool, live_config(settle_s=0.05)
         services = Services(clock=start.clock, post=start.pump.post, record=record, tasks=tasks)
         receipts = Receipts(
             spool=spool,
             deliveries=deliveries,
             services=services,
-            settle_s=0.05,
+            config=config,
             called=called,
             dead_letters=DeadLetters(
-                spool=spool, deliveries=deliveries, called=called, post=start.pump.post, extra_types=frozenset()
+                spool=spool, deliveries=deliveries, called=called, post=start.pump.post, config=config
             ),
             dead_letter_requests=NotedReceipts([]),
             agent_requests=AgentRequests(
@@ -169,8 +170,7 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
             spool=spool,
             deliveries=deliveries,
             services=services,
-            settle_s=0.05,
-            extra_types=frozenset(),
+            config=config,
             agent_of=lambda box: box,
             receipts=receipts,
             alarm=lambda: None,

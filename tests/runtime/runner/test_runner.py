@@ -14,6 +14,7 @@ from ackd.core import effects, events
 from ackd.core.errors import BadMessage
 from ackd.core.fact import Fact
 from ackd.core.message import Draft, Folder, Place, Priority, ReceiptFile
+from ackd.core.ports import Services
 from ackd.core.words import MessageEnd
 from ackd.endpoints.inbox.endpoint import InboxEndpoint
 from ackd.formats import ignite
@@ -137,12 +138,9 @@ async def bench_in(root: Path) -> AsyncIterator[RunnerSetup]:
         setup.runner = EffectRunner(
             spool=setup.spool,
             flusher=setup.flushes,
-            record=setup.facts.append,
+            services=Services(clock=SystemClock(), post=setup.posted.append, record=setup.facts.append, tasks=tasks),
             journal=setup.journal,
-            clock=SystemClock(),
-            post=setup.posted.append,
             wake=lambda: None,
-            tasks=tasks,
             team=setup,
             ring=lambda message_id, _data: setup.rung.append(message_id),
             look=setup.look_in_doubt,

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from ackd.config.live import LiveConfig
     from ackd.core.effects import NudgeAgent, TellAgent
     from ackd.core.message import Place
     from ackd.core.ports import LeftRun, Services
@@ -68,9 +69,9 @@ class ExecEndpoint(Endpoint):
     runs_dir: Path
     resolve: Callable[[Place], Path]
     services: Services
+    config: LiveConfig
     extra_env: Mapping[str, str] = field(default_factory=dict)
     timeout_s: float = 600
-    stop_timeout_s: float = 10
     _running: dict[int, Run] = field(default_factory=dict, init=False)
     _ended: dict[int, Path] = field(default_factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
@@ -110,7 +111,7 @@ class ExecEndpoint(Endpoint):
         for run in self._running.values():
             run.blame(Outcome.STOPPED, "ackd was stopped")
             run.time_limit.cancel()
-        with anyio.move_on_after(self.stop_timeout_s + 2 * KILLED_WAIT_S):
+        with anyio.move_on_after(self.config.now.daemon.stop_timeout_s + 2 * KILLED_WAIT_S):
             await self._all_over()
         self.abandon()
 
@@ -143,7 +144,7 @@ class ExecEndpoint(Endpoint):
         for run in self._running.values():
             run.blame(Outcome.STOPPED, why)
             run.time_limit.cancel()
-        with anyio.move_on_after(self.stop_timeout_s + 2 * KILLED_WAIT_S):
+        with anyio.move_on_after(self.config.now.daemon.stop_timeout_s + 2 * KILLED_WAIT_S):
             await self._all_over()
 
     def leaders(self) -> list[tuple[int, int]]:
@@ -190,7 +191,7 @@ class ExecEndpoint(Endpoint):
         left may have to be killed. A message that was refused and revived, or moved back into the queue by hand, is
         another delivery of the same message, so it is looked for by id as well.
         """
-        with anyio.move_on_after(self.stop_timeout_s + KILL_TAKES_S):
+        with anyio.move_on_after(self.config.now.daemon.stop_timeout_s + KILL_TAKES_S):
             while (run := self._run_of(order)) is not None:
                 await run.over.wait()
         return self._run_of(order) is None
@@ -283,7 +284,7 @@ class ExecEndpoint(Endpoint):
         """Clear away after a run that ended while no daemon was there: processes that it left go on until somebody
         looks."""
         with self._watched(run):
-            await run.clear_away(self.stop_timeout_s, self._walkers, self._hindered)
+            await run.clear_away(self.config.now.daemon.stop_timeout_s, self._walkers, self._hindered)
         if not run.watch.cancelled_caught:
             self._forget_ended(run)
 
@@ -310,7 +311,7 @@ class ExecEndpoint(Endpoint):
             await run.gone()
         if not run.is_gone():
             run.blame(Outcome.FAILED, f"timed out after {run.timeout_s:g} s")
-        await run.clear_away(self.stop_timeout_s, self._walkers, self._hindered)
+        await run.clear_away(self.config.now.daemon.stop_timeout_s, self._walkers, self._hindered)
         await run.gone()
 
     def _hindered(self, error: OSError) -> None:

@@ -34,7 +34,7 @@ class ExecMaker(EndpointMaker):
             services=offered.services,
             extra_env=offered.environment,
             timeout_s=table.timeout_s,
-            stop_timeout_s=offered.config.daemon.stop_timeout_s,
+            config=offered.live,
         )
 
     def found_runs(self) -> list[FoundRun]:

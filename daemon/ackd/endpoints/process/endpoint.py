@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from ackd.config.live import LiveConfig
     from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from ackd.core.message import Message, Place
     from ackd.core.ports import Exit, Keeper, Services, TellAnswer
@@ -48,13 +49,13 @@ class ProcessEndpoint(Inhabited):
     child: Child
     keeper: Keeper
     services: Services
+    config: LiveConfig
     read: Callable[[Message, Place], Mapping[str, object]]
     resolve: Callable[[Place], Path]
     checkpoints: AgentCheckpoints
     table: ProcessTable
     timeout_s: float = 600
     context_threshold: float = 0.70
-    stop_timeout_s: float = 10
     ready_after_s: float = READY_AFTER_S
     #: Called with a line that is no word of the protocol; True: it was meant for somebody else, who has taken it.
     aside: Callable[[bytes], bool] = field(default=lambda _: False)
@@ -81,7 +82,7 @@ class ProcessEndpoint(Inhabited):
             heard=self._heard,
             ended=self._ended,
             farewell=self._farewell,
-            stop_timeout_s=self.stop_timeout_s,
+            config=self.config,
             ready_after_s=self.ready_after_s,
         )
         self._outbound = OutboundLines(

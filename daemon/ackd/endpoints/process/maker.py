@@ -44,7 +44,7 @@ class ProcessMaker(EndpointMaker):
             table=offered.processes,
             timeout_s=table.timeout_s,
             context_threshold=config.policy(agent).context_threshold,
-            stop_timeout_s=config.daemon.stop_timeout_s,
+            config=offered.live,
         )
         self.keep(agent, endpoint.worker, table.restart)
         return endpoint

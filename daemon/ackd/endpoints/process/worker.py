@@ -21,6 +21,7 @@ from ackd.endpoints.process.child import CannotWrite
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from ackd.config.live import LiveConfig
     from ackd.core.ports import Exit, Record, Tasks
     from ackd.endpoints.process.child import Child, ChildProcess, Line
     from ackd.system.process_tree import ProcessTable
@@ -46,7 +47,7 @@ class Worker:
     heard: Callable[[Line], Awaitable[None]]
     ended: Callable[[Exit, bool], None]
     farewell: Callable[[], bytes]
-    stop_timeout_s: float = 10
+    config: LiveConfig
     ready_after_s: float = READY_AFTER_S
     generation: int = field(default=0, init=False)
     life: ChildProcess | None = field(default=None, init=False)
@@ -157,7 +158,7 @@ class Worker:
                 facts["exit"] = ended.code
             self.record(child_ended(**(facts | {"why": ended.why})))
             self.ended(ended, self.leaving)
-        await life.end(self.stop_timeout_s)
+        await life.end(self.config.now.daemon.stop_timeout_s)
         return ended
 
 

@@ -55,7 +55,7 @@ class TmuxMaker(EndpointMaker):
             command=started_with(start, endpoint.profile),
             cwd=config.base_dir / table.cwd,
             env={**self.offered.environment, **table.env, "ACKD_AGENT": agent},
-            stop_timeout_s=config.daemon.stop_timeout_s,
+            config=self.offered.live,
         )
         self.keep(agent, pane, table.restart)
 

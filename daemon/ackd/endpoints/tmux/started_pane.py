@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ackd.config.live import LiveConfig
     from ackd.endpoints.tmux.client import Pane, Tmux
     from ackd.endpoints.tmux.pane_finder import PaneFinder
 
@@ -40,10 +41,10 @@ class StartedPane:
     command: str
     cwd: Path
     env: Mapping[str, str]
+    config: LiveConfig
     session: str = "ackd"
     start_timeout_s: float = 30.0
     closed_check_s: float = 5.0
-    stop_timeout_s: float = 10.0
     _pane: Pane | None = field(default=None, init=False)
     _leader: Leader | None = field(default=None, init=False)
 
@@ -70,7 +71,7 @@ class StartedPane:
             group.start_soon(self._dead, leader, group.cancel_scope, name=f"end of {pane.pane_id}")
             group.start_soon(self._closed, pane, group.cancel_scope, name=f"closing of {pane.pane_id}")
         end = await self._how_it_ended(pane)
-        await PaneProcesses(pane.life, leader).end(self.stop_timeout_s)
+        await PaneProcesses(pane.life, leader).end(self.config.now.daemon.stop_timeout_s)
         await self.tmux.kill(pane.pane_id)
         leader.close()
         return end
@@ -118,7 +119,7 @@ class StartedPane:
         self._pane = self._leader = self.finder.pane_id = None
         if pane is not None:
             with anyio.CancelScope(shield=True):
-                await PaneProcesses(pane.life, leader).end(self.stop_timeout_s)
+                await PaneProcesses(pane.life, leader).end(self.config.now.daemon.stop_timeout_s)
                 await self.tmux.kill(pane.pane_id)
         if leader is not None:
             leader.close()

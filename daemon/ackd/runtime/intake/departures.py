@@ -25,6 +25,7 @@ from ackd.core.message import Folder, Place, identity
 from ackd.formats import ignite
 
 if TYPE_CHECKING:
+    from ackd.config.live import LiveConfig
     from ackd.core.message import Message
     from ackd.core.ports import Services
     from ackd.core.state import Deliveries, Delivery
@@ -87,7 +88,7 @@ class Departures:
     spool: Spool
     deliveries: Deliveries
     services: Services
-    settle_s: float
+    config: LiveConfig
     directories: QueueDirectories
     _leaving: dict[str, _Leaving] = field(default_factory=dict)
 
@@ -105,7 +106,7 @@ class Departures:
         if leaving is not None and place in leaving.missed and not told:
             return
         if leaving is None:
-            leaving = self._leaving[place.box] = _Leaving(place.box, self.settle_s)
+            leaving = self._leaving[place.box] = _Leaving(place.box, self.config.now.watch.settle_s)
             self.services.tasks.start_soon(self._judge, leaving, name=f"gone from {place.box}")
         leaving.add(place, _Missed(self.services.clock.now().mono, self.directories.boxes.get(place.box)))
 

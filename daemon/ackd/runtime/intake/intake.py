@@ -26,8 +26,9 @@ from ackd.runtime.intake.departures import Departures
 from ackd.runtime.read_cache import ReadCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Iterable
 
+    from ackd.config.live import LiveConfig
     from ackd.core.message import Message
     from ackd.core.ports import Hint, Services
     from ackd.core.state import Deliveries, Delivery
@@ -49,8 +50,7 @@ class Intake:
     spool: Spool
     deliveries: Deliveries
     services: Services
-    settle_s: float
-    extra_types: Container[str]
+    config: LiveConfig
     #: Returns the agent that a queue directory belongs to, and announces it if it is new.
     agent_of: Callable[[str], str]
     receipts: Receipts
@@ -85,9 +85,13 @@ class Intake:
             spool=self.spool,
             deliveries=self.deliveries,
             services=self.services,
-            settle_s=self.settle_s,
+            config=self.config,
             directories=self,
         )
+
+    @property
+    def settle_s(self) -> float:
+        return self.config.now.watch.settle_s
 
     def hint(self, hint: Hint) -> None:
         match hint:
@@ -342,7 +346,7 @@ class Intake:
             if place.folder is Folder.QUEUE and self.spool.is_large(file):  # a message in hand was accepted before
                 self.spool.must_fit(len(ignite.rewrite(file.data, headers.NONE_OF_OURS)))
             owner = self._owners.get(place.box) or self.agent_of(place.box)
-            message = ignite.decode(file.data, owner, extra_types=self.extra_types)
+            message = ignite.decode(file.data, owner, extra_types=self.config.now.accepted_types)
         except BadMessage as bad:
             return events.Unreadable(place, bad.code, str(bad), ignite.claimed_sender(data))
         self.read_cache.keep(message, file.data)

@@ -22,8 +22,9 @@ from ackd.core.names import dead_letter_recipient
 from ackd.formats import ignite
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Iterator
 
+    from ackd.config.live import LiveConfig
     from ackd.core.message import Message, Receipt
     from ackd.core.ports import Post, Services
     from ackd.core.state import Deliveries
@@ -42,7 +43,7 @@ class DeadLetters:
     #: Returns the agent of that name, or None.
     called: Callable[[str], str | None]
     post: Post
-    extra_types: Container[str]
+    config: LiveConfig
     #: By file name: the inode number and the message id, which is None for a file that is no message.
     _letters: dict[str, tuple[int, str | None]] = field(default_factory=dict, init=False)
     _by_id: dict[str, set[str]] = field(default_factory=dict, init=False)
@@ -97,7 +98,7 @@ class DeadLetters:
             recipient = self.called(named) if named else None
             if recipient is None:
                 return None
-            message = ignite.decode(file.data, recipient, extra_types=self.extra_types)
+            message = ignite.decode(file.data, recipient, extra_types=self.config.now.accepted_types)
         except (OSError, BadMessage):
             return None
         return message, Place(recipient, Folder.DEAD, name), file.mtime

@@ -33,6 +33,7 @@ from ackd.storage import maildrop
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from ackd.config.live import LiveConfig
     from ackd.core.message import Receipt, ReceiptFile
     from ackd.core.ports import Services
     from ackd.core.signals import MessageMet
@@ -58,7 +59,7 @@ class Receipts:
     spool: Spool
     deliveries: Deliveries
     services: Services
-    settle_s: float
+    config: LiveConfig
     #: Returns the agent of that name, or None. A name in a receipt or a header does not make an agent known.
     called: Callable[[str], str | None]
     dead_letters: DeadLetters
@@ -74,6 +75,10 @@ class Receipts:
     _searched: set[str] = field(default_factory=set)
     #: By box: when it was last listed, and the files in it that the engine did not know then.
     _listed: dict[str, tuple[float, list[Place]]] = field(default_factory=dict)
+
+    @property
+    def settle_s(self) -> float:
+        return self.config.now.watch.settle_s
 
     def take(self, name: str) -> None:
         if name in self._waiting:

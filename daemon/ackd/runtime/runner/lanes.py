@@ -18,9 +18,8 @@ from ackd.core.effects import ArchiveMessage, WriteStatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from anyio.abc import TaskGroup
-
     from ackd.core.effects import Effect
+    from ackd.core.ports import Tasks
 
 #: Effects of a lane that are done before the event loop is given a turn.
 SLICE: Final = 64
@@ -30,7 +29,7 @@ SLICE: Final = 64
 class Lanes:
     do: Callable[[Effect], Coroutine[None, None, None] | None]
     do_row: Callable[[list[WriteStatus]], Coroutine[None, None, None]]
-    tasks: TaskGroup
+    tasks: Tasks
     #: Waiting effects, by lane. A lane exists only while a slow effect of it runs.
     _waiting: dict[str, deque[Effect]] = field(default_factory=dict, init=False)
     _to_archive: set[int] = field(default_factory=set, init=False)

@@ -26,11 +26,9 @@ from ackd.system.threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator
 
-    from anyio.abc import TaskGroup
-
     from ackd.core.events import Arrived, Unreadable
     from ackd.core.message import Message, Place
-    from ackd.core.ports import Clock, Flusher, Post
+    from ackd.core.ports import Flusher, Services
     from ackd.storage.spool import PreparedDrop, PreparedRewrite, Spool
 
     Moving = effects.ClaimMessage | effects.ArchiveMessage | effects.BuryMessage | effects.ReviveMessage
@@ -38,12 +36,10 @@ if TYPE_CHECKING:
 WRITTEN_OVER: Final = "written over by its sender: something else lies in its place"
 
 
-@dataclass
+@dataclass(kw_only=True)
 class FileMoves:
     spool: Spool
-    clock: Clock
-    post: Post
-    tasks: TaskGroup
+    services: Services
     report: Callable[[str, OSError | BadMessage], None]
     #: Called with the old and the new place of each rename, so that the watcher gives no hint about it.
     renamed: Callable[[Place, Place], None]
@@ -58,14 +54,14 @@ class FileMoves:
             moved = self.spool.move(effect.place, Folder.PROCESSED)
         except (OSError, BadMessage) as error:
             if _is_across(error):
-                self.tasks.start_soon(self._carry, effect, Folder.PROCESSED, name=f"carry {effect.place}")
+                self.services.tasks.start_soon(self._carry, effect, Folder.PROCESSED, name=f"carry {effect.place}")
             else:
                 self._not_moved(effect, error)
             return None
         self.renamed(effect.place, moved)
         if effect.stamp and self._is_another(effect, moved):
             return moved
-        self.post(events.Claimed(effect.key, moved))
+        self.services.post(events.Claimed(effect.key, moved))
         return moved
 
     def _is_another(self, effect: effects.ClaimMessage, moved: Place) -> bool:
@@ -81,8 +77,8 @@ class FileMoves:
             return False  # deleted by its agent, or unreadable: its endpoint finds out
         if isinstance(found, events.Arrived) and _same(found.message, effect.message):
             return False
-        self.post(events.MoveLost(effect.key, WRITTEN_OVER))
-        self.post(found)
+        self.services.post(events.MoveLost(effect.key, WRITTEN_OVER))
+        self.services.post(found)
         return True
 
     def is_replaced(self, effect: Moving) -> bool:
@@ -96,7 +92,7 @@ class FileMoves:
             return False
         if isinstance(found, events.Arrived) and _same(found.message, effect.message):
             return False
-        self.post(events.MoveLost(effect.key, WRITTEN_OVER))
+        self.services.post(events.MoveLost(effect.key, WRITTEN_OVER))
         return True
 
     def move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
@@ -108,7 +104,7 @@ class FileMoves:
             self._not_moved(effect, error)
             return None
         self.renamed(effect.place, moved)
-        self.post(events.Moved(effect.key, moved))
+        self.services.post(events.Moved(effect.key, moved))
         return None
 
     def quarantine(self, effect: effects.QuarantineFile) -> Coroutine[None, None, None] | None:
@@ -122,11 +118,11 @@ class FileMoves:
         return None
 
     def _reason(self, effect: effects.QuarantineFile) -> tuple[Place, str, str, str]:
-        return effect.place, effect.code, effect.detail, ignite.iso_seconds(self.clock.now().wall)
+        return effect.place, effect.code, effect.detail, ignite.iso_seconds(self.services.clock.now().wall)
 
     def _kept(self, effect: effects.QuarantineFile, kept_as: str) -> None:
         self._unkept.discard(effect.place)
-        self.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail, effect.sender))
+        self.services.post(events.Quarantined(effect.place, kept_as, effect.code, effect.detail, effect.sender))
 
     async def _carry(self, effect: Moving, folder: Folder, date: str | None = None) -> None:
         """Move a file to another file system. The lane waits while it is copied and flushed; the loop goes on. Like a
@@ -135,9 +131,9 @@ class FileMoves:
             move = partial(self.spool.move, effect.place, folder, date=date, across=True)
             moved = await in_thread(move)
             if not isinstance(effect, effects.ClaimMessage):
-                self.post(events.Moved(effect.key, moved))
+                self.services.post(events.Moved(effect.key, moved))
             elif not self._is_another(effect, moved):
-                self.post(events.Claimed(effect.key, moved))
+                self.services.post(events.Claimed(effect.key, moved))
 
     async def _quarantine_across(self, effect: effects.QuarantineFile) -> None:
         with self._keeping(effect):
@@ -156,16 +152,16 @@ class FileMoves:
         if isinstance(error, BadMessage):
             self._give_up_on(effect, error)
         elif isinstance(error, FileNotFoundError):
-            self.post(events.MoveLost(effect.key))
+            self.services.post(events.MoveLost(effect.key))
         else:
-            self.post(events.SpoolFailed(effect.key, words_of(error)))
+            self.services.post(events.SpoolFailed(effect.key, words_of(error)))
 
     def _give_up_on(self, effect: Moving, bad: BadMessage) -> None:
         """Quarantine the file that somebody has written over the message. Nothing is left of the message itself."""
         slow = self.quarantine(effects.QuarantineFile(effect.lane, effect.place, bad.code, str(bad)))
         if slow is not None:
-            self.tasks.start_soon(lambda: slow, name=f"quarantine {effect.place}")
-        self.post(events.MoveLost(effect.key, f"overwritten with what is no message ({bad.code})"))
+            self.services.tasks.start_soon(lambda: slow, name=f"quarantine {effect.place}")
+        self.services.post(events.MoveLost(effect.key, f"overwritten with what is no message ({bad.code})"))
 
     @contextlib.contextmanager
     def _keeping(self, effect: effects.QuarantineFile) -> Iterator[None]:

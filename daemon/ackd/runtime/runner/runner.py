@@ -25,7 +25,6 @@ from ackd.core.faults import is_nobodys
 from ackd.core.headers import NONE_OF_OURS
 from ackd.core.message import USER, Folder, ReceiptFile
 from ackd.core.message_facts import message_warning
-from ackd.core.signals import unheard
 from ackd.core.words import MessageEnd
 from ackd.formats import ignite
 from ackd.runtime.runner.lanes import Lanes
@@ -35,13 +34,10 @@ from ackd.storage.journal import LetGo, TakenIn, twin_digest
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from anyio.abc import TaskGroup
-
     from ackd.core.effects import Effect
     from ackd.core.events import Event
     from ackd.core.message import Draft, Message, Place
-    from ackd.core.ports import Clock, Endpoint, Flusher, Inhabited, Post, Record
-    from ackd.core.signals import Emit
+    from ackd.core.ports import Endpoint, Flusher, Inhabited, Services
     from ackd.storage.journal import Journal
     from ackd.storage.spool import Spool
 
@@ -71,21 +67,18 @@ class Roster(Protocol):
     def let_go(self, agent: str, key: int, message_id: str) -> None: ...
 
 
-@dataclass
+@dataclass(kw_only=True)
 class EffectRunner:
     spool: Spool
     flusher: Flusher
-    record: Record
+    #: Their clock is the pump's: all effects of one event have one time.
+    services: Services
     journal: Journal
-    clock: Clock
-    post: Post
     wake: Callable[[], None]
-    tasks: TaskGroup
     team: Roster
     ring: Callable[[str, bytes], None]
     #: Reads the file at a place as the intake does.
     look: Callable[[Place], events.Arrived | events.Unreadable]
-    emit: Emit = unheard
     #: Returns False if a delivery is not wanted any more when its turn comes: the engine gave up one that waited too
     #: long behind others.
     is_wanted: Callable[[effects.TellAgent], bool] = lambda _order: True
@@ -103,10 +96,12 @@ class EffectRunner:
     _kept: set[ReceiptFile] = field(default_factory=set, init=False)
 
     def __post_init__(self) -> None:
-        self._lanes = Lanes(self._do, self._write_statuses, self.tasks)
+        self._lanes = Lanes(self._do, self._write_statuses, self.services.tasks)
         self.carry_out = self._lanes.carry_out
         self._writer = DurableWriter(self.spool, self.flusher)
-        self._moves = FileMoves(self.spool, self.clock, self.post, self.tasks, self._report, self.renamed, self.look)
+        self._moves = FileMoves(
+            spool=self.spool, services=self.services, report=self._report, renamed=self.renamed, look=self.look
+        )
 
     async def settled(self, nothing_new: Callable[[], bool]) -> None:
         """Return when no lane has anything left to do and no answer waits to be handled."""
@@ -116,9 +111,9 @@ class EffectRunner:
     def _do(self, effect: Effect) -> Coroutine[None, None, None] | None:
         match effect:  # effects that every message needs come first
             case effects.RecordFact():
-                self.record(effect.fact)
+                self.services.record(effect.fact)
                 if effect.signal is not None:
-                    self.emit(effect.signal)
+                    self.services.emit(effect.signal)
             case effects.ClaimMessage():
                 self._claims.append(effect)
                 self.wake()
@@ -171,13 +166,13 @@ class EffectRunner:
             self._flush_journal([effect.key for effect in claims])
         except OSError as error:
             for effect in claims:
-                self.post(events.SpoolFailed(effect.key, words_of(error)))
+                self.services.post(events.SpoolFailed(effect.key, words_of(error)))
             return
         self._unflushed += [moved for effect in claims if (moved := self._moves.claim(effect)) is not None]
 
     def take_in(self, key: int, message: Message, place: Place, crashes: int = 0, *, duplicate: bool = False) -> None:
         """Enter a message into the journal. The caller flushes the journal before it moves the file."""
-        now = self.clock.now().wall
+        now = self.services.clock.now().wall
         digest = twin_digest(message.digest, place.name) if duplicate else message.digest
         entry = TakenIn(
             message.recipient,
@@ -247,12 +242,12 @@ class EffectRunner:
         try:
             self._explain(effect, duplicate=effect.duplicate)
         except OSError as error:
-            self.post(events.SpoolFailed(effect.key, words_of(error)))
+            self.services.post(events.SpoolFailed(effect.key, words_of(error)))
             return None
         return self._moves.move(effect, Folder.ARCHIVE, day)
 
     def _today(self) -> str:
-        wall = self.clock.now().wall
+        wall = self.services.clock.now().wall
         if wall // _DAY_S != self._day[0]:
             self._day = (wall // _DAY_S, datetime.fromtimestamp(wall, UTC).strftime("%Y%m%d"))
         return self._day[1]
@@ -305,7 +300,9 @@ class EffectRunner:
         digest = message.digest
         if end is MessageEnd.DUPLICATE:
             digest = known.digest if known is not None and known.is_duplicate else twin_digest(message.digest, name)
-        self.journal.let_go(LetGo(message.recipient, message.message_id, name, end, digest, self.clock.now().wall))
+        self.journal.let_go(
+            LetGo(message.recipient, message.message_id, name, end, digest, self.services.clock.now().wall)
+        )
 
     def _ring_with(self, message_id: str, place: Place) -> None:
         try:
@@ -337,34 +334,36 @@ class EffectRunner:
         """Post the answers after the turn, when the lines of earlier events have reached the kernel."""
         answers, self._answers = self._answers, []
         for answer in answers:
-            self.post(answer)
+            self.services.post(answer)
 
     async def _post_answer(self, answer: Awaitable[Event]) -> None:
-        self.post(await answer)
+        self.services.post(await answer)
 
     async def _nudge(self, effect: effects.NudgeAgent) -> None:
         """Nudge an agent, and log what was done and seen. The engine has logged the step of the ladder itself."""
         answer = await self.team.endpoint(effect.lane).nudge(effect)
         done = answer.proof if isinstance(answer, events.Told) else f"not done: {answer.reason}"
-        self.record(nudged(message_id=effect.message.message_id, agent=effect.lane, rung=effect.rung, done=done))
-        self.post(answer)
+        self.services.record(
+            nudged(message_id=effect.message.message_id, agent=effect.lane, rung=effect.rung, done=done)
+        )
+        self.services.post(answer)
 
     async def _probe(self, effect: effects.ProbeAgent) -> None:
         """Probe an agent. A probe that could not be made is reported as ``NotProbed``."""
         answer = await self._inhabited(effect.lane).probe(effect)
         if isinstance(answer, events.NotTold):
-            self.post(events.NotProbed(effect.key, answer.reason, answer.attempt))
+            self.services.post(events.NotProbed(effect.key, answer.reason, answer.attempt))
         else:
-            self.post(answer)
+            self.services.post(answer)
 
     async def _remind(self, effect: effects.RemindAgent) -> None:
         answer = await self._inhabited(effect.lane).remind(effect)
         made = isinstance(answer, events.Told)
         detail = answer.proof if isinstance(answer, events.Told) else answer.reason
-        self.post(events.Reminded(effect.key, made, detail, effect.attempt))
+        self.services.post(events.Reminded(effect.key, made, detail, effect.attempt))
 
     async def _ask_checkpoint(self, effect: effects.AskCheckpoint) -> None:
-        self.post(await self._inhabited(effect.lane).ask_checkpoint(effect))
+        self.services.post(await self._inhabited(effect.lane).ask_checkpoint(effect))
 
     def _inhabited(self, agent: str) -> Inhabited:
         endpoint = self.team.inhabited(agent)
@@ -428,14 +427,14 @@ class EffectRunner:
             draft = replace(draft, recipient=USER, body={"note": f"{note}: {refused}", **draft.body})
             await self._try_to_send(draft)
         if effect.notify or (draft.recipient == USER and draft.type == "escalation"):
-            self.ring(draft.message_id, ignite.encode_draft(draft, self.clock.now().wall))
+            self.ring(draft.message_id, ignite.encode_draft(draft, self.services.clock.now().wall))
 
     async def _try_to_send(self, draft: Draft) -> str | None:
         """Write the message into its queue. Returns the error if the queue still refuses it after some tries.
 
         A full disk is nobody's fault, and is waited for as long as it takes.
         """
-        data, tries = ignite.encode_draft(draft, self.clock.now().wall), 0
+        data, tries = ignite.encode_draft(draft, self.services.clock.now().wall), 0
         while True:
             try:
                 await self._drop(draft, data)
@@ -454,20 +453,20 @@ class EffectRunner:
         then = "this line is all that is left of it" if lost else f"{USER} gets it instead"
         warning = f"ackd's own {draft.type} could not be put into its queue ({why}): {then}"
         about = {"message_id": draft.message_id, "agent": draft.recipient, "warning": warning}
-        self.record(message_warning(**({**about, "body": draft.body} if lost else {**about})))
+        self.services.record(message_warning(**({**about, "body": draft.body} if lost else {**about})))
 
     async def _drop(self, draft: Draft, data: bytes) -> None:
-        name = ignite.file_name(draft.type, int(self.clock.now().wall * 1_000_000))
+        name = ignite.file_name(draft.type, int(self.services.clock.now().wall * 1_000_000))
         await self._writer.drop(self.team.box(draft.recipient), name, data)
 
     async def put(self, agent: str, type_: str, data: bytes) -> Place:
         """Write somebody's message for one more agent. It is durable when this returns. Raises OSError."""
-        name = ignite.file_name(type_, int(self.clock.now().wall * 1_000_000))
+        name = ignite.file_name(type_, int(self.services.clock.now().wall * 1_000_000))
         return await self._writer.drop(self.team.box(agent), name, data)
 
     async def send(self, draft: Draft) -> None:
         """Send a handler's message. It is durable when this returns. Raises OSError."""
-        await self._drop(draft, ignite.encode_draft(draft, self.clock.now().wall))
+        await self._drop(draft, ignite.encode_draft(draft, self.services.clock.now().wall))
 
     # --- errors -------------------------------------------------------------------------------------------------------
     def _or_report(self, action: Callable[[str], object], what: str) -> None:
@@ -477,4 +476,4 @@ class EffectRunner:
             self._report(what, error)
 
     def _report(self, what: str, error: OSError | BadMessage) -> None:
-        self.record(io_error(what=what, error=words_of(error)))
+        self.services.record(io_error(what=what, error=words_of(error)))

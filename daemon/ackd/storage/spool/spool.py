@@ -44,7 +44,7 @@ from ackd.storage.spool.undeliverable import DeadLetterFolder, Quarantine, Reaso
 from ackd.system.syscalls import Birth, Identity, birth, changed, identity_of, mount_of, put_in_place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from ackd.core.message import WhichFile
 
@@ -76,14 +76,24 @@ class PreparedDrop:
 
 class Spool:
     def __init__(
-        self, root: Path, *, max_message_bytes: int, durable: bool, reserved: frozenset[str] = RESERVED_NAMES
+        self,
+        root: Path,
+        *,
+        max_message_bytes: int | Callable[[], int],
+        durable: bool,
+        reserved: frozenset[str] = RESERVED_NAMES,
     ) -> None:
+        """``max_message_bytes``: a number, or a function that is asked at each use, where the config may change.
+
+        The root and ``durable`` cannot change: files that were written before would not be where, or as, they are
+        expected.
+        """
         self._root = str(root)
         self._queue = f"{root}/queue"
         self._dead = f"{root}/queue/dead_letter"
         self._receipts = f"{root}/receipts"
         self._archive = f"{root}/archive"
-        self._max_message_bytes = max_message_bytes
+        self._most_bytes = max_message_bytes if callable(max_message_bytes) else lambda: max_message_bytes
         self._reserved = reserved
         self._disk = Disk(durable=durable)
         self.dead_letters = DeadLetterFolder(self._dead, _HEADER_LIMIT)
@@ -199,7 +209,7 @@ class Spool:
         a queue that we may not read is ``BadMessage``, too."""
         path = self._path(place)
         try:
-            return read_regular(path, self._max_message_bytes, OWN_HEADERS_BYTES)
+            return read_regular(path, self._most_bytes(), OWN_HEADERS_BYTES)
         except PermissionError:
             if place.folder is not Folder.QUEUE:  # we could read it before: whoever changed its mode must undo that
                 raise
@@ -208,12 +218,13 @@ class Spool:
     def is_large(self, file: FileBytes) -> bool:
         """Say whether the file is above the limit and was read all the same: by our own headers, or its sender's
         doing."""
-        return file.size > self._max_message_bytes
+        return file.size > self._most_bytes()
 
     def must_fit(self, size_bytes: int) -> None:
         """Raise ``BadMessage`` for more bytes than a sender may bring."""
-        if size_bytes > self._max_message_bytes:
-            raise too_large(size_bytes, self._max_message_bytes)
+        most = self._most_bytes()
+        if size_bytes > most:
+            raise too_large(size_bytes, most)
 
     def stamp(self, place: Place) -> int:
         """Return the file's stamp, to be compared with that of the file that was read."""
