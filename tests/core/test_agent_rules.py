@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import MONITOR, USER
+from ackd.core.policy import NEVER, AgentPolicy
 from ackd.core.worker import WorkerState
 from tests.core.engine_world import PANE, PROCESS, TEAM, World, make_message
 
@@ -51,6 +52,32 @@ def test_an_absent_agent_comes_back_by_itself() -> None:
     world.wait(0.2)
     assert (world.told("runner"), world.state_of("m1")) == (["m1", "m1"], "delivered")
     assert world.agent("runner").parks == 0
+
+
+def test_an_agent_that_may_be_at_work_for_ever_stays_parked_and_nobody_is_told_until_it_says_that_it_is_ready() -> None:
+    world = World({**TEAM, "worker": (replace(PANE, busy_timeout_s=NEVER), "tmux")})
+    world.on_tell["worker"] = lambda order: [ev.EndpointAway(order.key, "it works", order.attempt, ev.Absence.BUSY)]
+    world.send(make_message("m1"))
+    del world.on_tell["worker"]
+    lines = len(world.log)
+    world.wait(100_000)
+    assert (world.told("worker"), world.agent("worker").state.value) == (["m1"], "parked")
+    assert len(world.log) == lines
+    world.tell(ev.AgentReady("worker", "it waits for a line"))
+    assert world.told("worker") == ["m1", "m1"]
+
+
+def test_no_timer_runs_for_a_message_of_an_agent_whose_times_never_end() -> None:
+    own = AgentPolicy(processing_timeout_s=NEVER, task_timeout_s=NEVER)
+    world = World({**TEAM, "worker": (own, "tmux")})
+    world.on_tell["worker"] = lambda _order: []
+    world.send(make_message("m1"))
+    world.wait(10_000_000)
+    assert world.state_of("m1") == "processing"
+    world.tell(ev.Told(world.delivery("m1").key, "typed"))
+    world.tell(ev.ReceiptCame(world.receipt("ack", "m1")))
+    world.wait(10_000_000)
+    assert (world.state_of("m1"), world.facts("message_overdue")) == ("acked", [])
 
 
 def test_an_absence_is_escalated_once_and_the_next_absence_again() -> None:

@@ -31,7 +31,7 @@ from ackd.core.availability import QUIET, AgentState
 from ackd.core.delivery import IN_WINDOW, MOVING, State
 from ackd.core.idleness import Doing
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
-from ackd.core.policy import CompletesOn, completes_on
+from ackd.core.policy import NEVER, AgentPolicy, CompletesOn, completes_on
 from ackd.core.timers import ENGINE, TimerKind
 from ackd.core.waits import Wait, Waiting
 from ackd.core.worker import WorkerState
@@ -51,6 +51,7 @@ TEAM = {
     "runner": (EXEC, "exec"),
     "pane": (replace(WATCHED_PANE, max_in_flight=2), "tmux"),
     "child": (PROCESS, "process"),
+    "owned": (AgentPolicy(processing_timeout_s=NEVER, task_timeout_s=NEVER, busy_timeout_s=NEVER), "tmux"),
     MONITOR: (HANDLER, "handler"),
 }
 INHABITED = ("pane", "child")
@@ -220,6 +221,8 @@ class Watched(World):
 
     def is_waited_for(self, delivery: Delivery) -> bool:
         key, agent = delivery.key, self.agent(delivery.agent)
+        # Whoever brings an agent whose times never end waits for its messages.
+        owned = agent.policy.processing_timeout_s == NEVER
         match delivery.state:
             case S.QUEUED:
                 return key in agent.line and self.reason_to_wait(delivery) is not None
@@ -227,7 +230,9 @@ class Watched(World):
                 in_line = key in agent.line and self.reason_to_wait(delivery) is not None
                 return in_line or self.runs(TimerKind.RETRY, key)
             case S.PROCESSING:
-                return self.under_way(key) and self.runs(TimerKind.PROCESSING, key)
+                return self.under_way(key) and (owned or self.runs(TimerKind.PROCESSING, key))
+            case S.DELIVERED | S.ACKED if owned:
+                return True
             case S.DELIVERED | S.ACKED if delivery.seen and agent.is_watched:
                 return self.runs(TimerKind.LIVENESS, agent.name) or self.runs(TimerKind.ACK, key)
             case S.DELIVERED if delivery.seen or (agent.policy.volatile and agent.policy.rungs is None):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from ackd.cli.command_line import argument, command, for_root
 from ackd.cli.output import print_json, printable_lines
 from ackd.client import Client
+from ackd.coordination import registry
 
 if TYPE_CHECKING:
     from ackd.client.mail import ReadMessage
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 #: An id or a path that no shell acts on.
 _PLAIN: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._@+/-]{0,300}")
-#: The name of a story's stage worker, which ends its work by a report.
-_STAGE_WORKER: Final = re.compile(r"story-.+-s[0-3]")
 
 
 @command
@@ -48,8 +47,8 @@ def _next_commands(message: ReadMessage) -> dict[str, str]:
     known = message.message_id if _PLAIN.fullmatch(message.message_id) else message.file
     if not _PLAIN.fullmatch(known):
         return {"which commands there are": "ackd --help"}
-    if _STAGE_WORKER.fullmatch(message.agent):
-        return {"report the stage when it is over": "ackd stage report", "where you stand": "ackd stage status"}
+    if own := registry.next_commands(message.agent):
+        return dict(own)
     return {
         "you are at it": f"ackd ack {known}",
         "it is finished": f"ackd done {known}",

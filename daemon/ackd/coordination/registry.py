@@ -11,6 +11,7 @@ when it is used. Every command imports this table, so it must stay cheap.
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import importlib
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
@@ -32,6 +33,10 @@ class Capability(NamedTuple):
     own_agents: str = ""
     #: The agents that every team with the table [name] has. The quick commands know them from here.
     always_there: tuple[str, ...] = ()
+    #: The names of those of its agents whose work does not end by `ackd done` (a regular expression), and the commands
+    #: that `ackd read` tells them of instead, by what each says.
+    own_names: str = ""
+    next_commands: Mapping[str, str] = _NONE
     #: Makes its gateway (coordination/gateway.py: GatewayContext).
     gateway: str = ""
     #: The module that declares its types of log lines (core/fact.py).
@@ -111,6 +116,11 @@ CAPABILITIES: Final = (
         settings=f"{_HERE}.pipeline.settings:PipelineSettings",
         own_agents=f"{_HERE}.pipeline.own_agents:PipelineAgents",
         always_there=("pipeline-lead",),
+        own_names=r"story-.+-s[0-3]",
+        next_commands={
+            "report the stage when it is over": "ackd stage report",
+            "where you stand": "ackd stage status",
+        },
         commands={
             "story": (
                 f"{_HERE}.pipeline.commands.story:story",
@@ -133,6 +143,12 @@ def load(where: str) -> Any:
     """Import what ``module:attribute`` names."""
     module, _, attribute = where.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def next_commands(agent: str) -> Mapping[str, str]:
+    """The commands by which an agent that a capability brings ends its work; empty for every other agent."""
+    own = (one for one in CAPABILITIES if one.own_names and re.fullmatch(one.own_names, agent))
+    return next((one.next_commands for one in own), _NONE)
 
 
 def load_beside(where: str, name: str) -> Any:

@@ -15,6 +15,7 @@ from ackd.core.availability import QUIET, AgentHappening, AgentState
 from ackd.core.escalations import Cause
 from ackd.core.events import Absence
 from ackd.core.liveness import Pulse, Vital
+from ackd.core.policy import NEVER
 from ackd.core.signals import AgentChanged
 from ackd.core.timers import TimerKind
 from ackd.core.worker import WorkerState, way
@@ -108,7 +109,7 @@ def went_away(state: EngineState, agent: Agent, reason: str, absence: Absence, u
     """Park an agent that cannot be told.
 
     One that is gone is tried again and again. One that is at work, or waits for a person or a limit, says so itself
-    when that is over.
+    when that is over. If nobody is to be told that it is at work (``NEVER``), its park is renewed until then.
     """
     if state.stopping:  # an endpoint that stops together with the daemon is not away
         return
@@ -117,7 +118,8 @@ def went_away(state: EngineState, agent: Agent, reason: str, absence: Absence, u
             park(state, agent, reason)
         case Absence.BUSY | Absence.TAKEN:
             agent.waits = absence
-            park_for(state, agent, agent.policy.busy_timeout_s, reason)
+            busy_s = agent.policy.busy_timeout_s
+            park_for(state, agent, PARK_CAP_S if busy_s == NEVER else busy_s, reason)
         case Absence.STUCK:
             stuck(state, agent, reason, until, new=state.escalations.of(agent.name, Cause.STUCK) is None)
         case _:
@@ -234,9 +236,12 @@ def parked_for(state: EngineState, agent: Agent) -> float:
 def park_ended(state: EngineState, agent: Agent) -> bool:
     """Try the agent again after its park. Return True if it has been busy all the while and nobody was told of that.
 
-    An agent that waits for a person with work in its hands stays parked: there is nothing that could be tried.
+    An agent that waits for a person with work in its hands stays parked: there is nothing that could be tried. So does
+    one that may be at work for ever.
     """
-    if agent.waits is Absence.STUCK and agent.waits_until is None and agent.window:
+    stuck_at_work = agent.waits is Absence.STUCK and agent.waits_until is None and bool(agent.window)
+    may_be_busy = agent.policy.busy_timeout_s == NEVER and agent.waits in (Absence.BUSY, Absence.TAKEN)
+    if stuck_at_work or (may_be_busy and agent.state is AgentState.PARKED):
         park_for(state, agent, PARK_CAP_S, agent.reason)
         return False
     busy = agent.waits is Absence.BUSY and agent.state is AgentState.PARKED and not agent.absence_told

@@ -8,6 +8,7 @@ say ``ackd done`` must not lose its next mail for that.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from ackd.core.message import Message
 
 UNLIMITED: Final = 1_000_000_000
+#: The length of a time that has no end: no timer is started for it, because somebody other than the engine watches.
+NEVER: Final = math.inf
 
 #: Types that only inform, whoever sends them.
 NOTICE_TYPES: Final = frozenset({"progress_update", "notification"})
@@ -34,6 +37,12 @@ class CompletesOn(Word):
 
 @dataclass(frozen=True, slots=True)
 class AgentPolicy:
+    """The numbers and rules for one agent.
+
+    A capability that watches an agent itself sets ``processing_timeout_s``, ``task_timeout_s`` and ``busy_timeout_s``
+    to ``NEVER``: the engine then delivers the agent's mail and leaves its silence to that capability.
+    """
+
     ack_timeout_s: float = 60
     processing_timeout_s: float = 300
     task_timeout_s: float = 1800

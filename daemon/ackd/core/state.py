@@ -22,6 +22,7 @@ from ackd.core.liveness import Vital
 from ackd.core.loops import Chains, Loops
 from ackd.core.message import FRESH, Folder, Idled, identity
 from ackd.core.notices import Notices
+from ackd.core.policy import NEVER
 from ackd.core.timers import Timers
 from ackd.core.values import value
 from ackd.core.waits import Wait, Waiting
@@ -413,4 +414,8 @@ class EngineState:
         self.to_offer[agent] = None
 
     def start_timer(self, kind: TimerKind, owner: int | str, in_s: float) -> None:
+        """Start the timer, in place of the one that runs. One that is due after ``NEVER`` is only cancelled."""
+        if in_s == NEVER:
+            self.timers.cancel(kind, owner)
+            return
         self.timers.start(kind, owner, self.now.mono + in_s)

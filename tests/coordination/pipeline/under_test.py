@@ -18,6 +18,7 @@ from ackd.coordination.pipeline.reports import Reports
 from ackd.coordination.pipeline.rules.record import Story
 from ackd.coordination.pipeline.rules.story import StoryState
 from ackd.coordination.pipeline.settings import PipelineSettings, StageWorker
+from ackd.coordination.pipeline.worker_kinds import CommandProcess, WorkerProcess
 from ackd.coordination.pipeline.workers import LiveWorker
 from ackd.core.errors import CannotStart
 from ackd.core.events import Told
@@ -50,6 +51,7 @@ class FakeProcess:
     """A worker's process that notes each text it is told, and answers with ``answer``."""
 
     reads_mail: bool = False
+    is_marked: bool = False
     answer: object = None
     told: list[str] = field(default_factory=list)
 
@@ -89,6 +91,7 @@ class FakeWorkers:
     files: StoryFiles
     done: list[str]
     refuses: str = ""
+    kind: type[WorkerProcess] = CommandProcess
     stopping: bool = False
     lost: dict[tuple[str, int], WorkerEnd] = field(default_factory=dict)
     recovered: anyio.Event = field(default_factory=anyio.Event)

@@ -6,9 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ackd.config.agents import agent_of
-from ackd.config.values import MONTH_S
 from ackd.coordination.pipeline.rules.stage_words import is_lead, whose_worker
-from ackd.core.policy import UNLIMITED, AgentPolicy
+from ackd.core.policy import NEVER, UNLIMITED, AgentPolicy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,14 +15,14 @@ if TYPE_CHECKING:
     from ackd.config.agents import Agent
     from ackd.coordination.pipeline.settings import PipelineSettings
 
-#: The engine hands over what the lead says and has no timeout, ladder or retry of its own for the pipeline's workers.
-#: Their ladder is the lead's, status check and respawn, and their one Execute is never said twice.
+#: The engine delivers what the lead says, and the lead watches over the workers: a status check and a respawn are their
+#: ladder. So no time of the engine ends for them. (``rungs``, ``heartbeat_timeout_s``, ``shows`` and ``reminds`` have
+#: defaults that mean the same: nobody is woken, asked or reminded.) Their mail is told again, soon and nearly without
+#: limit; their one Execute is never told twice.
 STAGE_WORKER: Final = AgentPolicy(
-    ack_timeout_s=MONTH_S,
-    processing_timeout_s=MONTH_S,
-    task_timeout_s=MONTH_S,
-    busy_timeout_s=MONTH_S,
-    remind_after_s=MONTH_S,
+    processing_timeout_s=NEVER,
+    task_timeout_s=NEVER,
+    busy_timeout_s=NEVER,
     retry_limit=1000,
     backoff_base_s=1,
     backoff_cap_s=5,

@@ -98,7 +98,7 @@ class WorkerShutdown:
         """Complete the open messages that were written to the worker: its Execute, above all."""
         agent = worker_name(story.story_id, one.stage)
         is_open = self.executor.mailboxes.open_mail(agent, one.generation)
-        if self.executor.pipeline.worker.endpoint != "tmux":  # the endpoint of other kinds completes everything else
+        if not self.executor.workers.kind.reads_mail:  # everything else was completed when it was not told
             is_open = [message_id for message_id in is_open if message_id == execute_id(story, one.generation)]
         for message_id in is_open:
             await in_thread(self._write_receipt, message_id, agent)

@@ -23,7 +23,7 @@ from ackd.endpoints.process.worker import SIGN_CPU_S
 from ackd.system.processes import NoProgramError, find_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from ackd.coordination.pipeline.rules.stage_words import TextRules
@@ -114,6 +114,9 @@ class WorkerProcess(Protocol):
     #: True if all mail is told to it, False if only its Execute is. Then its command line and hooks ask for the
     #: rest.
     reads_mail: bool
+    #: True if a later daemon finds it by a mark of its own. Otherwise it is known by the files of its run, or has ended
+    #: with the daemon.
+    is_marked: bool
 
     async def start(self) -> None:
         """Return when it can be told. CannotStart."""
@@ -148,6 +151,7 @@ class CommandProcess:
     """A single run of a command. It outlives the daemon, under its shim."""
 
     reads_mail = False
+    is_marked = False
 
     def __init__(self, *, endpoint: ExecEndpoint, table: ProcessTable, rules: TextRules) -> None:
         self.endpoint, self.table = endpoint, table
@@ -215,6 +219,7 @@ class ChildProcess:
     """
 
     reads_mail = False
+    is_marked = False
 
     def __init__(
         self,
@@ -273,6 +278,7 @@ class PaneProcess:
     """An agent in a tmux pane of its own. It outlives the daemon, and reads its mail as every agent in a pane does."""
 
     reads_mail = True
+    is_marked = True
 
     def __init__(
         self,
@@ -325,6 +331,14 @@ class PaneProcess:
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
         await self.supervisor.shutdown()
+
+
+#: The kinds, by the word in ``[pipeline.worker] endpoint``.
+KINDS: Final[Mapping[str, type[CommandProcess | ChildProcess | PaneProcess]]] = {
+    "exec": CommandProcess,
+    "process": ChildProcess,
+    "tmux": PaneProcess,
+}
 
 
 def result_of_end(outcome: Outcome) -> Result:

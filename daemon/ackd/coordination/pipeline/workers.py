@@ -19,7 +19,14 @@ from ackd.coordination.pipeline.facts import stage_said, stage_worker_ended
 from ackd.coordination.pipeline.rules.ids import execute_id
 from ackd.coordination.pipeline.rules.record import Result
 from ackd.coordination.pipeline.rules.stage_words import worker_name
-from ackd.coordination.pipeline.worker_kinds import RUN, ChildProcess, CommandProcess, PaneProcess, result_of_end
+from ackd.coordination.pipeline.worker_kinds import (
+    KINDS,
+    RUN,
+    ChildProcess,
+    CommandProcess,
+    PaneProcess,
+    result_of_end,
+)
 from ackd.core import events
 from ackd.core.errors import CannotStart
 from ackd.core.signals import Signal
@@ -102,6 +109,11 @@ class StageWorkers:
     def __post_init__(self) -> None:
         self.config, self.services = self.offered.config, self.offered.services
 
+    @property
+    def kind(self) -> type[WorkerProcess]:
+        """The kind of the workers that the config names; one of an earlier daemon may be of another."""
+        return KINDS[self.pipeline.worker.endpoint]
+
     def get(self, story_id: str, generation: int) -> LiveWorker | None:
         return self._workers.get((story_id, generation))
 
@@ -131,14 +143,14 @@ class StageWorkers:
             return self._adopt(story, one, run)
         if not told:  # the Execute waits in the worker's queue
             return await self.open(story, one)
-        if self.pipeline.worker.endpoint == "tmux":
+        if self.kind.is_marked:
             return await self._find_pane(story, one)
         return WorkerEnd(Result.LOST, "it ended with the daemon before this one")
 
     async def find_leaving(self, story: Story, one: Try) -> LiveWorker | None:
         """Return the worker of a try that is over. It may be a pane that an earlier daemon was about to close."""
         known = self.get(story.story_id, one.generation)
-        if known is not None or self.pipeline.worker.endpoint != "tmux":
+        if known is not None or not self.kind.is_marked:
             return known
         found = await self._find_pane(story, one)
         return found if isinstance(found, LiveWorker) else None
