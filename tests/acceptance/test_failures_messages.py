@@ -322,7 +322,9 @@ def test_complete_then_reported_failed(tmp_path: Path) -> None:
 # --- receipts -----------------------------------------------------------------------------------------------------------
 def test_a_stale_ack_from_an_earlier_run_counts_as_an_instant_ack(tmp_path: Path) -> None:
     """[Ensemble] An ack given before the message was sent again is not an ack of the second telling."""
-    once = 'if mkdir told; then ackd ack "$ACKD_MESSAGE_ID"; exit 75; fi'  # the second run never acks, whenever it begins
+    once = (
+        'if mkdir told; then ackd ack "$ACKD_MESSAGE_ID"; exit 75; fi'  # the second run never acks, whenever it begins
+    )
     script = once + "; until test -e go; do sleep 0.02; done"
     team = Team(
         tmp_path,
