@@ -30,7 +30,7 @@ _STYLES: Final = {WARN: "yellow", FAIL: "bold red", OK: "green"}
 @command
 @for_place
 def check(root: str | None, config: str | None, as_json: bool) -> None:
-    """Look at the config and its surroundings; say what is wrong and how to mend it."""
+    """Check the config and its surroundings; say what is wrong and how to mend it."""
     from ackd.config.model import load_site
     from ackd.config.site import find_site
 

@@ -17,7 +17,7 @@ from ackd.coordination.bus.tracks import find_tracks, house_track, track_at
 TRACK: Final = argument(
     "--track",
     metavar="TRACK",
-    help="Which message bus: its name or path (default: ACKD_TRACK, or the only one there is).",
+    help="The message bus, by name or path (default: ACKD_TRACK, or the only one there is).",
 )
 
 
