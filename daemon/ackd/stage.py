@@ -131,7 +131,7 @@ class Stage:
         """Answer a status check with what the worker is doing, and return the message's id."""
         words = step.strip().removesuffix(".")
         if not words:
-            raise ValueError("what is it doing? The step is empty")
+            raise ValueError("the step is empty: say what the worker is doing")
         return self._send(StandsAt(self.story, self.stage, Doing(doing), words))
 
     def checkpoint(self, action: str, done: Iterable[str] = (), remaining: Iterable[str] = ()) -> Path:

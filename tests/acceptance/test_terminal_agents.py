@@ -37,7 +37,7 @@ def server() -> Iterator[Tmux]:
         yield tmux
 
 
-class Desk:
+class TerminalTeam:
     """A team with one agent in a pane."""
 
     def __init__(self, server: Tmux, place: Path, *, keys: str = 'title = "worker"', delivery: str = "") -> None:
@@ -64,11 +64,11 @@ class Desk:
 
 
 def test_a_message_goes_to_a_pane_is_acked_and_done_and_its_content_never_shows(server: Tmux, tmp_path: Path) -> None:
-    desk = Desk(server, tmp_path / "team")
-    desk.open()
-    with running(desk.team) as team:
-        message = desk.sends("--from", "leader")
-        (line,) = desk.submitted()
+    terminal = TerminalTeam(server, tmp_path / "team")
+    terminal.open()
+    with running(terminal.team) as team:
+        message = terminal.sends("--from", "leader")
+        (line,) = terminal.submitted()
         assert line.startswith(f"ackd: message {message} from leader of type message waits: read /")
         path = Path(line.partition(": read ")[2].partition(" then ")[0])
         assert "SECRET-BODY" in path.read_text()
@@ -76,8 +76,8 @@ def test_a_message_goes_to_a_pane_is_acked_and_done_and_its_content_never_shows(
         assert team.ackd("ack", message, "--agent", "worker").returncode == 0
         assert team.ackd("done", message, "--agent", "worker").returncode == 0
         team.fact("message_completed", message=message)
-    assert b"SECRET" not in desk.pane.given()
-    assert len(desk.pane.submitted()) == 1
+    assert b"SECRET" not in terminal.pane.given()
+    assert len(terminal.pane.submitted()) == 1
     told = team.facts("message_told", message=message)
     assert len(told) == 1
 
@@ -85,50 +85,50 @@ def test_a_message_goes_to_a_pane_is_acked_and_done_and_its_content_never_shows(
 def test_a_prompt_parks_the_agent_tells_one_person_once_until_it_goes_on_and_its_mail_waits(
     server: Tmux, tmp_path: Path
 ) -> None:
-    desk = Desk(server, tmp_path / "team")
-    desk.open("--state", "prompt")
-    with running(desk.team) as team:
-        first, second = desk.sends(), desk.sends()
-        team.until(desk.escalations)
+    terminal = TerminalTeam(server, tmp_path / "team")
+    terminal.open("--state", "prompt")
+    with running(terminal.team) as team:
+        first, second = terminal.sends(), terminal.sends()
+        team.until(terminal.escalations)
         team.until(lambda: "a permission prompt waits for a person" in json.dumps(team.status()))
-        assert desk.pane.given() == b""
-        desk.pane.control("ready")
-        desk.submitted()
+        assert terminal.pane.given() == b""
+        terminal.pane.control("ready")
+        terminal.submitted()
         for message in (first, second):
             team.fact("message_told", message=message)  # no line is on its way when the next prompt comes
             team.ackd("done", message, "--agent", "worker")
         team.fact("message_completed", message=second)
-        assert len(desk.escalations()) == 1
+        assert len(terminal.escalations()) == 1
         closed = team.fact("escalation_closed")
         assert (closed["cause"], closed["how"]) == ("stuck", "over")
-        desk.pane.control("prompt")  # the next one is news, though nobody has answered the first escalation
-        desk.sends()
-        team.until(lambda: len({fact["escalation_id"] for fact in desk.escalations()}) == 2)
-    assert desk.pane.answered() == []
+        terminal.pane.control("prompt")  # the next one is news, though nobody has answered the first escalation
+        terminal.sends()
+        team.until(lambda: len({fact["escalation_id"] for fact in terminal.escalations()}) == 2)
+    assert terminal.pane.answered() == []
 
 
 def test_a_busy_agent_is_waited_for_and_nobody_is_told(server: Tmux, tmp_path: Path) -> None:
-    desk = Desk(server, tmp_path / "team")
-    desk.open("--state", "busy")
-    with running(desk.team) as team:
-        message = desk.sends()
+    terminal = TerminalTeam(server, tmp_path / "team")
+    terminal.open("--state", "busy")
+    with running(terminal.team) as team:
+        message = terminal.sends()
         team.until(lambda: team.status()["agents"]["worker"]["state"] != "available")
-        assert desk.pane.given() == b""
-        desk.pane.control("ready")
-        assert message in desk.submitted()[0]
-    assert desk.escalations() == []
+        assert terminal.pane.given() == b""
+        terminal.pane.control("ready")
+        assert message in terminal.submitted()[0]
+    assert terminal.escalations() == []
 
 
 def test_silence_climbs_the_ladder_each_rung_once_and_ends_in_one_escalation(server: Tmux, tmp_path: Path) -> None:
-    desk = Desk(server, tmp_path / "team", delivery="ack_timeout_s = 2\n")
-    desk.open()
-    with running(desk.team) as team:
-        message, waiting = desk.sends(), desk.sends()
+    terminal = TerminalTeam(server, tmp_path / "team", delivery="ack_timeout_s = 2\n")
+    terminal.open()
+    with running(terminal.team) as team:
+        message, waiting = terminal.sends(), terminal.sends()
         team.until(lambda: team.facts("message_dead", message=message), 90)
-        assert len(desk.pane.submitted()) == 4  # told, and three rungs
-        assert "your context was cleared" in desk.pane.submitted()[3]
+        assert len(terminal.pane.submitted()) == 4  # told, and three rungs
+        assert "your context was cleared" in terminal.pane.submitted()[3]
         assert [fact["why"] for fact in team.facts("keys_sent")] == ["tell", "nudge 1", "nudge 2", "nudge 3"]
-        assert len(desk.escalations()) == 1
+        assert len(terminal.escalations()) == 1
         assert team.facts("message_dead", message=waiting) == []
 
 
@@ -136,31 +136,31 @@ def test_a_pane_that_ackd_starts_outlives_a_killed_daemon_and_is_not_started_twi
     server: Tmux, tmp_path: Path
 ) -> None:
     start = shlex.join([sys.executable, str(FAKE)])
-    desk = Desk(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"')
-    with running(desk.team) as team:
-        team.until((desk.pane.place / "up").exists)
-        pid = int((desk.pane.place / "up").read_text())
-        first = desk.sends()
-        desk.submitted()
+    terminal = TerminalTeam(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"')
+    with running(terminal.team) as team:
+        team.until((terminal.pane.place / "up").exists)
+        pid = int((terminal.pane.place / "up").read_text())
+        first = terminal.sends()
+        terminal.submitted()
         team.ackd("done", first, "--agent", "worker")
         team.fact("message_completed", message=first)
         team.kill()
         team.start()
-        second = desk.sends()
-        assert second in desk.submitted(2)[1]
+        second = terminal.sends()
+        assert second in terminal.submitted(2)[1]
         os.kill(pid, 0)
-        assert int((desk.pane.place / "up").read_text()) == pid
+        assert int((terminal.pane.place / "up").read_text()) == pid
 
 
 def test_a_pane_that_ackd_started_is_started_again_when_its_program_ends(server: Tmux, tmp_path: Path) -> None:
     start = shlex.join([sys.executable, str(FAKE)])
-    desk = Desk(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"\nrestart = "always"')
-    with running(desk.team) as team:
-        team.until((desk.pane.place / "up").exists)
-        pid = (desk.pane.place / "up").read_text()
-        desk.pane.control("quit")
+    terminal = TerminalTeam(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"\nrestart = "always"')
+    with running(terminal.team) as team:
+        team.until((terminal.pane.place / "up").exists)
+        pid = (terminal.pane.place / "up").read_text()
+        terminal.pane.control("quit")
         team.until(lambda: not Path(f"/proc/{pid}").exists())
-        (desk.pane.place / "control").unlink()
-        team.until(lambda: (desk.pane.place / "up").read_text() != pid, 60)
-        message = desk.sends()
-        assert message in desk.submitted()[-1]
+        (terminal.pane.place / "control").unlink()
+        team.until(lambda: (terminal.pane.place / "up").read_text() != pid, 60)
+        message = terminal.sends()
+        assert message in terminal.submitted()[-1]

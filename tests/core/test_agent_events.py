@@ -46,7 +46,7 @@ def test_one_that_died_is_parked_until_it_is_started_again() -> None:
 
 
 def test_one_that_dies_too_often_is_down_and_one_escalation_and_its_mail_waits() -> None:
-    """Known failure of other systems: a waker that died left 27 messages in silence."""
+    """[agent-message-queue #427] A waker that died left 27 messages in silence."""
     world = processes()
     world.tell(ev.AgentDied("worker", "died 5 times in 60 s", again_in_s=None))
     for number in range(27):
@@ -121,7 +121,7 @@ def test_words_of_others_in_its_pane_are_no_escalation_and_it_is_told_when_they_
 
 
 def test_a_prompt_parks_the_agent_and_someone_is_told_once() -> None:
-    """Known failure of other systems: permission prompts and usage limits stalled agents and were never escalated."""
+    """[gastown #1378; gascity #534] Permission prompts and usage limits stalled agents and were never escalated."""
     world = panes()
     world.send(make_message("m1"))
     for _ in range(5):
@@ -158,7 +158,7 @@ def test_one_that_is_ready_again_is_told_at_once() -> None:
 
 
 def test_a_busy_agent_is_waited_for_and_told_about_after_15_minutes_once() -> None:
-    """Known failures of other systems: a busy agent was never tried again, or a notifier interrupted its work."""
+    """[gascity #5317; agent-deck #387] A busy agent was never tried again, or a notifier interrupted its work."""
     world = panes()
     world.on_tell["worker"] = lambda order: [ev.EndpointAway(order.key, "it works", order.attempt, ev.Absence.BUSY)]
     world.send(make_message("m1"))
@@ -173,7 +173,7 @@ def test_a_busy_agent_is_waited_for_and_told_about_after_15_minutes_once() -> No
 
 # --- signs of life ----------------------------------------------------------------------------------------------------
 def test_a_working_agent_that_shows_life_is_never_asked() -> None:
-    """Known failure of other systems: heartbeats that cost the agent a turn, 221 million tokens in a day."""
+    """[agent-deck #2348] Heartbeats that cost the agent a turn, 221 million tokens in a day."""
     world = processes()
     take(world)
     for _ in range(100):

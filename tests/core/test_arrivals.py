@@ -28,7 +28,7 @@ def met_in_processed(
 
 # --- hints --------------------------------------------------------------------------------------------------------------
 def test_a_hint_that_comes_twice_is_one_message() -> None:
-    """Known failure of other systems: CREATE and MODIFY both notify, and one write led to two nudges."""
+    """[Ensemble] CREATE and MODIFY both notify, and one write led to two nudges."""
     world = World()
     place = world.drop(make_message("m1"))
     arrival = world.arrival(place)
@@ -235,7 +235,7 @@ def test_progress_is_written_down_with_what_it_says_and_nothing_else() -> None:
 
 # --- restarts ---------------------------------------------------------------------------------------------------------
 def test_messages_in_flight_at_a_restart_are_not_skipped_however_old_they_are() -> None:
-    """Known failure of other systems: messages in flight at a restart were skipped because their mtime was older than
+    """[IGNITE] Messages in flight at a restart were skipped because their mtime was older than
     the daemon."""
     world = World()
     place = world.drop(make_message("m1", "runner"), Folder.PROCESSED, age_s=30 * 86_400)
@@ -246,7 +246,7 @@ def test_messages_in_flight_at_a_restart_are_not_skipped_however_old_they_are() 
 
 
 def test_what_was_being_told_at_a_crash_is_told_again() -> None:
-    """Known failure of other systems: claimed files were never reclaimed after a crash."""
+    """[Ensemble] Claimed files were never reclaimed after a crash."""
     world = World()
     met_in_processed(world, "m1", "worker", Standing())
     assert (world.told("worker"), world.state_of("m1"), world.delivery("m1").retries) == (["m1"], "delivered", 0)
@@ -370,7 +370,7 @@ def test_an_answer_to_what_is_nowhere_is_dropped_when_all_has_been_read() -> Non
 
 
 def test_an_old_reply_does_not_acknowledge_the_next_attempt() -> None:
-    """Known failure of other systems: a stale ACK from an earlier run counted as an instant ACK."""
+    """[Ensemble] A stale ACK from an earlier run counted as an instant ACK."""
     world = World()
     world.tell(ev.AgentPaused("leader"))
     world.send(make_message("m1"))

@@ -17,7 +17,7 @@ def refused(world: World, message_id: str, agent: str = "worker", **words: str) 
 
 # --- death --------------------------------------------------------------------------------------------------------------
 def test_the_file_is_moved_only_after_the_escalation_that_quotes_it_is_written() -> None:
-    """Known failure of other systems: the file was removed before the escalation that quotes it, and the leader was
+    """[IGNITE] The file was removed before the escalation that quotes it, and the leader was
     told "unknown"."""
     world = World()
     world.send(make_message("m1", sender="runner"))

@@ -20,7 +20,7 @@ from tests.core.engine_world import EXEC, PANE, TEAM, World, make_message
 
 # --- the healthy and the silent -------------------------------------------------------------------------------------------
 def test_a_healthy_agent_that_takes_40_minutes_and_acks_only_by_deleting_its_file_is_left_in_peace() -> None:
-    """Known failure of other systems: a retry budget of 17 s against workers that are busy for minutes dropped messages
+    """[relay #1339] A retry budget of 17 s against workers that are busy for minutes dropped messages
     silently."""
     world = World()
     world.send(make_message("m1", type="task_assignment"))
@@ -45,7 +45,7 @@ def test_sent_is_never_reported_for_received() -> None:
 
 # --- retries --------------------------------------------------------------------------------------------------------------
 def test_the_dead_letter_limit_is_reached_after_exactly_retry_limit_retries() -> None:
-    """Known failure of other systems: the retry count was read from one place and written to another, so retries ran
+    """[IGNITE] The retry count was read from one place and written to another, so retries ran
     for ever."""
     world = World()
     world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "could not start")]
@@ -82,7 +82,7 @@ def test_a_restart_for_every_failure_counts_failures_in_the_header_only() -> Non
 
 
 def test_a_failure_does_not_come_back_at_once() -> None:
-    """Known failure of other systems: requeueing without delay or cap made a hot loop."""
+    """[relay #1300] Requeueing without delay or cap made a hot loop."""
     world = World({**TEAM, "runner": (replace(EXEC, retry_limit=12), "exec")})
     world.on_tell["runner"] = lambda order: [ev.NotTold(order.key, "?")]
     world.send(make_message("m1", "runner"))
@@ -139,7 +139,7 @@ def test_a_telling_that_waited_until_it_was_given_up_is_not_wanted_any_more() ->
 
 
 def test_critical_comes_first_and_low_becomes_as_urgent_as_high_in_time() -> None:
-    """Known failures of other systems: order by file name put type before time; priority was parsed and never used."""
+    """[IGNITE] Order by file name put type before time; priority was parsed and never used."""
     world = World()
     world.tell(ev.AgentPaused("worker"))
     for name, priority, age_s in (
@@ -170,7 +170,7 @@ def test_no_more_than_max_in_flight_are_in_an_agents_hands() -> None:
 
 
 def test_a_slow_agent_delays_nobody_else() -> None:
-    """Known failure of other systems: dispatch to one slow agent blocked the loop for all."""
+    """[IGNITE] Dispatch to one slow agent blocked the loop for all."""
     world = World({**TEAM, "other": (PANE, "tmux")})
     world.handle(world.arrival(world.drop(make_message("slow", "worker"))))
     world.handle(world.arrival(world.drop(make_message("quick", "other"))))
@@ -183,7 +183,7 @@ def test_a_slow_agent_delays_nobody_else() -> None:
 
 
 def test_a_queue_of_ten_thousand_drops_nothing_and_is_offered_in_portions() -> None:
-    """Known failure of other systems: a queue bounded at 50 dropped older entries and hid a P0 for 24 h."""
+    """[gastown #4634] A queue bounded at 50 dropped older entries and hid a P0 for 24 h."""
     world = World()
     world.tell(ev.AgentPaused(USER))
     for number in range(1000):

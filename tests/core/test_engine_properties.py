@@ -107,14 +107,14 @@ class Watched(World):
     def _check_lines(self, before: dict[int, State], facts: list[fx.RecordFact], event: Event) -> None:
         lines = {(f.type, f.data.get("message_id")) for f in facts}
         types = Counter(f.type for f in facts)
-        book = self.engine.state.deliveries
-        for delivery in book:
+        deliveries = self.engine.state.deliveries
+        for delivery in deliveries:
             old = before.get(delivery.key)
             name = ENTERED_BY.get(delivery.state)
             if old is None or old is delivery.state or name is None:
                 continue
             assert (name, delivery.message.message_id) in lines, (old, delivery.state, event)
-        ended = [key for key in before if book.get(key) is None and before[key] is not S.DEAD]
+        ended = [key for key in before if deliveries.get(key) is None and before[key] is not S.DEAD]
         if not isinstance(
             event, ev.MoveLost
         ):  # a dead letter that was gone when it was to be requeued is only forgotten
@@ -521,12 +521,12 @@ class Promises(RuleBasedStateMachine):
 
         A file leaves the queue only by somebody's hand or by a move that the engine asked for.
         """
-        book = self.world.engine.state.deliveries
+        deliveries = self.world.engine.state.deliveries
         coming = {e.place for e in self.world.answers if isinstance(e, ev.Claimed | ev.Moved)}
         for place in self.waiting():
             if self.world.files[place].number in self.world.noticed:
-                assert book.at(place) is not None or place in coming, f"{place} was forgotten"
-        for delivery in book:
+                assert deliveries.at(place) is not None or place in coming, f"{place} was forgotten"
+        for delivery in deliveries:
             if delivery.place.folder in WAITING and delivery.place not in self.world.files:
                 moved = delivery.state in MOVING and self.world.move_under_way(delivery.key)
                 key = (delivery.message.message_id, delivery.agent)
@@ -555,9 +555,9 @@ class Promises(RuleBasedStateMachine):
 
     @invariant()
     def the_counts_are_those_of_the_deliveries(self) -> None:
-        book = self.world.engine.state.deliveries
-        counted = Counter((d.agent, d.state) for d in book)
-        for name, agent in book.agents.items():
+        deliveries = self.world.engine.state.deliveries
+        counted = Counter((d.agent, d.state) for d in deliveries)
+        for name, agent in deliveries.agents.items():
             assert (agent.queued, agent.retrying) == (counted[name, State.QUEUED], counted[name, State.RETRYING])
 
     @invariant()
@@ -664,17 +664,17 @@ class Promises(RuleBasedStateMachine):
 
     def reconcile(self) -> None:
         """Scan without a hint: report files that nobody told of, and known files that are gone."""
-        world, book = self.world, self.world.engine.state.deliveries
-        for delivery in book:
+        world, deliveries = self.world, self.world.engine.state.deliveries
+        for delivery in deliveries:
             place = delivery.place
-            if place.folder not in WAITING or place in world.files or book.at(place) is not delivery:
+            if place.folder not in WAITING or place in world.files or deliveries.at(place) is not delivery:
                 continue
             other = Folder.QUEUE if place.folder is Folder.PROCESSED else Folder.PROCESSED
             elsewhere = place._replace(folder=other)
-            moved = elsewhere if elsewhere in world.files and book.at(elsewhere) is None else None
+            moved = elsewhere if elsewhere in world.files and deliveries.at(elsewhere) is None else None
             world.handle(ev.Vanished(place, moved))
         for place in self.waiting():
-            if book.at(place) is None:
+            if deliveries.at(place) is None:
                 world.handle(world.arrival(place))
 
 

@@ -48,22 +48,22 @@ def test_times_are_utc() -> None:
 
 # --- the open ones ----------------------------------------------------------------------------------------------------
 def test_later_cases_are_counted_into_the_open_one() -> None:
-    book = Escalations()
-    assert book.counted("worker", "dead") is None
-    book.open(OpenEscalation("e1", "worker", "dead", "leader", 0))
-    again = book.counted("worker", "dead")
+    escalations = Escalations()
+    assert escalations.counted("worker", "dead") is None
+    escalations.open(OpenEscalation("e1", "worker", "dead", "leader", 0))
+    again = escalations.counted("worker", "dead")
     assert again is not None
     assert (again.escalation_id, again.counted) == ("e1", 2)
-    assert book.counted("worker", "silent") is None
+    assert escalations.counted("worker", "silent") is None
 
 
 def test_a_closed_one_makes_room_for_the_next() -> None:
-    book = Escalations()
-    book.open(OpenEscalation("e1", "worker", "dead", "leader", 0))
-    assert book.close("unknown") is None
-    closed = book.close("e1")
+    escalations = Escalations()
+    escalations.open(OpenEscalation("e1", "worker", "dead", "leader", 0))
+    assert escalations.close("unknown") is None
+    closed = escalations.close("e1")
     assert closed is not None
-    assert book.all() == []
+    assert escalations.all() == []
 
 
 # --- the words --------------------------------------------------------------------------------------------------------

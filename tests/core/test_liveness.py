@@ -39,7 +39,7 @@ def test_a_missing_cell_is_a_named_error(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_never_seen_is_not_alive() -> None:
-    """Known failure of other systems: a worker that never wrote a heartbeat counted as healthy."""
+    """[zerg] A worker that never wrote a heartbeat counted as healthy."""
     assert step(Vital.DOWN, Pulse.STARTED) is Vital.UNSEEN
     assert decide_liveness(0, None, None, 119, 120, 60) == LookAgain(120)
     assert decide_liveness(0, None, None, 120, 120, 60) == AskDecision(180)

@@ -33,7 +33,7 @@ def test_a_silent_agent_climbs_three_rungs_a_minute_apart_and_is_dead_after_four
 
 
 def test_an_agent_that_fell_silent_is_one_escalation_and_its_other_mail_waits_for_a_sign_of_life() -> None:
-    """Known failure of other systems: a waker that died left 27 messages in silence."""
+    """[agent-message-queue #427] A waker that died left 27 messages in silence."""
     world = World()
     for number in range(51):
         world.send(make_message(f"m{number}"))
@@ -70,7 +70,7 @@ def test_a_sign_of_life_puts_off_the_next_rung_and_silence_goes_on_from_there() 
 
 
 def test_one_that_answers_every_nudge_and_takes_nothing_is_not_woken_for_ever() -> None:
-    """Known failure of other systems: 243 repeats of one nudge. A word at each interrupt is not the work."""
+    """[munder-difflin #358] 243 repeats of one nudge. A word at each interrupt is not the work."""
     world = World()
     world.send(make_message("m1"))
     for _ in range(3):
@@ -111,7 +111,7 @@ def test_one_that_goes_to_work_on_a_nudge_has_seen_it() -> None:
 
 
 def test_there_is_never_more_than_one_ladder_per_agent() -> None:
-    """Known failures of other systems: 243 repeats of one nudge; a doorbell that flooded the agent's queue."""
+    """[munder-difflin #358; agent-message-queue #426] 243 repeats of one nudge; a doorbell that flooded the agent's queue."""
     world = World({**TEAM, "worker": (replace(PANE, max_in_flight=3), "tmux")})
     for number in range(3):
         world.send(make_message(f"m{number}"))
@@ -138,7 +138,7 @@ def test_a_message_that_fails_gives_the_ladder_back() -> None:
 
 
 def test_an_agent_that_holds_acked_work_is_not_interrupted_for_another_message() -> None:
-    """Known failure of other systems: an interrupt aborted a running tool."""
+    """[gastown #2362] An interrupt aborted a running tool."""
     world = World({**TEAM, "worker": (replace(PANE, max_in_flight=2), "tmux")})
     world.send(make_message("m0"))
     world.says("ack", "m0")

@@ -263,7 +263,7 @@ def test_could_not_be_told_counts_as_a_failure() -> None:
 
 
 def test_a_telling_that_takes_too_long_counts_as_a_failure() -> None:
-    """Known failure of other systems: a message was marked delivered before it was sent, and stuck for ever if that
+    """[cli-agent-orchestrator #164] A message was marked delivered before it was sent, and stuck for ever if that
     failed."""
     world = world_in(State.PROCESSING)
     world.wait(299)

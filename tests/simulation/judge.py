@@ -88,9 +88,9 @@ class Judge:
         """Every living message is waited for; every file is known, or will be before long."""
         if not hasattr(daemon, "_watching") or daemon._stop_asked.is_set():
             return
-        book, now = daemon._engine.state.deliveries, self._run.timeline.mono
+        deliveries, now = daemon._engine.state.deliveries, self._run.timeline.mono
         alive: dict[int, tuple[State, float]] = {}
-        for delivery in book:
+        for delivery in deliveries:
             if not self._is_waited_for(daemon, delivery):
                 state, since = self._excused.get(delivery.key, (delivery.state, now))
                 alive[delivery.key] = (delivery.state, since if state is delivery.state else now)
@@ -100,19 +100,25 @@ class Judge:
         self._look_at_files(daemon, now)
 
     def _look_at_files(self, daemon: Daemon, now: float) -> None:
-        book, unmet = daemon._engine.state.deliveries, {}
+        deliveries, unmet = daemon._engine.state.deliveries, {}
         for path, node in self._run.disk.walk(str(self._run.site.queue)):
             place = place_of(path[len(str(self._run.site.root)) + 1 :])
             waits = place is not None and place.folder in (Folder.QUEUE, Folder.PROCESSED)
-            if place is not None and waits and place.name[0] != "." and not node.writers and book.at(place) is None:
+            if (
+                place is not None
+                and waits
+                and place.name[0] != "."
+                and not node.writers
+                and deliveries.at(place) is None
+            ):
                 unmet[place] = self._unmet.get(place, now)
                 if now - unmet[place] > PATIENCE_S:
                     raise Broken(f"{place} lies there, and nobody has met it in {PATIENCE_S:.0f} s")
         self._unmet = unmet
 
     def _is_waited_for(self, daemon: Daemon, delivery: Delivery) -> bool:
-        desk = daemon._engine.state
-        agent, key, alarms = desk.agents[delivery.agent], delivery.key, desk.timers
+        engine_state = daemon._engine.state
+        agent, key, alarms = engine_state.agents[delivery.agent], delivery.key, engine_state.timers
         if delivery.state in IN_HAND and delivery.seen and _only_informs(delivery, agent.policy):
             return False  # nobody will ever say that a notice is done: seen, it must be on its way out
         match delivery.state:
@@ -160,8 +166,8 @@ class Judge:
     def _judge_memory(self, daemon: Daemon) -> None:
         """Whatever the runtime's parts hold is about what is open, and there is little of that."""
         bound = 2 * len(self._waiting_files()) + len(daemon._intake.boxes) + 8
-        desk = daemon._engine.state
-        sizes = {"book": len(desk.deliveries), "alarms": len(desk.timers) // 2}
+        engine_state = daemon._engine.state
+        sizes = {"deliveries": len(engine_state.deliveries), "alarms": len(engine_state.timers) // 2}
         for part in (daemon._runner, daemon._intake, daemon._receipts, daemon._upkeep, daemon._recorder):
             for name, value in vars(part).items():
                 if isinstance(value, set | dict | list | deque):
@@ -171,17 +177,17 @@ class Judge:
                 raise Broken(f"memory grows: {size} in {name}, with at most {bound} in use")
 
     def _unfinished(self, daemon: Daemon, delivery: Delivery) -> str | None:
-        desk = daemon._engine.state
-        agent = desk.agents[delivery.agent]
+        engine_state = daemon._engine.state
+        agent = engine_state.agents[delivery.agent]
         if agent.state not in QUIET:
             return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
         if delivery.state in (S.DELIVERED, S.ACKED) and delivery.seen and agent.policy.shows:
             return self._unnoticed(daemon, delivery)
         if delivery.state is S.DELIVERED:
             at_work = any(
-                other is not None and other.state is S.ACKED for other in map(desk.deliveries.get, agent.window)
+                other is not None and other.state is S.ACKED for other in map(engine_state.deliveries.get, agent.window)
             )
-            policy, now = agent.policy, desk.now.mono
+            policy, now = agent.policy, engine_state.now.mono
             patience_s = policy.busy_timeout_s + ((policy.rungs or 0) + 1) * policy.ack_timeout_s
             lives = agent.last_life is not None and now - agent.last_life < patience_s
             told_of = delivery.busy_told and (at_work or lives)  # whoever works is not woken with force
@@ -197,11 +203,11 @@ class Judge:
 
     def _unnoticed(self, daemon: Daemon, delivery: Delivery) -> str | None:
         """Taken in a terminal that has shown for hours that it is idle: it waits for others, or someone was told."""
-        desk = daemon._engine.state
-        policy = desk.agents[delivery.agent].policy
-        patience_s = 4 * policy.ack_timeout_s * len(desk.agents[delivery.agent].window) + policy.busy_timeout_s
+        engine_state = daemon._engine.state
+        policy = engine_state.agents[delivery.agent].policy
+        patience_s = 4 * policy.ack_timeout_s * len(engine_state.agents[delivery.agent].window) + policy.busy_timeout_s
         noticed = delivery.idled.told or delivery.idled.stalled or delivery.waiting is not Waiting.NOT
-        lately = desk.now.mono - delivery.first_told_at < patience_s
+        lately = engine_state.now.mono - delivery.first_told_at < patience_s
         return None if noticed or lately else "its agent took it, is idle, and nobody was told"
 
     def conclude(self) -> None:
@@ -216,16 +222,16 @@ class Judge:
 
 
 def _reason_to_wait(daemon: Daemon, delivery: Delivery) -> bool:
-    desk = daemon._engine.state
-    agent = desk.agents[delivery.agent]
-    if desk.recovering:
-        return (TimerKind.RECOVERY, ENGINE) in desk.timers
+    engine_state = daemon._engine.state
+    agent = engine_state.agents[delivery.agent]
+    if engine_state.recovering:
+        return (TimerKind.RECOVERY, ENGINE) in engine_state.timers
     if agent.state is AgentState.PARKED:
-        return (TimerKind.PARK, agent.name) in desk.timers
+        return (TimerKind.PARK, agent.name) in engine_state.timers
     return (
         agent.state in (AgentState.PAUSED, AgentState.DOWN)
         or not agent.has_room
-        or (TimerKind.OFFER, agent.name) in desk.timers
+        or (TimerKind.OFFER, agent.name) in engine_state.timers
     )
 
 

@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 K = ReceiptKind
 
 
-agent = Group("""Agents by hand: how they stand, and pausing, starting, ending, looking in on them.""")
+agent = Group("""List agents; start, stop, restart, pause, resume them, or look in on one.""")
 
 
 @agent.command
 @argument("names", nargs="*", complete="agents", metavar="[AGENT...]")
 @for_team
 def list_(site: Site, as_json: bool, names: tuple[str, ...]) -> None:
-    """How agents stand: available, busy, parked (why, until when), paused or down; whether they live, and as what."""
+    """Show each agent's state (available, busy, parked, paused or down), with the reason, and its process or pane."""
     from ackd.cli.agent_table import print_agents
     from ackd.cli.status import daemon_line
 
@@ -56,9 +56,11 @@ def _request_options(command: Callable[..., Any], timeout_s: float) -> Callable[
         type=at_least(0),
         default=timeout_s,
         metavar="S",
-        help="Wait so long for what comes of it.  [default: %(default)s]",
+        help="Wait at most so many seconds for the result.  [default: %(default)s]",
     )
-    no_wait = argument("--no-wait", action="store_true", help="Only ask; do not wait for what comes of it.")
+    no_wait = argument(
+        "--no-wait", action="store_true", help="Return once the request is written; do not wait for the result."
+    )
     return whom(timeout(no_wait(for_team(command))))
 
 
@@ -100,29 +102,27 @@ def _say(one: AgentAnswer) -> None:
             say(f"{one.agent}: {one.answer}")
 
 
-agent.add(_request(K.START, "Start what lives behind agents' endpoints: a process, a pane that ackd starts."))
-agent.add(_request(K.STOP, "End what lives behind agents' endpoints. Their mail waits."))
-agent.add(_request(K.RESTART, "End what lives behind agents' endpoints, and start it again."))
+agent.add(_request(K.START, "Start agents' processes, or their panes where ackd starts them."))
+agent.add(_request(K.STOP, "End agents' processes or panes. Their mail waits."))
+agent.add(_request(K.RESTART, "End agents' processes or panes, and start them again."))
 agent.add(
     _request(
         K.PAUSE,
-        "Give agents nothing more, until they are resumed. What they have in hand goes on, what comes waits; a pause "
-        "outlives the daemon, and needs none.",
+        "Deliver nothing more to agents until they are resumed. Work in hand goes on, new mail waits. A pause outlives "
+        "the daemon, and can be set without one.",
     )
 )
-agent.add(_request(K.RESUME, "Give agents their mail again: paused ones, and those that were parked or given up."))
-nudge = _request(
-    K.NUDGE, "Wake agents for what they have in hand: the first rung of their ladder, whatever the clocks say."
-)
+agent.add(_request(K.RESUME, "Deliver to agents again that were paused, parked or given up."))
+nudge = _request(K.NUDGE, "Wake agents now for the messages in their hands, with the first rung of their wake ladder.")
 
 
 @agent.command
 @argument("name", complete="agents", metavar="AGENT")
 @for_team
 def attach(site: Site, as_json: bool, name: str) -> None:
-    """Look in on an agent: its pane, if it has one; else what its process prints to stderr, and its lines of the log.
+    """Show an agent at work: open its pane, or follow its process's stderr and its lines of the session log.
 
-    Ctrl-C ends the following, the pane is left as tmux is. With --json a pane is not opened: the command is printed.
+    Ctrl-C ends the following; a pane is left with tmux's own keys. With --json the command for it is printed.
     """
     from ackd.client.status import endpoint_of
     from ackd.endpoints import registry

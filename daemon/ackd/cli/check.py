@@ -24,7 +24,7 @@ _STYLES: Final = {WARN: "yellow", FAIL: "bold red", OK: "green"}
 @command
 @for_place
 def check(root: str | None, config: str | None, as_json: bool) -> None:
-    """Look at the config and its surroundings; say what is wrong and how to mend it."""
+    """Check the config and its surroundings; say what is wrong and how to mend it."""
     found = Client(root, config).check()
     _report(found, as_json=as_json)
     if not found.is_good:

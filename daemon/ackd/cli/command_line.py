@@ -68,15 +68,15 @@ argument = Argument
 ROOT: Final = Argument(
     "--root",
     metavar="DIR",
-    help="The team's directory (default: of ackd.toml, or .ackd/ or .ignite/ here or above).",
+    help="The team's directory (default: as ackd.toml says, or the nearest .ackd/ or .ignite/).",
 )
-CONFIG: Final = Argument("--config", metavar="FILE", help="The config file (default: ackd.toml here or above).")
+CONFIG: Final = Argument("--config", metavar="FILE", help="The config file (default: the nearest ackd.toml).")
 JSON: Final = Argument("--json", dest="as_json", action="store_true", help="Print JSON, for programs.")
 AGENT: Final = Argument(
     "--agent",
     metavar="NAME",
     complete="agents",
-    help="Who speaks (default: ACKD_AGENT, this pane's, or who has it).",
+    help="The agent to speak for (default: ACKD_AGENT, this pane's agent, or the recipient).",
 )
 
 

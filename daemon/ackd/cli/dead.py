@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _WORDS: Final = {dead_letters.PENDING: "asked for", dead_letters.RETURNED: "requeued, and back again:"}
 
 
-dead = Group("""What could not be delivered (dead) or read (corrupt), each with its reason.""")
+dead = Group("""List, show, requeue or purge files that could not be delivered (dead) or read (corrupt).""")
 
 
 @dead.command
@@ -54,7 +54,7 @@ def list_(site: Site, as_json: bool) -> None:
 @argument("wanted", metavar="ID|FILE")
 @for_team
 def show(site: Site, as_json: bool, wanted: str) -> None:
-    """Print one, after the reason why it is here."""
+    """Print a dead letter or a quarantined file, after the reason why it is one."""
     client = Client.at(site)
     letter = _found(client, wanted)
     data = client.read_dead_letter(letter)
@@ -71,21 +71,21 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
 
 @dead.command
 @argument("wanted", nargs="*", metavar="ID|FILE...")
-@argument("--all", dest="everything", action="store_true", help="All of them.")
+@argument("--all", dest="everything", action="store_true", help="All dead letters and quarantined files.")
 @for_team
 def requeue(site: Site, as_json: bool, wanted: tuple[str, ...], everything: bool) -> None:
-    """Put back where they came from: dead letters with their counts reset, quarantined files byte for byte."""
+    """Put files back where they came from: dead letters with their counts reset, quarantined files byte for byte."""
     client = Client.at(site)
     _report(client.requeue(*_chosen(client, wanted, everything)), as_json=as_json)
 
 
 @dead.command
 @argument("wanted", nargs="*", metavar="ID|FILE...")
-@argument("--all", dest="everything", action="store_true", help="All of them.")
-@argument("--yes", action="store_true", help="Needed: what is purged cannot be brought back.")
+@argument("--all", dest="everything", action="store_true", help="All dead letters and quarantined files.")
+@argument("--yes", action="store_true", help="Confirm. Purged files cannot be brought back.")
 @for_team
 def purge(site: Site, as_json: bool, wanted: tuple[str, ...], everything: bool, yes: bool) -> None:
-    """Remove for good. Needs --yes."""
+    """Remove dead letters or quarantined files for good. Needs --yes."""
     client = Client.at(site)
     letters = _chosen(client, wanted, everything)
     if not yes:
@@ -95,7 +95,7 @@ def purge(site: Site, as_json: bool, wanted: tuple[str, ...], everything: bool, 
 
 def _chosen(client: Client, wanted: tuple[str, ...], everything: bool) -> list[DeadLetter]:
     if everything == bool(wanted):
-        raise WrongUsage("name what you mean, or say --all")
+        raise WrongUsage("name the messages or files, or say --all")
     if everything:
         return client.dead_letters()
     return list({letter.path: letter for letter in (_found(client, one) for one in wanted)}.values())
@@ -128,7 +128,7 @@ def _report(results: Sequence[DeadLetterResult], *, as_json: bool) -> None:
     if dead_letters.PENDING in outcomes:
         raise Failure(TRY_AGAIN, "the daemon has not done it yet: `ackd dead list` shows what is left")
     if dead_letters.RETURNED in outcomes:
-        raise Failure(NO, "what came straight back is as it was: `ackd dead list` says why")
+        raise Failure(NO, "some came straight back: `ackd dead list` says why")
 
 
 def _as_data(one: DeadLetterResult) -> dict[str, Any]:

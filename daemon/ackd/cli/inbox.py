@@ -27,8 +27,8 @@ _STYLES: Final = {
 
 @command
 @argument("name", nargs="?", metavar="[AGENT]")
-@argument("--agent", metavar="NAME", help="The same as AGENT (default: ACKD_AGENT, or this pane's).")
-@argument("--all", dest="everything", action="store_true", help="Also what is completed or dead.")
+@argument("--agent", metavar="NAME", help="The same as AGENT (default: ACKD_AGENT, or this pane's agent).")
+@argument("--all", dest="everything", action="store_true", help="List completed and dead messages too.")
 @for_team
 def inbox(site: Site, as_json: bool, name: str | None, agent: str | None, everything: bool) -> None:
     """List an agent's mail: what waits, and what it was told of and has not completed."""

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 loop = Group(
-    """Messages that stay in the queue because each answers the one before, round after round without an end.
+    """List and release messages that are held because agents answer each other round after round without an end.
 
-    10 times loop_limit rounds within an hour hold the newest of them. Other mail of its agent goes on.
+    After 10 times loop_limit rounds within an hour the newest message is held. Other mail of its agent goes on.
     """
 )
 
@@ -27,7 +27,7 @@ loop = Group(
 @loop.command
 @for_team
 def list_(site: Site, as_json: bool) -> None:
-    """What is held, for whom, and why."""
+    """List the held messages: for whom each is, and why it is held."""
     held = Client.at(site).held_messages()
     if as_json:
         print_json([one._asdict() for one in held])

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ABOUT: Final = "Deliver files between agents, wait for the ACK, and never lose one."
 EPILOG: Final = (
     "Every command takes --json, and every one but demo --root and --config. ACKD_ROOT, ACKD_CONFIG and "
-    "ACKD_AGENT set defaults; ACKD_TRUST names what is believed though it is another user's."
+    "ACKD_AGENT set defaults; ACKD_TRUST names files of other users that are trusted."
 )
 USAGE: Final = "Usage: ackd [OPTIONS] COMMAND [ARGS]...\n"
 

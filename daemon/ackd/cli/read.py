@@ -26,7 +26,9 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9/][A-Za-z0-9._@+/-]{0,300}")
 
 @command
 @argument("message_id", metavar="ID")
-@argument("--agent", metavar="NAME", complete="agents", help="Who reads (default: ACKD_AGENT, or this pane's).")
+@argument(
+    "--agent", metavar="NAME", complete="agents", help="The agent that reads (default: ACKD_AGENT, or this pane's)."
+)
 @for_root
 def read(site: Site, as_json: bool, message_id: str, agent: str | None) -> None:
     """Print a message, and to its recipient what to do next. ID is whole, a unique beginning, its hash, or a path. Read

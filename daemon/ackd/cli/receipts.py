@@ -35,14 +35,14 @@ def ack(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | No
 @AGENT
 @for_root
 def done(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None) -> None:
-    """Say that messages are dealt with. An ID is whole, a unique beginning, its hash, or a path."""
+    """Say that messages are completed. An ID is whole, a unique beginning, its hash, or a path."""
     client = Client.at(site, agent)
     _report(client, "done", client.done(*message_ids), as_json=as_json)
 
 
 @command
 @_MESSAGES
-@argument("--reason", required=True, metavar="TEXT", help="Why; it goes to the sender.")
+@argument("--reason", required=True, metavar="TEXT", help="The reason; the sender is told it.")
 @AGENT
 @for_root
 def refuse(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None, reason: str) -> None:
@@ -53,7 +53,7 @@ def refuse(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str |
 
 @command
 @_MESSAGES
-@argument("--reason", required=True, metavar="TEXT", help="Why not now.")
+@argument("--reason", required=True, metavar="TEXT", help="The reason for the delay.")
 @AGENT
 @for_root
 def defer(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None, reason: str) -> None:
@@ -64,15 +64,15 @@ def defer(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | 
 
 @command
 @argument("words", nargs="+", metavar="ID [TEXT]")
-@argument("--step", type=at_least(0), metavar="N", help="How many steps are done.")
+@argument("--step", type=at_least(0), metavar="N", help="The number of steps done so far.")
 @argument("--file", metavar="FILE", help="Read the text from a file, or from stdin (-).")
 @AGENT
 @for_root
 def checkpoint(
     site: Site, as_json: bool, words: tuple[str, ...], step: float | None, file: str | None, agent: str | None
 ) -> None:
-    """Say where the work on a message stands: whoever goes on with it is told. An ID is whole, a unique beginning, its
-    hash, or a path. The last one counts."""
+    """Record where the work on a message stands, for whoever goes on with it. An ID is whole, a unique beginning, its
+    hash, or a path. The last checkpoint counts."""
     message_id, *texts = words
     number = _whole_step(step)
     client = Client.at(site, agent)

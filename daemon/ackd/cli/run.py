@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 @command
-@argument("--quiet", "-q", action="store_true", help="Leave out the ordinary life of messages.")
+@argument("--quiet", "-q", action="store_true", help="Leave out the routine lines of each delivery.")
 @argument(
     "--format",
     dest="form",
     choices=["auto", "lines", "json"],
     default="auto",
-    help="lines for people, json for programs (default: by whether stdout is a terminal).",
+    help="Print lines for people or JSON for programs (auto: lines if stdout is a terminal).",
 )
 @for_team
 def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:

@@ -26,12 +26,14 @@ _TYPE: Final = argument(
 )
 _TIMEOUT: Final = argument(
     "--timeout", type=at_least(0), default=DEFAULT_WAIT_S, metavar="S",
-    help="How many seconds to --wait; then exit 75.  [default: %(default)s]",
+    help="Seconds that --wait waits; then exit 75.  [default: %(default)s]",
 )  # fmt: skip
 _FORCE: Final = argument(
-    "--force", action="store_true", help="Send a body that is not what its type should have, with a warning."
+    "--force", action="store_true", help="Send the body, with a warning, even if it does not fit its type."
 )
-_WAIT: Final = argument("--wait", choices=("acked", "completed"), help="Wait until every recipient has.")
+_WAIT: Final = argument(
+    "--wait", choices=("acked", "completed"), help="Wait until every recipient has acked or completed it."
+)
 _FROM: Final = argument(
     "--from", dest="sender", metavar="AGENT", complete="agents",
     help="The sender (default: ACKD_AGENT, this pane's agent, or user).",
@@ -45,12 +47,16 @@ _BODY: Final = argument("--body", metavar="TEXT", help="The body: YAML, or plain
 @argument("to", nargs="+", metavar="TO... [-]", complete="agents")
 @_TYPE
 @argument(
-    "--cc", action="append", metavar="AGENT", complete="agents", help="Someone who gets it too. May be given again."
+    "--cc",
+    action="append",
+    metavar="AGENT",
+    complete="agents",
+    help="Another recipient, of a copy. May be given again.",
 )
-@argument("--thread-id", metavar="ID")
+@argument("--thread-id", metavar="ID", help="The thread that it belongs to.")
 @argument("--in-reply-to", metavar="ID", help="The message that this one answers.")
-@argument("--repo", dest="repository", metavar="OWNER/NAME")
-@argument("--issue", metavar="N")
+@argument("--repo", dest="repository", metavar="OWNER/NAME", help="The repository that it is about.")
+@argument("--issue", metavar="N", help="The issue that it is about.")
 @_TIMEOUT
 @_FORCE
 @_WAIT

@@ -21,7 +21,7 @@ _TOTALS: Final = ("queued", "in_flight", "completed", "dead", "corrupt")
 
 
 @command
-@argument("--watch", action="store_true", help="Show it again every second, until Ctrl-C.")
+@argument("--watch", action="store_true", help="Repeat every second, until Ctrl-C.")
 @for_team
 def status(site: Site, as_json: bool, watch: bool) -> None:
     """Show the daemon, the agents and their mail."""

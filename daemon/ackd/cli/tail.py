@@ -44,12 +44,18 @@ def parse_since(text: str, now: float) -> float:
 
 
 @command
-@argument("-f", "--follow", dest="following", action="store_true", help="Go on with what comes, also after a restart.")
+@argument(
+    "-f", "--follow", dest="following", action="store_true", help="Print new lines as they come, also after a restart."
+)
 @argument(
     "-n", dest="count", type=at_least(0, int), help=f"The last N lines (default {DEFAULT_LINES}; all with --since)."
 )
 @argument(
-    "--type", dest="types", action="append", metavar="T", help="message_dead, or dead, or a family: message, task."
+    "--type",
+    dest="types",
+    action="append",
+    metavar="T",
+    help="Lines of this type (message_dead, or dead) or family (message).",
 )
 @argument("--agent", metavar="A", help="Lines about this agent, or from it.")
 @argument("--message", metavar="ID", help="Lines of this message: its id, how that begins, or its hash.")

@@ -137,9 +137,9 @@ def trust(site: Site) -> Finding:
             words = f"{path} belongs to uid {owner}, who says which commands you run"
             return Finding(WARN, "trust", words, "make it your own (chown), unless that is meant")
         if os.path.lexists(path) and writable_by_group(path):
-            words = f"{path} can be written or replaced by others of its group, who say which commands you run"
+            words = f"{path} can be written or replaced by others of its group, and it decides which commands you run"
             return Finding(WARN, "trust", words, f"chmod g-w {path} {path.parent}, unless that is meant")
-    return Finding(OK, "trust", "only you and root say what is run")
+    return Finding(OK, "trust", "only you and root decide which commands are run")
 
 
 def state(site: Site) -> Finding:

@@ -70,7 +70,7 @@ CAPABILITIES: Final = (
         commands={
             "bus": (
                 f"{_HERE}.bus.commands.bus:bus",
-                "Post to a message bus, read it, wait for its events, see how its workers stand.",
+                "Post to a message bus, read it, wait for its events, show its workers.",
             )
         },
         commands_after="tail",
@@ -83,7 +83,7 @@ CAPABILITIES: Final = (
         gateway=f"{_HERE}.leases.gateway:make",
         facts=f"{_HERE}.leases.facts",
         commands={
-            "lock": (f"{_HERE}.leases.commands.lock:lock", "Lease files: one writer at a time, in turn, for a time.")
+            "lock": (f"{_HERE}.leases.commands.lock:lock", "Lease files to one writer at a time, for a limited time.")
         },
         commands_after="tail",
         door=f"{_HERE}.leases.door:LeaseDoor",
@@ -103,7 +103,7 @@ CAPABILITIES: Final = (
         commands={
             "board": (
                 f"{_HERE}.board.commands.board:board",
-                "Call a board's meeting, speak and vote in it, see how it stands.",
+                "Call a board's meeting, assess, discuss and vote in it, show it.",
             )
         },
         commands_after="tail",

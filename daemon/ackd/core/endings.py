@@ -140,10 +140,10 @@ def put_back(state: EngineState, delivery: Delivery) -> None:
 def drop_receipts(state: EngineState, delivery: Delivery, *, keep: ReceiptFile | None = None) -> None:
     if not delivery.receipts:
         return
-    for paper in delivery.receipts:
-        if paper != keep:
-            state.emit(DropReceipt(delivery.agent, *paper))
-    delivery.receipts = [paper for paper in delivery.receipts if paper == keep]
+    for receipt in delivery.receipts:
+        if receipt != keep:
+            state.emit(DropReceipt(delivery.agent, *receipt))
+    delivery.receipts = [receipt for receipt in delivery.receipts if receipt == keep]
 
 
 def released(state: EngineState, delivery: Delivery, why: str, worker: WorkerState = WorkerState.IDLE) -> None:

@@ -228,9 +228,9 @@ class Engine:
             case events.RunEnded():
                 self._run_ended(delivery, event)
             case events.MoveLost(why=why):
-                swept = (delivery.lost_reason or why) if delivery.state in UNDER_WAY else ""
+                lost_reason = (delivery.lost_reason or why) if delivery.state in UNDER_WAY else ""
                 unclaimed = delivery.state is S.BURYING and delivery.place.folder is Folder.QUEUE
-                apply(state, delivery, H.SPOOL_LOST if swept or unclaimed else H.LOST, swept)
+                apply(state, delivery, H.SPOOL_LOST if lost_reason or unclaimed else H.LOST, lost_reason)
                 if delivery.state is S.DEAD and state.deliveries.get(delivery.key) is not None:
                     endings.put_back(state, delivery)  # the dead letter was removed before it could be requeued
             case events.SpoolFailed(error=error):

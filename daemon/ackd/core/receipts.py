@@ -112,7 +112,7 @@ def _is_on_disk(delivery: Delivery, happening: Happening) -> bool:
     return happening is H.SEEN and not completes
 
 
-def _drop_now(state: EngineState, delivery: Delivery, paper: ReceiptFile) -> None:
-    if paper in delivery.receipts:
-        delivery.receipts.remove(paper)
-        state.emit(DropReceipt(delivery.agent, *paper))
+def _drop_now(state: EngineState, delivery: Delivery, file: ReceiptFile) -> None:
+    if file in delivery.receipts:
+        delivery.receipts.remove(file)
+        state.emit(DropReceipt(delivery.agent, *file))

@@ -329,12 +329,12 @@ def _in_thread(sent: Delivery, held: Delivery) -> bool:
 
 def _notice_moves(state: EngineState, delivery: Delivery) -> None:
     """Note that something changed in what the agent waits for, or that somebody it waits for gave a sign of life."""
-    book, moves = state.deliveries, set[object](delivery.waits_for)
+    deliveries, moves = state.deliveries, set[object](delivery.waits_for)
     for whom in {each.whom for each in delivery.waits_for if each.whom is not None}:
-        other = book.agents.get(whom)
+        other = deliveries.agents.get(whom)
         if other is not None and other.last_life is not None:
             delivery.moved_at = max(delivery.moved_at, other.last_life)
-    for sent in book.sent_by(delivery.agent):
+    for sent in deliveries.sent_by(delivery.agent):
         moves.add((sent.key, sent.state, sent.seen, sent.tells))
     found = frozenset(moves)
     if found != delivery.moves:

@@ -32,7 +32,7 @@ KINDS: Final = {
     "tmux": Kind(
         f"{_HERE}.tmux",
         facts=f"{_HERE}.tmux.facts",
-        commands={"profile": (f"{_HERE}.tmux.commands:profile", "List and show how agents' screens are read.")},
+        commands={"profile": (f"{_HERE}.tmux.commands:profile", "List and show the profiles of agents' screens.")},
     ),
     "process": Kind(
         f"{_HERE}.process",

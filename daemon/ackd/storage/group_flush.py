@@ -273,15 +273,15 @@ class GroupFlusher:
         """Give work to a thread of the pool. The pool queues it before it starts a thread: refused another thread, it
         still has the work, and a busy thread comes to it. Only if there is no thread at all is the work taken back, and
         the files that it would have closed are closed here."""
-        errand: Future[_T] = Future()
+        outcome: Future[_T] = Future()
         loop = asyncio.get_running_loop()
         try:
-            done = loop.run_in_executor(self._pool, _carry, errand, work, share, *args)
+            done = loop.run_in_executor(self._pool, _carry, outcome, work, share, *args)
         except RuntimeError as error:
             refused = refused_thread(error)
             if self._has_thread:
-                return asyncio.wrap_future(errand)
-            errand.cancel()
+                return asyncio.wrap_future(outcome)
+            outcome.cancel()
             _close(share)
             done = loop.create_future()
             done.set_exception(refused)
@@ -362,14 +362,14 @@ class NoFlusher:
         pass
 
 
-def _carry(errand: Future[_T], work: Callable[[*_Args], _T], *args: *_Args) -> _T:
-    """Do the work, unless it was taken back. The result is also set in ``errand``, for whoever waits for that."""
-    if errand.set_running_or_notify_cancel():
+def _carry(outcome: Future[_T], work: Callable[[*_Args], _T], *args: *_Args) -> _T:
+    """Do the work, unless it was taken back. The result is also set in ``outcome``, for whoever waits for that."""
+    if outcome.set_running_or_notify_cancel():
         try:
-            errand.set_result(work(*args))
+            outcome.set_result(work(*args))
         except Exception as error:  # noqa: BLE001 - as an executor hands it on
-            errand.set_exception(error)
-    return errand.result()
+            outcome.set_exception(error)
+    return outcome.result()
 
 
 def _close(share: Sequence[str | int]) -> None:

@@ -48,15 +48,17 @@ message = Group("Build, parse, change and validate message files.")
 @message.command
 @abbreviates
 @argument("--from", dest="sender", metavar="AGENT", required=True)
-@argument("--to", action="append", metavar="AGENT...", required=True, help="One or more, also comma-separated.")
+@argument(
+    "--to", action="append", metavar="AGENT...", required=True, help="One or more recipients, also comma-separated."
+)
 @argument("--cc", action="append", metavar="AGENT...")
 @argument("--type", dest="kind", metavar="TYPE", required=True)
 @argument("--priority", default="normal", metavar="critical|high|normal|low", help="[default: %(default)s]")
-@argument("--thread-id", metavar="ID")
+@argument("--thread-id", metavar="ID", help="The thread that it belongs to.")
 @argument("--in-reply-to", metavar="ID")
-@argument("--repo", dest="repository", metavar="OWNER/NAME")
-@argument("--issue", metavar="N")
-@argument("--status", metavar="STATUS")
+@argument("--repo", dest="repository", metavar="OWNER/NAME", help="The repository that it is about.")
+@argument("--issue", metavar="N", help="The issue that it is about.")
+@argument("--status", metavar="STATUS", help="The value of X-IGNITE-Status.")
 @argument("--body", metavar="YAML")
 @argument("--body-file", metavar="FILE", help="Read the body from a file, or from stdin (-).")
 @argument("-o", "--output", metavar="FILE", help="Write the message here (default: stdout).")

@@ -13,7 +13,7 @@ from ackd.core.escalations import derived_id, stamp
 from ackd.core.message import MONITOR, Draft, Priority
 
 if TYPE_CHECKING:
-    from ackd.coordination.bus.rules.track import Woken, Worker
+    from ackd.coordination.bus.rules.track import BusWorker, Woken
     from ackd.coordination.bus.rules.words import BusLine
 
 _MAX_CHARS: Final = 2_000
@@ -46,7 +46,7 @@ def to_woken(track: str, line: BusLine, cause: tuple[object, ...], woken: Woken,
     return Draft(derived_id("bus_woken", woken.worker, *cause), MONITOR, to, "message", Priority.HIGH, body)
 
 
-def stale(track: str, bus: str, worker: Worker, timeout_s: float, to: str) -> Draft:
+def stale(track: str, bus: str, worker: BusWorker, timeout_s: float, to: str) -> Draft:
     at = f" with task {_cut(worker.task)}" if worker.task else ""
     body: dict[str, object] = {
         "content": f"Track {track}: worker {_cut(worker.name)} is {worker.doing.value}{at}, and was last heard "

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ackd.coordination.bus.rules.layout import Track
-    from ackd.coordination.bus.rules.track import TrackView, Worker
+    from ackd.coordination.bus.rules.track import BusWorker, TrackView
     from ackd.coordination.bus.rules.words import WorkerStatus
     from ackd.coordination.bus.settings import BusSettings
     from ackd.coordination.gateway import GatewayServices
@@ -137,7 +137,7 @@ class WorkerWatch:
         self.services.record(bus_bad_file(track=self.track.name, file="worker-status.json", error=error))
 
     # --- silence ------------------------------------------------------------------------------------------------------
-    async def _tell(self, worker: Worker) -> None:
+    async def _tell(self, worker: BusWorker) -> None:
         """Send the mail first: a crash in between sends the same mail again, which is recognised."""
         to = self.services.called(self.orchestrator)
         timeout_s = self.config.heartbeat_timeout_s
@@ -150,7 +150,7 @@ class WorkerWatch:
         told = {"to": to} if to is not None else {}
         self.services.record(worker_stale(**self._facts(worker), silent_s=silent_s, **told))
 
-    def _facts(self, worker: Worker) -> dict[str, Any]:
+    def _facts(self, worker: BusWorker) -> dict[str, Any]:
         agent = self.agent_of(worker.name)
         about = {"task_id": worker.task} if worker.task else {}
         whose = {"agent": agent} if agent is not None else {}

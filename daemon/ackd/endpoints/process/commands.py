@@ -8,7 +8,7 @@ from ackd.cli.output import print_json
 from ackd.endpoints.process.wire.models import KINDS
 from ackd.endpoints.process.wire.models import schema as schema_of
 
-worker = Group("""The worker protocol: one JSON object a line, between ackd and a child that it keeps alive.""")
+worker = Group("""Print the schemas of the worker protocol: JSON lines between ackd and a child that it keeps alive.""")
 
 
 @worker.command

@@ -21,7 +21,7 @@ from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded,
 from ackd.core.ports import Inhabited
 from ackd.endpoints.process import wire as worker_json
 from ackd.endpoints.process.assignments import Assignments, work_of
-from ackd.endpoints.process.child import CannotWrite
+from ackd.endpoints.process.child import StdinRefused
 from ackd.endpoints.process.facts import bad_line, naive_time
 from ackd.endpoints.process.inbound import InboundLines, RateLimit, shown
 from ackd.endpoints.process.outbound import OutboundLines
@@ -108,7 +108,7 @@ class ProcessEndpoint(Inhabited):
             work = await self._told(order)
         except CannotStart as error:
             return EndpointAway(order.key, error.why, attempt=order.attempt)
-        except CannotWrite as error:
+        except StdinRefused as error:
             return EndpointAway(order.key, error.why, attempt=order.attempt)
         except (OSError, TheirFault) as error:
             why = f"could not read {order.place}: {error}"
@@ -134,7 +134,7 @@ class ProcessEndpoint(Inhabited):
             await self.keeper.restart(self.agent, "it has closed its stdout", quiet=True)
         try:
             self._outbound.assign(work)
-        except CannotWrite as error:
+        except StdinRefused as error:
             if not (free and error.closed):
                 raise
             await self.keeper.restart(self.agent, "it has closed its stdin", quiet=True)
@@ -157,7 +157,7 @@ class ProcessEndpoint(Inhabited):
                 done = "restarted, "
             else:
                 done = self._wake(work, interrupt=order.rung == 2)
-        except (CannotStart, CannotWrite) as error:
+        except (CannotStart, StdinRefused) as error:
             return NotTold(order.key, error.why, attempt=order.attempt)
         return Told(order.key, f"{done}assign written to {self._name()}", attempt=order.attempt)
 
@@ -198,7 +198,7 @@ class ProcessEndpoint(Inhabited):
 
     def ask(self, text: str) -> None:
         """Write a status check about nothing in particular. A worker that does not read does not get it."""
-        with contextlib.suppress(CannotWrite):
+        with contextlib.suppress(StdinRefused):
             self._outbound.ask(text, None)
 
     def acknowledge(self, of: str) -> None:
@@ -208,7 +208,7 @@ class ProcessEndpoint(Inhabited):
     def _say(self, key: int, attempt: int, write: Callable[[], None]) -> Told | NotTold:
         try:
             write()
-        except CannotWrite as error:
+        except StdinRefused as error:
             return NotTold(key, error.why, attempt=attempt)
         return Told(key, f"written to {self._name()}", attempt=attempt)
 

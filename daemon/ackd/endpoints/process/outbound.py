@@ -1,7 +1,7 @@
 """Lines to a worker: a method for each word, written to the current process of the worker.
 
 Each line bears the agent's name and the time; an assignment carries the checkpoint that is kept of the work. Raises
-``CannotWrite``, except for answers that need not arrive.
+``StdinRefused``, except for answers that need not arrive.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ackd.endpoints.process import wire as worker_json
 from ackd.endpoints.process.assignments import assignment
-from ackd.endpoints.process.child import CannotWrite
+from ackd.endpoints.process.child import StdinRefused
 
 if TYPE_CHECKING:
     from ackd.core.errors import BadLine
@@ -42,11 +42,11 @@ class OutboundLines:
         self.worker.write(worker_json.checkpoint_request(self.agent, self._wall(), why, _task_id(work)))
 
     def ack(self, of: str, work: Work | None) -> None:
-        with contextlib.suppress(CannotWrite):
+        with contextlib.suppress(StdinRefused):
             self.worker.write(worker_json.ack(self.agent, self._wall(), of, _task_id(work)))
 
     def complain(self, bad: BadLine, line: bytes) -> None:
-        with contextlib.suppress(CannotWrite):
+        with contextlib.suppress(StdinRefused):
             self.worker.write(worker_json.error(self.agent, self._wall(), bad, line))
 
     def farewell(self, why: str) -> bytes:

@@ -16,7 +16,7 @@ import anyio.lowlevel
 
 from ackd.core.agent_facts import child_ended, child_started
 from ackd.core.errors import CannotStart
-from ackd.endpoints.process.child import CannotWrite
+from ackd.endpoints.process.child import StdinRefused
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -97,16 +97,16 @@ class Worker:
         return self.life is not None and not self.life.alive
 
     def write(self, line: bytes) -> None:
-        """Raises CannotWrite."""
+        """Raises StdinRefused."""
         if self.life is None or not self.life.alive:
-            raise CannotWrite("its worker does not run", closed=True)
+            raise StdinRefused("its worker does not run", closed=True)
         self.life.write(line)
 
     def say_farewell(self) -> None:
         """Ask the worker to end by itself; once for each process."""
         if not self._said_farewell and self.life is not None and self.life.alive:
             self._said_farewell = True
-            with contextlib.suppress(CannotWrite):
+            with contextlib.suppress(StdinRefused):
                 self.life.write(self.farewell())
 
     # --- listening

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ackd.config.site import Site
 
 profile = Group(
-    """Profiles: how an agent's screen in a pane of tmux is read, and which keys it is told and woken by.
+    """List and show profiles: how an agent's screen in a tmux pane is read, and which keys tell and wake it.
 
     ackd knows claude, codex, gemini, opencode and shell. A team's own stand in ackd.toml: [profiles.NAME], from nothing
     or like a known one.
@@ -25,7 +25,7 @@ profile = Group(
 @profile.command
 @for_team
 def list_(site: Site, as_json: bool) -> None:
-    """The names of all profiles, and where each comes from."""
+    """List all profiles, and where each comes from."""
     own = load_site(site).profiles
     rows = {**dict.fromkeys(SHIPPED, "comes with ackd"), **dict.fromkeys(own, "from ackd.toml")}
     if as_json:
@@ -39,7 +39,7 @@ def list_(site: Site, as_json: bool) -> None:
 @argument("name")
 @for_team
 def show(site: Site, as_json: bool, name: str) -> None:
-    """Print a profile: one that comes with ackd as its file, a team's own with every key that it takes over."""
+    """Print a profile: one of ackd's own as its file, a team's with every key, inherited ones too."""
     own = load_site(site).profiles
     found = _loaded(name, site)
     if as_json:

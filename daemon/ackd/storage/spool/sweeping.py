@@ -74,7 +74,7 @@ def sweep_temporary(directory: str, before: float, now: float) -> int:
             temps = [entry for entry in entries if entry.name[0] == "." and entry.is_file(follow_symlinks=False)]
     except FileNotFoundError:
         return 0
-    swept = 0
+    removed = 0
     for entry in temps:
         writer = writer_of(entry.name)
         if writer is None:
@@ -83,8 +83,8 @@ def sweep_temporary(directory: str, before: float, now: float) -> int:
             written_at = entry.stat(follow_symlinks=False).st_ctime
             if written_at < before and not _lives(writer, now - written_at):
                 os.unlink(entry.path)
-                swept += 1
-    return swept
+                removed += 1
+    return removed
 
 
 def settle_asides(directory: str, suffix: str) -> int:

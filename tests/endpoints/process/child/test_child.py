@@ -13,7 +13,7 @@ import pytest
 
 from ackd.core.errors import CannotStart
 from ackd.core.ports import Exit
-from ackd.endpoints.process.child import CannotWrite, Line, spawning
+from ackd.endpoints.process.child import Line, StdinRefused, spawning
 from tests.endpoints.process.child.real_children import (
     REPOSITORY,
     STUBBORN,
@@ -264,7 +264,7 @@ async def test_a_neighbour_is_not_touched(real_children: RealChildren) -> None:
 async def test_closing_stdin_is_not_death(real_children: RealChildren) -> None:
     life = real_children.sh("exec <&-; echo closed; exec sleep 60").start(1)
     await first_line(life)
-    with pytest.raises(CannotWrite) as refused:
+    with pytest.raises(StdinRefused) as refused:
         life.write(b"x\n")
     assert refused.value.closed
     assert not life.can_hear

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from ackd.endpoints.process.child import CannotWrite, Line
+from ackd.endpoints.process.child import Line, StdinRefused
 from ackd.endpoints.process.child.pipes import (
     KEPT_BYTES,
     MAX_BYTES,
     MAX_LINE_BYTES,
     MAX_WAITING_BYTES,
-    LineReader,
     LineWriter,
-    Pace,
+    PipeReader,
+    ReadingPace,
     StderrLog,
     TextReader,
 )
@@ -44,7 +44,7 @@ async def test_a_child_that_does_not_read_is_said_so_and_nothing_grows(pipe: tup
     reader, fd = pipe
     writer = LineWriter(fd)
     line = b"x" * 1023 + b"\n"
-    with pytest.raises(CannotWrite) as refused:
+    with pytest.raises(StdinRefused) as refused:
         for _ in range(10_000):
             writer.write(line)
     assert not refused.value.closed
@@ -56,7 +56,7 @@ async def test_a_child_that_does_not_read_is_said_so_and_nothing_grows(pipe: tup
 
 async def test_the_end_of_its_stdin_comes_when_it_has_read_what_waits(pipe: tuple[int, int]) -> None:
     fd, out = pipe
-    writer, reader = LineWriter(out), LineReader(fd)
+    writer, reader = LineWriter(out), PipeReader(fd)
     line = b"x" * 200_000  # more than the pipe holds
     writer.write(line + b"\n")
     writer.close_when_read()
@@ -68,9 +68,9 @@ async def test_the_end_of_its_stdin_comes_when_it_has_read_what_waits(pipe: tupl
 
 async def test_a_child_that_reads_again_gets_every_line_whole(pipe: tuple[int, int]) -> None:
     fd, out = pipe
-    writer, reader = LineWriter(out), LineReader(fd)
+    writer, reader = LineWriter(out), PipeReader(fd)
     sent = 0
-    with pytest.raises(CannotWrite):
+    with pytest.raises(StdinRefused):
         while True:
             writer.write(b"%06d\n" % sent)
             sent += 1
@@ -88,7 +88,7 @@ async def test_a_child_that_reads_again_gets_every_line_whole(pipe: tuple[int, i
 
 async def test_a_line_longer_than_the_bound_is_written_when_nothing_waits(pipe: tuple[int, int]) -> None:
     fd, out = pipe
-    writer, reader = LineWriter(out), LineReader(fd)
+    writer, reader = LineWriter(out), PipeReader(fd)
     writer.write(b"x" * 500_000 + b"\n")
     with anyio.fail_after(60):
         assert len((await anext(aiter(reader.lines()))).data) == 500_000
@@ -102,7 +102,7 @@ async def test_an_end_that_is_closed_while_something_waits_is_seen(pipe: tuple[i
     writer.write(b"x" * 200_000)
     os.close(reader)
     await until(lambda: writer.closed)
-    with pytest.raises(CannotWrite, match="closed its stdin"):
+    with pytest.raises(StdinRefused, match="closed its stdin"):
         writer.write(b"y\n")
 
 
@@ -122,7 +122,7 @@ async def heard(data: bytes, pipe: tuple[int, int]) -> list[Line]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(write)
         with anyio.fail_after(60):
-            lines = [line async for line in LineReader(fd).lines()]
+            lines = [line async for line in PipeReader(fd).lines()]
     return lines
 
 
@@ -164,7 +164,7 @@ async def test_what_nobody_listens_to_stays_in_the_pipe(real_children: RealChild
 
 
 def test_a_flood_is_taken_in_at_a_pace() -> None:
-    pace = Pace(1000, 100)
+    pace = ReadingPace(1000, 100)
     assert pace.spend(1000, 50.0) == 0
     assert pace.spend(200, 50.0) == pytest.approx(2)
     assert pace.spend(100, 52.0) == pytest.approx(1)
@@ -187,7 +187,7 @@ async def test_text_is_handed_on_and_the_last_of_it_when_its_writer_is_dead(pipe
 
 async def test_a_flood_of_text_is_paused(pipe: tuple[int, int]) -> None:
     fd, out = pipe
-    reader = TextReader(fd, lambda _: None, Pace(64 * 1024, 1024 * 1024))
+    reader = TextReader(fd, lambda _: None, ReadingPace(64 * 1024, 1024 * 1024))
     loop = asyncio.get_running_loop()
     began = loop.time()
     while reader.heard_bytes < 512 * 1024:

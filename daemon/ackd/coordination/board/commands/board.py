@@ -25,9 +25,9 @@ _CHECKPOINTS: Final = ("EVALUATE_PLAN", "EVALUATE_EXECUTION", "PRE_LAUNCH", "QUI
 
 
 board = Group(
-    """A board that decides: directors assess a proposal, discuss it, and vote.
+    """Hold a board's meeting: directors assess a proposal, discuss it, and vote.
 
-    MEETING is an id (`ackd board list`); without one the newest that is open is meant. Of two answers of one director
+    MEETING is an id (`ackd board list`; default: the newest that is open). Of two answers of one director
     the last before its phase closes counts. Exit 1: not in this phase; 65: the answer makes no sense; 66: no such
     meeting; 67: no director, or another's seat; 75: another process holds the board.
     """
@@ -35,9 +35,11 @@ board = Group(
 
 
 _meeting = argument("meeting_id", nargs="?", metavar="[MEETING]")
-_track = argument("--track", metavar="NAME|PATH", help="Which message bus (default: ACKD_TRACK, or the only one).")
+_track = argument("--track", metavar="NAME|PATH", help="The message bus (default: ACKD_TRACK, or the only one).")
 _director = argument(
-    "--director", metavar="NAME", help="Whose word it is (default: the director that ACKD_AGENT, or this pane's, is)."
+    "--director",
+    metavar="NAME",
+    help="The director who speaks (default: the one that ACKD_AGENT or this pane's agent is).",
 )
 
 
@@ -48,10 +50,12 @@ def _answering(command: Callable[..., Any]) -> Callable[..., Any]:
 # --- opening and ending -----------------------------------------------------------------------------------------------
 @board.command
 @argument("--checkpoint", type=str.upper, choices=_CHECKPOINTS, metavar="|".join(_CHECKPOINTS), required=True)
-@argument("--proposal", metavar="TEXT|@FILE", required=True, help="What is proposed; @- reads stdin.")
-@argument("--context", metavar="FILE", help="What the directors should know besides: JSON, or any text.")
-@argument("--directors", metavar="CA,CPO,...", help="Who sits in it (default: all of the config).")
-@argument("--from", dest="opener", metavar="AGENT", help="Who is told the result (default: ACKD_AGENT, else user).")
+@argument("--proposal", metavar="TEXT|@FILE", required=True, help="The proposal; @- reads stdin.")
+@argument("--context", metavar="FILE", help="Background for the directors: JSON, or any text.")
+@argument("--directors", metavar="CA,CPO,...", help="The directors who take part (default: all in the config).")
+@argument(
+    "--from", dest="opener", metavar="AGENT", help="The agent that is told the result (default: ACKD_AGENT, else user)."
+)
 @_track
 @for_team
 def open_(
@@ -64,7 +68,7 @@ def open_(
     opener: str | None,
     track: str | None,
 ) -> None:
-    """Call a meeting."""
+    """Call a meeting: its directors are asked to assess the proposal."""
     from ackd.client.identity import agent_here
     from ackd.coordination.board.door import BadContext, BoardDoor
     from ackd.coordination.board.rules.phases import Checkpoint
@@ -97,7 +101,7 @@ def open_(
 @_track
 @for_team
 def resolve(site: Site, as_json: bool, meeting_id: str | None, track: str | None) -> None:
-    """Count now, without whoever is missing: the votes, or in a quick review the assessments. Of a meeting that is over
+    """Count now, without missing directors: the votes, or in a quick review the assessments. Of a meeting that is over
     the resolution is printed again."""
     from ackd.cli.output import echo, printable_lines
     from ackd.coordination.board.door import BoardDoor
@@ -117,7 +121,7 @@ def resolve(site: Site, as_json: bool, meeting_id: str | None, track: str | None
 @_track
 @for_team
 def cancel(site: Site, as_json: bool, meeting_id: str | None, track: str | None) -> None:
-    """End a meeting without a result. Whoever was asked is told."""
+    """End a meeting without a result, and tell its directors."""
     by = _who(site)
     _change(site, track, lambda door, where: door.cancel(where, meeting_id, by=by), "cancelled", as_json=as_json)
 
@@ -126,9 +130,15 @@ def cancel(site: Site, as_json: bool, meeting_id: str | None, track: str | None)
 @board.command
 @_answering
 @argument("--verdict", metavar="APPROVE|CONCERNS|REJECT", required=True)
-@argument("--score", type=float, help="From 0 to 10.")
-@argument("--concern", dest="concerns", action="append", metavar="TEXT", help="What worries you; may be given again.")
-@argument("--recommendation", dest="recommendations", action="append", metavar="TEXT", help="May be given again.")
+@argument("--score", type=float, help="The score, from 0 to 10.")
+@argument("--concern", dest="concerns", action="append", metavar="TEXT", help="A concern. May be given again.")
+@argument(
+    "--recommendation",
+    dest="recommendations",
+    action="append",
+    metavar="TEXT",
+    help="A recommendation. May be given again.",
+)
 def assess(
     site: Site,
     as_json: bool,
@@ -140,7 +150,7 @@ def assess(
     concerns: tuple[str, ...],
     recommendations: tuple[str, ...],
 ) -> None:
-    """Say what you think of the proposal, on your own: others' assessments are shown when all are in."""
+    """Assess the proposal on your own: the others' assessments are shown when all are in."""
     said: dict[str, Any] = {"verdict": verdict, "score": score, "concerns": concerns}
     said |= {"recommendations": recommendations, **_speaker(site, director)}
     _change(
@@ -150,11 +160,11 @@ def assess(
 
 @board.command
 @_answering
-@argument("--to", default="ALL", metavar="DIRECTOR|ALL", help="[default: %(default)s]")
+@argument("--to", default="ALL", metavar="DIRECTOR|ALL", help="The director who is addressed.  [default: %(default)s]")
 @argument("--type", dest="kind", metavar="CHALLENGE|AGREE|QUESTION|CLARIFY")
-@argument("--message", metavar="TEXT|@FILE", help="What you say; @- reads stdin.")
-@argument("--changes-my-verdict", action="store_true", help="It makes you think otherwise than you assessed.")
-@argument("--pass", dest="passes", action="store_true", help="Nothing to say in this round.")
+@argument("--message", metavar="TEXT|@FILE", help="The words; @- reads stdin.")
+@argument("--changes-my-verdict", action="store_true", help="Say that the discussion changed your verdict.")
+@argument("--pass", dest="passes", action="store_true", help="Say nothing in this round.")
 def discuss(
     site: Site,
     as_json: bool,
@@ -186,8 +196,14 @@ def discuss(
 @board.command
 @_answering
 @argument("--verdict", metavar="APPROVE|REJECT", required=True)
-@argument("--confidence", type=float, help="From 0 to 1.")
-@argument("--condition", dest="conditions", action="append", metavar="TEXT", help="May be given again.")
+@argument("--confidence", type=float, help="The confidence, from 0 to 1.")
+@argument(
+    "--condition",
+    dest="conditions",
+    action="append",
+    metavar="TEXT",
+    help="A condition of the vote. May be given again.",
+)
 def vote(
     site: Site,
     as_json: bool,
@@ -198,7 +214,7 @@ def vote(
     confidence: float | None,
     conditions: tuple[str, ...],
 ) -> None:
-    """Vote. Nobody sees it before all have, or the time is up."""
+    """Vote. Votes are shown when all directors have voted, or the time is up."""
     said: dict[str, Any] = {"verdict": verdict, "confidence": confidence, "conditions": conditions}
     said |= _speaker(site, director)
     _change(site, track, lambda door, where: door.vote(where, meeting_id, **said), "vote recorded", as_json=as_json)
@@ -207,11 +223,11 @@ def vote(
 # --- looking ----------------------------------------------------------------------------------------------------------
 @board.command
 @_meeting
-@argument("--for", dest="director", metavar="DIRECTOR", help="What this director needs now.")
+@argument("--for", dest="director", metavar="DIRECTOR", help="Show only what this director needs for the next answer.")
 @_track
 @for_team
 def show(site: Site, as_json: bool, meeting_id: str | None, director: str | None, track: str | None) -> None:
-    """How a meeting stands; without MEETING the newest that is open, else the newest. Votes only once they are
+    """Show a meeting; without MEETING the newest that is open, else the newest. Votes are shown only once they are
     counted."""
     from ackd.coordination.board.commands import view as board_view
     from ackd.coordination.board.door import BoardDoor
@@ -229,7 +245,7 @@ def show(site: Site, as_json: bool, meeting_id: str | None, director: str | None
 @_track
 @for_team
 def list_(site: Site, as_json: bool, track: str | None) -> None:
-    """All meetings of a track, the newest first."""
+    """List all meetings of a message bus, the newest first."""
     from ackd.cli.table import print_table
     from ackd.coordination.board.door import BoardDoor
     from ackd.coordination.board.rules.exports import absences

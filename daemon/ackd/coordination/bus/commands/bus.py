@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 
 bus = Group(
-    """A message bus: queue.jsonl, locks.json, worker-status.json, events/ and board/.
+    """Post to a message bus (queue.jsonl, locks.json, worker-status.json, events/, board/), read it, wait for events.
 
-    Which one is meant: --track, else ACKD_TRACK, else the only one there is, else the team's own (.ackd/bus).
+    The bus is the one of --track, else of ACKD_TRACK, else the only one there is, else the team's own (.ackd/bus).
     """
 )
 
@@ -54,10 +54,10 @@ def init(site: Site, as_json: bool, path: str | None) -> None:
 
 # --- read -------------------------------------------------------------------------------------------------------------
 @bus.command
-@argument("--since", metavar="T", help="Since 30s, 10m, 2h or 1d ago, or since an ISO time.")
-@argument("--offset", type=at_least(0, int), metavar="N", help="From this byte of queue.jsonl on.")
+@argument("--since", metavar="T", help="Messages since 30s, 10m, 2h or 1d ago, or since an ISO time.")
+@argument("--offset", type=at_least(0, int), metavar="N", help="Begin at this byte of queue.jsonl.")
 @argument("--type", dest="kind", metavar="TYPE", help="Only messages of this type.")
-@argument("-f", "--follow", action="store_true", help="Go on with what comes, also when the file is cut or replaced.")
+@argument("-f", "--follow", action="store_true", help="Print new messages as they come, also if the file is replaced.")
 @TRACK
 @for_team
 def read(
@@ -104,8 +104,8 @@ def _shown(value: object) -> str:
 # --- wait -------------------------------------------------------------------------------------------------------------
 @bus.command
 @argument("pattern")
-@argument("--timeout", type=at_least(0), default=300.0, metavar="S", help="Wait so long.  [default: %(default)s]")
-@argument("--new", action="store_true", help="Only what happens from now on counts.")
+@argument("--timeout", type=at_least(0), default=300.0, metavar="S", help="Seconds to wait.  [default: %(default)s]")
+@argument("--new", action="store_true", help="Ignore events that happened before now.")
 @TRACK
 @for_team
 def wait(site: Site, as_json: bool, pattern: str, timeout: float, new: bool, track: str | None) -> None:
@@ -132,7 +132,7 @@ def wait(site: Site, as_json: bool, pattern: str, timeout: float, new: bool, tra
     "--stale-after",
     type=at_least(0),
     metavar="S",
-    help="A worker that was not heard for so long is stale (default: heartbeat_timeout_s of [bus], 600).",
+    help="Call a worker stale after so many silent seconds (default: heartbeat_timeout_s of [bus], 600).",
 )
 @TRACK
 @for_team

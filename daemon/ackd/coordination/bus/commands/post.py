@@ -20,9 +20,11 @@ if TYPE_CHECKING:
 
 @command
 @argument("words", nargs="+", metavar="TYPE [KEY=VALUE...]")
-@argument("--source", metavar="NAME", help="Who says it (default: ACKD_AGENT, or this pane's).")
+@argument("--source", metavar="NAME", help="The worker that posts it (default: ACKD_AGENT, or this pane's agent).")
 @argument("--task", metavar="ID", help="The payload's task_id.")
-@argument("--payload", action="append", metavar="JSON|KEY=VALUE", help="May be given again.")
+@argument(
+    "--payload", action="append", metavar="JSON|KEY=VALUE", help="The payload, or a field of it. May be given again."
+)
 @TRACK
 @for_team
 def post(
@@ -41,7 +43,7 @@ def post(
     kind, *pairs = words
     who = source or agent_here(site)
     if not who:
-        raise WrongUsage("who says it? Say --source NAME, or set ACKD_AGENT")
+        raise WrongUsage("the sender is not known: say --source NAME, or set ACKD_AGENT")
     kind = kind.upper()
     check_type(kind)  # before the payload, which is read by its type
     said = _payload(kind, (*payload, *pairs), task)

@@ -15,7 +15,7 @@ from ackd.coordination.bus.rules.layout import Track
 TRACK: Final = argument(
     "--track",
     metavar="TRACK",
-    help="Which message bus: its name or path (default: ACKD_TRACK, or the only one there is).",
+    help="The message bus, by name or path (default: ACKD_TRACK, or the only one there is).",
 )
 
 

@@ -99,7 +99,7 @@ def word_of(type_: BusType) -> Word:
 
 # --- the values -------------------------------------------------------------------------------------------------------
 @value
-class Worker:
+class BusWorker:
     """``since``: when it began its present state; ``heard``: its last line or heartbeat. Wall seconds.
 
     ``waits``: the names that it still waits for, from its BLOCKED; empty unless it is blocked, and also if its BLOCKED
@@ -121,7 +121,7 @@ class Worker:
 
 
 @value
-class Task:
+class BusTask:
     """``holder``: the worker that spoke of it last. ``ended``: COMPLETE or FAILED, None while it is open."""
 
     name: str
@@ -148,8 +148,8 @@ class Taken:
 
 class TrackView:
     def __init__(self) -> None:
-        self.workers: dict[str, Worker] = {}
-        self.tasks: dict[str, Task] = {}
+        self.workers: dict[str, BusWorker] = {}
+        self.tasks: dict[str, BusTask] = {}
         self.last_word = 0.0
 
     # --- lines --------------------------------------------------------------------------------------------------------
@@ -186,7 +186,7 @@ class TrackView:
         news = before is None or before.doing is not doing or word is Word.BLOCKED
         blocked = word is Word.BLOCKED
         progress = payload.get("progress_pct")
-        worker = Worker(
+        worker = BusWorker(
             name=name,
             doing=doing,
             since=at if news or before is None else before.since,
@@ -204,7 +204,7 @@ class TrackView:
             self._keep_task(task, line.source, line.at, None)
 
     def _keep_task(self, name: str, holder: str, at: float, ended: Doing | None) -> None:
-        _keep(self.tasks, name, Task(name, holder, at, ended))
+        _keep(self.tasks, name, BusTask(name, holder, at, ended))
 
     # --- waits that are over ------------------------------------------------------------------------------------------
     def _freed(self, ended_names: set[str], how: Doing) -> Iterator[Woken]:
@@ -265,7 +265,7 @@ class TrackView:
             self._waits_no_more(known, known.waits)
         return Woken(worker, by, how)
 
-    def _waits_no_more(self, worker: Worker, over: Iterable[str]) -> None:
+    def _waits_no_more(self, worker: BusWorker, over: Iterable[str]) -> None:
         gone = set(over)
         left = tuple(name for name in worker.waits if name not in gone)
         doing = worker.doing if left else DOING[Word.FREED][worker.doing]
@@ -364,14 +364,14 @@ class TrackView:
         worker = self.workers.get(name)
         return worker.name if worker is not None and worker.at_work else None
 
-    def quiet(self, before: float) -> list[Worker]:
+    def quiet(self, before: float) -> list[BusWorker]:
         """Workers that should be at work and were last heard before that time."""
         return [worker for worker in self.workers.values() if worker.at_work and worker.heard < before]
 
     def finished(self) -> bool:
         return all(task.ended is not None for task in self.tasks.values())
 
-    def _blocked(self) -> list[Worker]:
+    def _blocked(self) -> list[BusWorker]:
         return [worker for worker in self.workers.values() if worker.doing is Doing.BLOCKED]
 
 

@@ -23,17 +23,19 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 # --- the commands -----------------------------------------------------------------------------------------------------
 _AGENT: Final = argument(
-    "--agent", metavar="NAME", complete="agents", help="Who asks (default: ACKD_AGENT, or this pane's)."
+    "--agent", metavar="NAME", complete="agents", help="The agent that asks (default: ACKD_AGENT, or this pane's)."
 )
-_ALL: Final = argument("--all", dest="every", action="store_true", help="All that it holds.")
-_TTL: Final = argument("--ttl", metavar="TIME", help="For how long: 90s, 30m, 2h (default: lease_s of [bus], 30m).")
+_ALL: Final = argument("--all", dest="every", action="store_true", help="Every lease that the agent holds.")
+_TTL: Final = argument(
+    "--ttl", metavar="TIME", help="The lease's length: 90s, 30m, 2h (default: lease_s of [bus], 30m)."
+)
 _PATH: Final = argument("path", nargs="?", metavar="[PATH]")
 
 lock: Final = Group(
-    """Lease files: one writer at a time for each, or several readers, in turn and for a time.
+    """Lease files: each to one writer or several readers at a time, in order of asking, for a limited time.
 
-    PATH is relative to the project (where ackd.toml lies), or absolute; the file need not exist. Needs no daemon; one
-    that runs wakes who waits, and takes back the leases of who has died.
+    PATH is relative to the project (where ackd.toml lies), or absolute; the file need not exist. No daemon is needed;
+    a running one wakes waiting agents, and takes back the leases of agents that have died.
     """
 )
 
@@ -41,17 +43,17 @@ lock: Final = Group(
 @lock.command
 @argument("path", metavar="PATH")
 @_AGENT
-@argument("--shared", action="store_true", help="To read: together with others who read.")
+@argument("--shared", action="store_true", help="Lease for reading, together with other readers.")
 @_TTL
-@argument("--wait", type=at_least(0), default=0.0, metavar="S", help="Wait in line for so many seconds.")
-@argument("--later", action="store_true", help="Stand in line without waiting here; told by mail when it is yours.")
+@argument("--wait", type=at_least(0), default=0.0, metavar="S", help="Wait in line for at most so many seconds.")
+@argument("--later", action="store_true", help="Stand in line and return; mail tells you when the file is yours.")
 @TRACK
 @for_team
 def acquire(
     site: Site, as_json: bool, path: str, agent: str | None, shared: bool, ttl: str | None, wait: float, later: bool,
     track: str | None,
 ) -> None:  # fmt: skip
-    """Lease a file. Exit 1: another has it, and who; 75: waited in vain, or still in line; 65: not in the workspace."""
+    """Lease a file. Exit 1: another agent has it; 75: waited in vain, or still in line; 65: not in the workspace."""
     if later and wait:
         raise WrongUsage("--wait waits here, --later does not: give one of them")
     door, holder, ttl_s = LeaseDoor(site), _holder(site, agent), None if ttl is None else _ttl(ttl)
@@ -77,7 +79,7 @@ def acquire(
 def renew(
     site: Site, as_json: bool, path: str | None, every: bool, agent: str | None, ttl: str | None, track: str | None
 ) -> None:
-    """Keep what is held for longer. Exit 1: it is not held."""
+    """Prolong a lease. Exit 1: it is not held."""
     _path_or_all(path, every)
     door, holder, ttl_s = LeaseDoor(site), _holder(site, agent), None if ttl is None else _ttl(ttl)
     where = choose_track(site, track, make=False)
@@ -100,7 +102,7 @@ def renew(
 @TRACK
 @for_team
 def release(site: Site, as_json: bool, path: str | None, every: bool, agent: str | None, track: str | None) -> None:
-    """Let go of what is held, and wake who is next. Exit 1: it is not held."""
+    """Give a lease back, and wake the next in line. Exit 1: it is not held."""
     _path_or_all(path, every)
     door, holder = LeaseDoor(site), _holder(site, agent)
     where = choose_track(site, track, make=False)
@@ -117,11 +119,11 @@ def release(site: Site, as_json: bool, path: str | None, every: bool, agent: str
 
 
 @lock.command
-@argument("--agent", metavar="NAME", complete="agents", help="Only what this one holds or waits for.")
+@argument("--agent", metavar="NAME", complete="agents", help="Only leases that this agent holds or waits for.")
 @TRACK
 @for_team
 def list_(site: Site, as_json: bool, agent: str | None, track: str | None) -> None:
-    """Who holds what, until when, and who waits."""
+    """List the leases: each file's holder, until when, and who waits for it."""
     found = LeaseDoor(site).list(agent, track=track)
     _warn(found.trouble)
     if as_json:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ackd.stage import Stage
 
 
-stage = Group("""For stage workers: report to the lead, answer a status check, say where the work stands.""")
+stage = Group("""For stage workers: report to the lead, answer a status check, record a checkpoint.""")
 
 
 @stage.command
@@ -30,7 +30,7 @@ stage = Group("""For stage workers: report to the lead, answer a status check, s
     type=at_least(0),
     default=60.0,
     metavar="S",
-    help="Wait so long for the ACK; then exit 75. 0: do not wait.  [default: %(default)s]",
+    help="Seconds to wait for the ACK; then exit 75. 0: do not wait.  [default: %(default)s]",
 )
 @for_team
 def report(site: Site, as_json: bool, text: tuple[str, ...], wait_s: float) -> None:
@@ -83,14 +83,19 @@ def _read(site: Site, words: tuple[str, ...]) -> Report:
 
 @stage.command
 @argument("step", nargs="+", metavar="STEP...")
-@argument("--doing", choices=["EXECUTING", "WAITING", "ERROR"], default="EXECUTING", help="[default: %(default)s]")
+@argument(
+    "--doing",
+    choices=["EXECUTING", "WAITING", "ERROR"],
+    default="EXECUTING",
+    help="The kind of answer.  [default: %(default)s]",
+)
 @for_team
 def status(site: Site, as_json: bool, step: tuple[str, ...], doing: str) -> None:
-    """Answer a status check: what this worker is doing, in words."""
+    """Answer a status check: say in words what this worker is doing."""
     me = _worker(site)
     words = " ".join(step)
     if not words.strip().removesuffix("."):
-        raise WrongUsage("what is it doing? STEP is empty")
+        raise WrongUsage("STEP is empty: say what the worker is doing")
     with creating(site.queue):
         message_id = me.status(words, doing)
     if as_json:
@@ -106,7 +111,7 @@ def status(site: Site, as_json: bool, step: tuple[str, ...], doing: str) -> None
     type=at_least(0),
     default=0.0,
     metavar="S",
-    help="Wait so long for one.  [default: %(default)s]",
+    help="Seconds to wait for a status check.  [default: %(default)s]",
 )
 @for_team
 def check(site: Site, as_json: bool, wait_s: float) -> None:
@@ -131,7 +136,7 @@ def check(site: Site, as_json: bool, wait_s: float) -> None:
 def checkpoint(
     site: Site, as_json: bool, action: tuple[str, ...], done: tuple[str, ...], remaining: tuple[str, ...]
 ) -> None:
-    """Say where the stage stands: a worker that has to be replaced is followed by one that is told so."""
+    """Record where the stage stands, for the worker that follows if this one has to be replaced."""
     me = _worker(site)
     with creating(me.files.directory):
         path = me.checkpoint(" ".join(action), done, remaining)
@@ -141,7 +146,7 @@ def checkpoint(
         say(f"checkpoint kept: {path}")
 
 
-hook = Group("""For agents' hooks.""")
+hook = Group("""Commands that agents' hooks call.""")
 
 
 @hook.command
@@ -151,11 +156,11 @@ hook = Group("""For agents' hooks.""")
     type=at_least(0),
     default=5.0,
     metavar="S",
-    help="Wait so long for the ACK before saying that it has not come.  [default: %(default)s]",
+    help="Seconds to wait for the ACK before saying that it has not come.  [default: %(default)s]",
 )
 @for_team
 def keepalive(site: Site, as_json: bool, wait_s: float) -> None:
-    """A stage worker's stop hook: exit 2, with the reason on stderr, while its report is not acknowledged.
+    """Serve as a stage worker's stop hook: exit 2, the reason on stderr, while its report is not acknowledged.
 
     Exit 0 after the ACK, outside of a stage worker, and when the report was sent once more after a status check and is
     still not acknowledged.
@@ -184,5 +189,5 @@ def _worker(site: Site) -> Stage:
 
     me = Stage.of(site)
     if me is None:
-        raise WrongUsage("whose stage? ACKD_STORY and ACKD_STAGE (or ACKD_AGENT) name it, and are not set")
+        raise WrongUsage("the stage is not known: ACKD_STORY and ACKD_STAGE (or ACKD_AGENT) are not set")
     return me

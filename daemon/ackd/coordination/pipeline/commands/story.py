@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 _WATCH_S: Final = 0.5
 
 
-story = Group("""Stories through four stages: start them, watch them, pause, resume or cancel them.""")
+story = Group("""Start, list, show, pause, resume or cancel stories, which go through four stages.""")
 
 
 @story.command
 @argument("ids", nargs="+", metavar="ID...")
-@argument("--after", action="append", metavar="ID", help="Not before this story is done. May be given again.")
-@argument("--again", action="store_true", help="Also one that is done or cancelled: it begins anew.")
-@argument("--agent", metavar="NAME", help="Who asks, and waits for them (default: ACKD_AGENT, or this pane's).")
+@argument("--after", action="append", metavar="ID", help="Start only when this story is done. May be given again.")
+@argument("--again", action="store_true", help="Begin a story that is done or cancelled anew.")
+@argument("--agent", metavar="NAME", help="The agent that waits for the stories (default: ACKD_AGENT, or this pane's).")
 @for_team
 def start(
     site: Site, as_json: bool, ids: tuple[str, ...], after: tuple[str, ...], again: bool, agent: str | None
 ) -> None:
-    """Start stories: each goes through stages 0 to 3, in turn, so many at a time as max_parallel says."""
+    """Start stories: each goes through stages 0 to 3 in turn, at most max_parallel stories at a time."""
     from ackd.client.identity import named_agent
     from ackd.coordination.pipeline.door import StoryDoor, StoryNotNow
 
@@ -49,10 +49,10 @@ def start(
 
 
 @story.command
-@argument("--watch", action="store_true", help="Follow until all are done, paused or cancelled; then a summary.")
+@argument("--watch", action="store_true", help="Follow until all are done, paused or cancelled; then sum up.")
 @for_team
 def list_(site: Site, as_json: bool, watch: bool) -> None:
-    """The stage board: every story, and how each of its stages went."""
+    """List every story, with the result of each of its stages."""
     from ackd.coordination.pipeline.door import StoryDoor
 
     door = StoryDoor(site)
@@ -71,7 +71,7 @@ def list_(site: Site, as_json: bool, watch: bool) -> None:
 @argument("wanted", metavar="ID")
 @for_team
 def show(site: Site, as_json: bool, wanted: str) -> None:
-    """One story in full: each try of each stage, with its time, score and reason."""
+    """Show one story in full: each try of each stage, with its time, score and reason."""
     from ackd.coordination.pipeline.commands.story_table import page, plain, step_of
     from ackd.coordination.pipeline.door import StoryDoor
 

@@ -31,7 +31,7 @@ from ackd.core.errors import CannotStart
 from ackd.core.ports import Exit
 from ackd.endpoints.process.child import leftovers
 from ackd.endpoints.process.child.leftovers import ChildRecord
-from ackd.endpoints.process.child.pipes import LineReader, LineWriter, StderrLog, TextReader
+from ackd.endpoints.process.child.pipes import LineWriter, PipeReader, StderrLog, TextReader
 from ackd.endpoints.process.child.spawning import Cgroup, spawn
 from ackd.system import process_tree, processes
 
@@ -150,7 +150,7 @@ class ChildProcess:
 
     def __post_init__(self) -> None:
         self._stdin = LineWriter(self.spawned.stdin)
-        self._stdout = LineReader(self.spawned.stdout)
+        self._stdout = PipeReader(self.spawned.stdout)
         self._stderr = TextReader(self.spawned.stderr, self.log.write)
         asyncio.get_running_loop().add_reader(self.spawned.pidfd, self._note_death)
 
@@ -185,7 +185,7 @@ class ChildProcess:
         return not self._stdout.closed
 
     def write(self, line: bytes) -> None:
-        """Raises CannotWrite."""
+        """Raises StdinRefused."""
         self._stdin.write(line)
 
     def close_stdin(self) -> None:

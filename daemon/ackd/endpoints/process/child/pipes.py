@@ -1,7 +1,7 @@
 """The pipes of a child: lines to its stdin, lines from its stdout, and its stderr, which is kept in a log file.
 
 Everything is bounded: how much waits for a child that does not read, how long a line may be, how fast a flood is taken
-in. A child that prints more than that waits at its own write. Writing fails with ``CannotWrite``. That a child has
+in. A child that prints more than that waits at its own write. Writing fails with ``StdinRefused``. That a child has
 closed a pipe says only that, not that it is dead.
 
 The log file of stderr is written by us and not by the child, so that it can be rotated while the child goes on. A disk
@@ -33,7 +33,7 @@ KEPT_BYTES: Final = 512
 _CHUNK_BYTES: Final = 64 * 1024
 
 
-class CannotWrite(Exception):  # noqa: N818 - a condition, named as such
+class StdinRefused(Exception):  # noqa: N818 - a condition, named as such
     """``closed``: stdin is closed for good; otherwise the child has not read ``waiting_bytes`` of earlier lines."""
 
     def __init__(self, why: str, *, closed: bool, waiting_bytes: int = 0) -> None:
@@ -62,18 +62,18 @@ class LineWriter:
         return self._fd is None
 
     def write(self, line: bytes) -> None:
-        """Raises CannotWrite; then nothing of the line was written."""
+        """Raises StdinRefused; then nothing of the line was written."""
         if self._fd is None:
-            raise CannotWrite("it has closed its stdin", closed=True)
+            raise StdinRefused("it has closed its stdin", closed=True)
         if len(self._waiting) > MAX_WAITING_BYTES:
             waiting = len(self._waiting)
-            raise CannotWrite(f"it does not read: {waiting} bytes wait", closed=False, waiting_bytes=waiting)
+            raise StdinRefused(f"it does not read: {waiting} bytes wait", closed=False, waiting_bytes=waiting)
         was_empty = not self._waiting
         self._waiting += line
         if was_empty:
             self._go_on()
         if self._fd is None:
-            raise CannotWrite("it has closed its stdin", closed=True)
+            raise StdinRefused("it has closed its stdin", closed=True)
 
     def _go_on(self) -> None:
         loop = asyncio.get_running_loop()
@@ -106,7 +106,7 @@ class LineWriter:
             self.close()
 
 
-class Pace:
+class ReadingPace:
     """A rate limit: ``burst_bytes`` at once, then only ``bytes_per_s``."""
 
     def __init__(self, burst_bytes: int, bytes_per_s: int) -> None:
@@ -122,16 +122,16 @@ class Pace:
         return max(0.0, -self._left_bytes / self._bytes_per_s)
 
 
-def words_pace() -> Pace:
-    return Pace(2 * MAX_LINE_BYTES, MAX_LINE_BYTES)
+def words_pace() -> ReadingPace:
+    return ReadingPace(2 * MAX_LINE_BYTES, MAX_LINE_BYTES)
 
 
-def text_pace() -> Pace:
+def text_pace() -> ReadingPace:
     """The pace of stderr: what a test run prints is taken in at once; a flood would only push it out of the log."""
-    return Pace(4 * 1024 * 1024, 256 * 1024)
+    return ReadingPace(4 * 1024 * 1024, 256 * 1024)
 
 
-class LineReader:
+class PipeReader:
     """Reads lines, and only as fast as ``lines`` is asked for them."""
 
     def __init__(self, fd: int) -> None:
@@ -216,7 +216,7 @@ def _line(begun: bytearray) -> Line:
 class TextReader:
     """Reads text and hands it on, at a limited pace: for stderr."""
 
-    def __init__(self, fd: int, take: Callable[[bytes], None], pace: Pace | None = None) -> None:
+    def __init__(self, fd: int, take: Callable[[bytes], None], pace: ReadingPace | None = None) -> None:
         self._fd: int | None = fd
         self._take = take
         self._pace = pace or text_pace()
