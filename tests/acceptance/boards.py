@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from tests.acceptance.teams import Team
+from tests.queue_mail import queue_mail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,4 +93,4 @@ class BoardTeam(Team):
         return [line for line in lines if line["type"] == kind]
 
     def mail(self, agent: str, kind: str) -> list[Path]:
-        return sorted((self.root / "queue" / agent).rglob(f"{kind}_*.mime"))
+        return list(queue_mail(self.root, agent, kind))

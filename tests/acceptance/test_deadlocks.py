@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.acceptance.teams import Team, running
+from tests.queue_mail import queue_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +60,7 @@ def lock(team: Team, *words: str) -> None:
 
 
 def mail_of(team: Team, agent: str) -> list[str]:
-    return [path.read_text() for path in (team.root / "queue" / agent).rglob("message_*.mime")]
+    return list(queue_mail(team.root, agent, "message").values())
 
 
 def say(team: Team, source: str, type_: str, **payload: object) -> None:

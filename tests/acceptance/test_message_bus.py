@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.acceptance.teams import Team, running
+from tests.queue_mail import queue_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -68,12 +68,8 @@ class BusTeam(Team):
         return out
 
     def mail(self, agent: str) -> list[str]:
-        """What lies there and is in hand; one that is moved just now is met the next time."""
-        mail = []
-        for path in sorted((self.root / "queue" / agent).rglob("message_*.mime"), key=lambda path: path.name):
-            with contextlib.suppress(FileNotFoundError):
-                mail.append(path.read_text())
-        return mail
+        """What lies there and is in hand."""
+        return list(queue_mail(self.root, agent, "message").values())
 
     def event(self, name: str) -> bool:
         return (self.bus / "events" / name).exists()

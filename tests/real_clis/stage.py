@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackd.endpoints.tmux.screen import Reading, load_profile, read
 from tests.acceptance.teams import Team, running
+from tests.queue_mail import queue_mail
 from tests.real_clis.model import Answer, Asked, Brain, Model, obedient
 from tests.real_clis.programs import Pane, Program, terminal
 from tests.strays import UNTIL_GO, end_strays
@@ -133,10 +134,10 @@ class Stage:
 
     def mail_of(self, escalation: dict[str, Any]) -> str:
         """What the boss is told by it."""
-        place, escalation_id = self.team.root / "queue/boss", escalation["escalation_id"]
+        escalation_id = escalation["escalation_id"]
 
         def found() -> str | None:
-            texts = (path.read_text() for path in place.rglob("[!.]*.mime"))
+            texts = queue_mail(self.team.root, "boss").values()
             return next(
                 (text for text in texts if f"Message-ID: {escalation_id}" in text or f"<{escalation_id}>" in text), None
             )
