@@ -3,43 +3,56 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+READY_TO_RUN := $(VENV)/.ready-to-run
 PEERS := $(VENV)/.bench
 READY_TO_FUZZ := $(VENV)/.ready-to-fuzz
 FUZZ_SECONDS ?= 10
 WORKERS ?= 5
+QUICK := core formats facts config client storage system
 BENCH_ARGS ?= --save
 
 # Whoever forbids Python to keep what it compiled has every process of every test compile all of ackd anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test check collected faults bench fuzz clis captures diagrams schemas documents picture house clean
+.PHONY: help demo test quick check collected faults bench fuzz clis captures diagrams schemas documents picture house clean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make demo   see ackd at work, in an empty temporary directory"
 	@echo "make test   check and all tests"
+	@echo "make quick  about a minute on two cores: ruff, the layers, and the tests that need no daemon"
 	@echo "make check  ruff, mypy, the layers"
 	@echo "make faults every crash and fault, in full: nearly an hour on two cores; as root, for it mounts file systems of its own,"
 	@echo "            and with all that .ci/run installs: nothing may be skipped"
 	@echo "make bench  speed, beside limits, other queues and supervisors: prints a table, and keeps it with its plot in"
-	@echo "            README.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
+	@echo "            docs/performance.md; 15 minutes, as root on an ext4 of its own; BENCH_ARGS=--quick: rough, 2 minutes, keeps nothing"
 	@echo "make fuzz   hostile bytes by every door, FUZZ_SECONDS each (default $(FUZZ_SECONDS), about 8 minutes in all)"
 	@echo "make clis   installs the real Claude Code, Codex and Gemini in .clis, for the tests that use them (npm packages; 850 MB)"
 	@echo "make house  how the code lies in its rooms, in figures: modules, importers, one message's walk, names, docstrings"
 	@echo "make captures   the screens that the profiles are made from, taken anew from the real programs and opencode: 10 minutes"
 
-$(READY): pyproject.toml
+# What ackd needs to run; $(READY) adds what its tests need.
+$(READY_TO_RUN): pyproject.toml
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "ackd needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $(READY_TO_RUN)
+
+$(READY): $(READY_TO_RUN)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	touch $(READY)
 
-demo: $(READY)
+demo: $(READY_TO_RUN)
 	$(BIN)/ackd demo
 
 test: $(READY)
 	$(MAKE) --no-print-directory -j 2 check collected
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup $(PYTEST_ARGS)
+
+quick: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -q -n 2 tests/test_layers.py $(addprefix tests/,$(QUICK)) $(PYTEST_ARGS)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -84,6 +97,8 @@ schemas: $(READY)
 
 documents: $(READY)
 	$(BIN)/python -m tests.session_log_document
+	$(BIN)/python -m tests.configuration_document
+	$(BIN)/python -m tests.man_pages
 
 picture: $(READY)
 	$(BIN)/python tests/draw_picture.py

@@ -12,11 +12,12 @@ from typing import Final, TypeAlias
 from ackd.coordination.board.rules import phases
 from ackd.coordination.pipeline.rules import story
 from ackd.coordination.pipeline.rules.story import StoryAct, StoryHappening, StoryState
-from ackd.core import availability, delivery, idleness, liveness, waits, worker
+from ackd.core import availability, delivery, idleness, liveness, parts, waits, worker
 from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.delivery import Act, Happening, State
 from ackd.core.idleness import IdleAct, IdleStage, Idling
 from ackd.core.liveness import Pulse, Vital
+from ackd.core.parts import PartAct, PartEvent, Sharing
 from ackd.core.waits import WaitAct, WaitEvent, Waiting
 
 #: (state, what happened) → (state after, what is done); in words.
@@ -36,6 +37,7 @@ def pictures() -> dict[str, str]:
         "liveness table": _table(_liveness(), [v.value for v in Vital], [p.value for p in Pulse]),
         "idleness table": _table(_idleness(), [s.value for s in IdleStage], [i.value for i in Idling]),
         "waits table": _table(_waits(), [w.value for w in Waiting], [t.value for t in WaitEvent]),
+        "parts table": _table(_parts(), [s.value for s in Sharing], [e.value for e in PartEvent]),
         "worker": _worker(),
         "board": _mermaid(_board(), "ASSESSING", "opened", ("COMPLETE", "CANCELLED")),
         "story": _mermaid(_story(), "waiting", "started", ("done", "cancelled")),
@@ -91,6 +93,14 @@ def _waits() -> _Cells:
         (before.value, turn.value): (after.value, "" if act is WaitAct.NOTHING else act.value)
         for before, row in waits.TABLE.items()
         for turn, (after, act) in row.items()
+    }
+
+
+def _parts() -> _Cells:
+    return {
+        (before.value, happened.value): (after.value, "" if act is PartAct.NOTHING else act.value)
+        for before, row in parts.TABLE.items()
+        for happened, (after, act) in row.items()
     }
 
 

@@ -17,6 +17,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.throwaway_parts import PARTS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -119,13 +121,18 @@ def is_subjectless(docstring: str) -> bool:
 
 
 def collaborators(known: list[Module]) -> dict[str, int]:
-    """By class: how many values its constructor takes."""
+    """By class that does something: how many values its constructor takes. Records, which are frozen, are left out."""
     found = {}
     for module in known:
         for node in module.nodes():
-            if isinstance(node, ast.ClassDef):
+            if isinstance(node, ast.ClassDef) and not _is_record(node):
                 found[f"{module.name}.{node.name}"] = _taken(node)
     return found
+
+
+def _is_record(node: ast.ClassDef) -> bool:
+    made = [ast.unparse(decorator) for decorator in node.decorator_list]
+    return any(one == "value" or "frozen=True" in one for one in made)
 
 
 def _taken(node: ast.ClassDef) -> int:
@@ -151,24 +158,45 @@ def fed_from_tuples(known: list[Module]) -> list[str]:
     ]
 
 
-def log_types(known: list[Module]) -> dict[str, set[str]]:
-    """By module that is no front end: types of log lines that stand there as text."""
+def types_in_quotes(module: Module) -> list[str]:
+    """Types of log lines that a module writes as text where it makes a line, or looks at the type of one."""
     from ackd.facts.table import FACTS
 
-    types = set(FACTS)
-    found: dict[str, set[str]] = defaultdict(set)
-    for module in known:
-        if module.room != "cli":
-            for node in module.nodes():
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in types:
-                    found[module.name].add(node.value)
-    return found
+    found: list[str] = []
+    for node in module.nodes():
+        if isinstance(node, ast.Compare) and ast.unparse(node.left) in ("line.type", "type_"):
+            found += [text for one in node.comparators for text in _texts(one)]
+        elif isinstance(node, ast.Match) and ast.unparse(node.subject) in ("line.type", "type_"):
+            found += [text for case in node.cases for text in _texts(case.pattern)]
+        elif (
+            isinstance(node, ast.Call)
+            and node.args
+            and re.search(r"\b_?(Fact|RecordFact|record)$", ast.unparse(node.func))
+        ):
+            found += _texts(node.args[0]) if isinstance(node.args[0], ast.Constant) else []
+    return [text for text in found if text in FACTS]
+
+
+def _texts(node: ast.AST) -> list[str]:
+    return [one.value for one in ast.walk(node) if isinstance(one, ast.Constant) and isinstance(one.value, str)]
 
 
 def of_capability(known: list[Module], name: str) -> list[Module]:
     """The modules of a capability: its folder, and its public module."""
     public = CAPABILITIES.get(name)
     return [one for one in known if one.name.startswith(f"coordination.{name}") or (public and one.name == public)]
+
+
+def imported_from(known: list[Module], parts: list[Module]) -> list[str]:
+    """The folders and public modules outside of these modules that import one of them."""
+    names = {part.name for part in parts}
+    outside = [module for module in known if module.name not in names]
+    return sorted({_folder(module.name) for module in outside if names.intersection(_imports(module))})
+
+
+def _folder(name: str) -> str:
+    first, *rest = name.split(".")
+    return rest[0] if first in ("coordination", "endpoints") and rest else first
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
@@ -190,12 +218,18 @@ def figures(known: list[Module]) -> Iterator[Figure]:
     scattered = {"leases": "~20 in 4 rooms", "board": "~24 in 4 rooms", "pipeline": "~33 in 4 rooms"}
     for capability in CAPABILITIES:
         parts = of_capability(known, capability)
-        lines = sum(part.lines for part in parts)
-        now = f"{len(parts)} modules, {lines:,} lines, 1 folder"
+        users = ", ".join(imported_from(known, parts)) or "nowhere else"
+        now = f"{len(parts)} modules, {sum(part.lines for part in parts):,} lines; imported from {users}"
         yield Figure(f"{capability} lies in", scattered.get(capability, "-"), "one folder", now)
-    types = log_types(known)
-    every = set[str]().union(*types.values())
-    now = f"one table; as text {len(every)} in {len(types)} modules"
+    touched = {"endpoint kind": "7-13 files", "capability": "-", "command": "-", "front door": "-"}
+    for name, before in touched.items():
+        now = ", ".join(PARTS[name].lines) or "no file"
+        yield Figure(f"a new {name} changes, beside its own files", before, "one line of a registry", now)
+    (door,) = PARTS["front door"].files.values()
+    called = ", ".join(re.findall(r"^from (ackd[\w.]*) import", door, re.MULTILINE))
+    yield Figure("a new front door has to call", "nothing: inside the command line", "ackd.client", called)
+    types = {module.name: quoted for module in known if (quoted := set(types_in_quotes(module)))}
+    now = f"one table; in quotes {len(set[str]().union(*types.values()))} in {len(types)} modules"
     yield Figure("types of log lines", "87 in 49 modules, six tables", "one table", now)
     twice = sum(count > 1 for count in class_names(known).values())
     yield Figure("class names used twice or more", "54", "none to confuse", f"{twice}")
@@ -203,7 +237,8 @@ def figures(known: list[Module]) -> Iterator[Figure]:
     taken = collaborators(known)
     large = sum(count > MOST_COLLABORATORS for count in taken.values())
     now = f"{large}, the largest {max(taken.values())}"
-    yield Figure(f"constructors that take more than {MOST_COLLABORATORS}", "up to 19", "none", now)
+    what = f"constructors that take more than {MOST_COLLABORATORS}, records apart"
+    yield Figure(what, "up to 19", "at most about 7", now)
     texts = docstrings(known)
     now = f"{sum(map(is_subjectless, texts)):,} of {len(texts):,}"
     yield Figure("docstrings without a subject", "456 of 1,897", "rare", now)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -41,22 +42,26 @@ class Walk:
 
 
 class Steps:
-    """Calls of functions of ackd, one after the other, while it is ``on``."""
+    """Calls of functions of ackd while it is ``on``: of each thread, one after the other.
+
+    The flusher's thread works beside the loop's, and how their calls interleave says nothing about either walk."""
 
     def __init__(self) -> None:
         self.on = False
-        self.calls: list[CodeType] = []
+        self.calls: defaultdict[int, list[CodeType]] = defaultdict(list)
         self._package = f"{PACKAGE}{os.sep}"
 
     def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
         if self.on and event == "call" and frame.f_code.co_filename.startswith(self._package):
-            self.calls.append(frame.f_code)
+            self.calls[threading.get_ident()].append(frame.f_code)
 
     def walked(self) -> Walk:
-        files = [code.co_filename for code in self.calls]
-        rooms = [room_of(Path(file)) for file in files]
-        changes = sum(one != other for one, other in itertools.pairwise(rooms))
-        return Walk(len(set(self.calls)), len(set(files)), changes)
+        changes = 0
+        for calls in self.calls.values():
+            rooms = [room_of(Path(code.co_filename)) for code in calls]
+            changes += sum(one != other for one, other in itertools.pairwise(rooms))
+        codes = {code for calls in self.calls.values() for code in calls}
+        return Walk(len(codes), len({code.co_filename for code in codes}), changes)
 
 
 class _Watching:

@@ -7,10 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.house import (
+    CAPABILITIES,
+    PACKAGE,
+    Module,
     class_names,
     collaborators,
     docstrings,
     fed_from_tuples,
+    figures,
+    imported_from,
     importers,
     is_subjectless,
     modules,
@@ -21,8 +26,6 @@ from tests.house_walk import walk
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    from tests.house import Module
 
 FILES = {
     "__init__.py": "",
@@ -72,6 +75,28 @@ def test_names_constructors_and_docstrings(small: list[Module]) -> None:
     assert fed_from_tuples(small) == ["coordination.leases.room:10"]
     assert [text for text in docstrings(small) if is_subjectless(text)] == ["Its parts.", "What it is."]
     assert [module.name for module in of_capability(small, "leases")] == ["coordination.leases.room"]
+
+
+def test_who_imports_a_capability_is_named_by_folder(small: list[Module]) -> None:
+    assert imported_from(small, [module for module in small if module.name == "site"]) == ["leases"]
+    assert imported_from(small, of_capability(small, "leases")) == []
+
+
+def test_records_are_no_collaborators(tmp_path: Path) -> None:
+    path = tmp_path / "probe.py"
+    path.write_text(
+        "@value\nclass One:\n    a: int\n@dataclass(frozen=True)\nclass Other:\n    b: int\nclass Third: pass"
+    )
+    assert collaborators([Module("probe", path)]) == {"probe.Third": 0}
+
+
+def test_the_table_has_a_row_for_each_thing_that_was_measured_when_the_rooms_were_planned() -> None:
+    rows = {row.what: row.now for row in figures(modules(PACKAGE))}
+    assert rows["a new endpoint kind changes, beside its own files"] == "endpoints/registry.py"
+    assert rows["a new front door changes, beside its own files"] == "no file"
+    assert rows["types of log lines"] == "one table; in quotes 0 in 0 modules"
+    assert rows["constructors fed from tuples"] == "0 calls"
+    assert {f"{name} lies in" for name in CAPABILITIES} <= rows.keys()
 
 
 def test_a_message_walks_through_the_rooms_of_a_real_daemon() -> None:

@@ -112,7 +112,7 @@ FAST_PATH: Final = (
     "ackd.config.site",
     "ackd.worker",
 )
-SLOW: Final = tuple("asyncio anyio pydantic structlog rich click dataclasses inspect tomllib ctypes".split())
+SLOW: Final = tuple("asyncio anyio pydantic structlog rich click dataclasses inspect tomllib ctypes sqlite3".split())
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ ME = {"ACKD_STORY": "A-1", "ACKD_STAGE": "1", "ACKD_TRY": "4"}
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The team; its worker stands somewhere else."""
-    (tmp_path / "team").mkdir()
+    (tmp_path / "team/.ackd").mkdir(parents=True)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "team/ackd.toml").write_text('[pipeline.worker]\ncommand = ["true"]\n')
     monkeypatch.chdir(tmp_path / "elsewhere")

@@ -110,9 +110,9 @@ class Bus:
 
         A line on the bus counts, too, even if nobody has raised its event.
         """
-        from ackd.coordination.bus.waiting import Waiting  # noqa: PLC0415
+        from ackd.coordination.bus.waiting import EventWait  # noqa: PLC0415
 
-        return Waiting(self, wanted_names(pattern), new=new).wait(timeout)
+        return EventWait(self, wanted_names(pattern), new=new).wait(timeout)
 
 
 def _track(path: str | os.PathLike[str]) -> Track:

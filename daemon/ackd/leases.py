@@ -33,9 +33,9 @@ from ackd.coordination.leases.rules.words import (
     Granted,
     Happening,
     Lease,
+    LeaseTable,
     Queued,
     Released,
-    Table,
     Why,
 )
 from ackd.core.errors import BadPath, LeaseHeld
@@ -125,7 +125,7 @@ class Leases:
         change = self.files.change(lambda table, now, dead: leases.release(table, agent, now, key, token, dead))
         return [one for one in change.happened if isinstance(one, Released) and one.lease.agent == agent]
 
-    def look(self) -> Table:
+    def look(self) -> LeaseTable:
         """All holders and waiters."""
         return self.files.look()
 

@@ -19,15 +19,12 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.config.site import find_site
-from ackd.coordination.pipeline import wire as stage_text
 from ackd.coordination.pipeline.files import StoryFiles, reported_again, stayed
 from ackd.coordination.pipeline.rules import stage_words
-from ackd.coordination.pipeline.rules.ids import execute_id
 from ackd.coordination.pipeline.rules.keepalive import Leave, Stay, decide
-from ackd.coordination.pipeline.rules.stage_words import LEAD, Doing, StandsAt, story_id, whose_worker, worker_name
+from ackd.coordination.pipeline.rules.stage_words import LEAD, StageDoing, StandsAt, story_id, whose_worker, worker_name
 from ackd.core.errors import UnknownStory, WrongStage
-from ackd.formats import ignite, yaml_body
-from ackd.storage import maildrop, state_version
+from ackd.storage import state_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -114,6 +111,8 @@ class Stage:
     # --- words --------------------------------------------------------------------------------------------------------
     def report(self, text: str, wait_s: float = WAIT_S) -> Reported:
         """Report the end of the stage in its exact text, wait for the ACK, and raise the done flag after it."""
+        from ackd.coordination.pipeline import wire as stage_text  # noqa: PLC0415
+
         said = stage_text.read(text, *text_rules(self.site))
         if isinstance(said, StandsAt) or (said.story, said.stage) != (self.story, self.stage):
             raise WrongStage(self.agent, said.story, said.stage)
@@ -132,7 +131,7 @@ class Stage:
         words = step.strip().removesuffix(".")
         if not words:
             raise ValueError("the step is empty: say what the worker is doing")
-        return self._send(StandsAt(self.story, self.stage, Doing(doing), words))
+        return self._send(StandsAt(self.story, self.stage, StageDoing(doing), words))
 
     def checkpoint(self, action: str, done: Iterable[str] = (), remaining: Iterable[str] = ()) -> Path:
         """Write a checkpoint of the stage. If the worker has to be replaced, the next one is told this."""
@@ -186,6 +185,12 @@ class Stage:
 
     def _send(self, said: Report | StandsAt) -> str:
         """Send a text to the lead, durably, and return the message's id."""
+        # A hook that only asks whether its worker may stop sends nothing, and should start quickly.
+        from ackd.coordination.pipeline import wire as stage_text  # noqa: PLC0415
+        from ackd.coordination.pipeline.rules.ids import execute_id  # noqa: PLC0415
+        from ackd.formats import ignite, yaml_body  # noqa: PLC0415
+        from ackd.storage import maildrop  # noqa: PLC0415
+
         story, one = self.located()
         now_ns = time.time_ns()
         message_id = ignite.bare_id(ignite.new_message_id(now_ns / 1e9, os.getpid(), os.urandom(6)))

@@ -91,7 +91,7 @@ def asked(team: Team, *words: str) -> str:
 
 
 def dead_list(team: Team) -> list[dict[str, Any]]:
-    return list(json.loads(asked(team, "dead", "list", "--json")))
+    return list(json.loads(asked(team, "dead", "list", "--json"))["dead_letters"])
 
 
 def put_away(team: Team, file: str, code: str) -> Path:
@@ -514,7 +514,7 @@ def test_a_strange_name_and_no_message(team: Team, name: str) -> None:
     assert (team.root / "queue" / "corrupt" / kept).exists() or b"\xe9" in made
     listed = team.ackd("dead", "list", "--json")
     assert listed.returncode == 0
-    assert any(entry["agent"] == "target" for entry in json.loads(listed.stdout))
+    assert any(entry["agent"] == "target" for entry in json.loads(listed.stdout)["dead_letters"])
     good_message_completed(team)
 
 

@@ -207,7 +207,7 @@ def test_status_has_the_names_that_are_fixed_and_counts_that_are_right(tmp_path:
         worker = found["agents"]["worker"]
         assert worker == {"endpoint": "exec", "state": "busy", "queued": 2, "in_flight": 2, "retrying": 1}
         assert found["agents"]["slow"] | {"retrying": 0} == {
-            "endpoint": "inbox", "state": "available", "queued": 0, "in_flight": 1, "retrying": 0,
+            "endpoint": "inbox", "state": "available", "queued": 0, "in_flight": 1, "retrying": 0, "unread": 1,
         }  # fmt: skip
         wanted = {"queued": 2, "in_flight": 3, "completed": 0, "dead": 0, "corrupt": 0}
         assert {key: found["totals"][key] for key in wanted} == wanted

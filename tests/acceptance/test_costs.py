@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.acceptance.teams import Team
 from tests.bench.daemon import make_team
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.acceptance.teams import Team
 
 FEW, MANY = 200, 800
 #: Calls that wait, or end a wait: their number is the scheduler's doing as much as ours.

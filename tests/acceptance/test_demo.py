@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ackd.cli.demo_story import SENTENCES
 from tests.acceptance.teams import Team
 from tests.waiting import Stopwatch
 
@@ -32,17 +33,30 @@ def place_of(demo: subprocess.CompletedProcess[str], tmp_path: Path) -> Path:
     return Path(place)
 
 
+def kept(place: Path, *words: str) -> str:
+    """The output of a command in the directory that the demo has left."""
+    command = [sys.executable, "-m", "ackd", *words]
+    return subprocess.run(command, cwd=place, capture_output=True, text=True, check=True).stdout
+
+
+def sentences_said(demo: subprocess.CompletedProcess[str]) -> list[str]:
+    """The agents of the sentences that were said, in the order of the table."""
+    said = " ".join(demo.stdout.split())
+    return [one.agent for one in SENTENCES if one.words in said]
+
+
 def assert_all_that_needs_no_tmux(demo: subprocess.CompletedProcess[str], place: Path, lives: list[str]) -> None:
-    stood = demo.stdout.partition("Where everybody stands")[2].partition("(ackd explain)")[0]
+    stood = demo.stdout.partition("says how everybody is")[2].partition("`ackd inbox user`")[0]
     rows = dict(re.findall(r"^(\w+) +(?:exec|process|tmux) +(\w+)", stood, re.MULTILINE))
     assert rows == dict.fromkeys(
         ["leader", "coordinator", "ignitian_1", "ignitian_2", "ignitian_3", *lives], "available"
     )
-    assert "ended: SIGTERM" in stood  # it was still running when it was asked
-    assert "no connection to the site" in demo.stdout.partition("What became of the dead letter")[2]
+    assert "no connection to the site" in demo.stdout.partition("`ackd dead list` lists")[2]
     assert "The builder's steps: compile, test, package, report (each once, in order)." in demo.stdout
-    assert re.search(r"its worker died: exit \d+ \(SIGABRT\)", demo.stdout)
-    assert "The translator's steps: german, french, japanese, spanish, report (each once, in order)." in demo.stdout
+    log = kept(place, "tail", "-n", "500")
+    assert "ended: SIGTERM" in log  # it was still running when it was asked
+    assert re.search(r"its worker died: exit \d+ \(SIGABRT\)", log)
+    assert "The translator's steps: german, french, japanese, spanish, report (each" in demo.stdout
     generations = [line.split()[1] for line in (place / "translator.steps").read_text().splitlines()]
     assert generations == ["1", "1", "1", "2", "2"]
 
@@ -55,17 +69,16 @@ def test_the_demo_ends_well_in_half_a_minute_and_shows_what_it_promises(tmp_path
     assert watch.unhindered_s() < 30
     place = place_of(demo, tmp_path)
     assert_all_that_needs_no_tmux(demo, place, ["builder", "translator", "reviewer"])
-    story = demo.stdout.partition("How the reviewer was woken")[2].partition("What became of the dead letter")[0]
+    assert sentences_said(demo) == [one.agent for one in SENTENCES]
+    (message,) = (place / ".ackd/archive").glob("*/reviewer/*.mime")
+    story = kept(place, "explain", str(message))
     assert "woken once (up to rung 2)" in story
     assert re.search(r"nudge +silent: rung 2 of its ladder", story)
     assert "Status check" not in story
     assert re.search(r"keys +nudge 2: pressed Escape, Escape, C-c, Enter; seen: the pane went busy", story)
     asked = subprocess.run(["tmux", "-S", str(place / "tmux"), "list-panes", "-a"], capture_output=True, check=False)
     assert asked.returncode != 0, "its server is gone"
-    kept = subprocess.run(
-        [sys.executable, "-m", "ackd", "status"], cwd=place, capture_output=True, text=True, check=False
-    )
-    assert "not running" in kept.stdout
+    assert "not running" in kept(place, "status")
     shutil.rmtree(place)
 
 
@@ -78,6 +91,6 @@ def test_without_tmux_the_demo_says_so_and_ends_as_well(tmp_path: Path) -> None:
     demo = run_demo(tmp_path, PATH=str(programs))
     place = place_of(demo, tmp_path)
     assert re.search(r"^  reviewer +left out: there is no tmux", demo.stdout, re.MULTILINE)
-    assert "How the reviewer was woken" not in demo.stdout
+    assert sentences_said(demo) == [one.agent for one in SENTENCES if one.agent != "reviewer"]
     assert_all_that_needs_no_tmux(demo, place, ["builder", "translator"])
     shutil.rmtree(place)

@@ -395,7 +395,9 @@ def test_dead_letters_pruned_after_an_hour_or_not_clearable_at_all(tmp_path: Pat
             os.utime(path, (1, 1))
         team.stop()
         team.start()
-        listed = {entry["message_id"] for entry in json.loads(team.ackd("dead", "list", "--json").stdout)}
+        listed = {
+            entry["message_id"] for entry in json.loads(team.ackd("dead", "list", "--json").stdout)["dead_letters"]
+        }
         assert listed == {kept, cleared}
         assert team.ackd("dead", "purge", cleared).returncode == 2  # without --yes
         assert team.ackd("dead", "purge", cleared, "--yes").returncode == 0

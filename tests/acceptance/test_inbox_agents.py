@@ -50,6 +50,61 @@ def test_mail_is_claimed_shown_read_acknowledged_and_completed(tmp_path: Path) -
     assert len(team.facts("message_seen", message=one)) == 1
 
 
+def test_a_restart_does_not_log_unread_mail_as_new(tmp_path: Path) -> None:
+    team = Team(tmp_path)
+    with running(team):
+        told, acked = (team.send("user", "--from", "leader", body=text) for text in ("one", "two"))
+        assert team.ackd("ack", acked, "--agent", "user").returncode == 0
+        team.fact("message_told", message=told)
+        team.fact("message_acked", message=acked)
+        team.until(lambda: sorted(mail(team).values()) == ["acked", "delivered"])
+    with running(team):
+        later = team.send("user", "--from", "leader", body="three")
+        team.fact("message_told", message=later)
+        assert team.ackd("done", told, "--agent", "user").returncode == 0
+        team.fact("message_completed", message=told)
+        assert mail(team) == {acked: "acked", later: "delivered"}
+    queued = [fact["message_id"] for fact in team.facts("message_queued")]
+    assert sorted(queued) == sorted([told, acked, later])
+    explained = team.ackd("explain", acked, "--json")
+    assert json.loads(explained.stdout)["state"] == "acked"
+
+
+def test_status_tells_unread_and_retried_mail_apart_and_who_waits_for_whom(tmp_path: Path) -> None:
+    team = Team(
+        tmp_path,
+        '[agents.leader]\n[agents.broken]\nendpoint = "exec"\ncommand = ["false"]\nbackoff_base_s = 3600\n'
+        "backoff_cap_s = 3600\n",
+    )
+    with running(team):
+        read = team.send("leader", "--from", "user", body="one")
+        team.send("leader", "--from", "user", body="two")
+        failing = team.send("broken", "--from", "leader", body="three")
+        team.fact("message_retry", message=failing)
+        assert team.ackd("read", read, "--agent", "leader").returncode == 0
+        team.fact("message_seen", message=read)
+        found = team.until(lambda: (page := team.status())["agents"]["leader"].get("unread") == 1 and page)
+        assert (found["agents"]["leader"]["in_flight"], found["agents"]["broken"]["retrying"]) == (2, 1)
+        waits = {(one["agent"], one["for"], one["what"]) for one in found["waits"]}
+        assert waits == {("user", "leader", "2 messages"), ("leader", "broken", "1 message")}
+        shown = team.ackd("status").stdout
+        assert "0 queued  1 in flight  1 retrying  1 unread  0 completed" in shown
+        assert "waits: user for leader, 2 messages, the oldest came " in shown
+        assert "waits: leader for broken, 1 message, which came " in shown
+        rows = {line.split()[0]: line.split()[3:7] for line in shown.splitlines() if line.count("  ") > 3}
+        assert (rows["leader"], rows["broken"]) == (["0", "1", "0", "1"], ["0", "0", "1", "0"])
+
+
+def test_check_tells_when_the_running_daemon_has_another_config(tmp_path: Path) -> None:
+    team = Team(tmp_path, "[agents.leader]\n")
+    with running(team):
+        team.until(lambda: team.status()["daemon"].get("config_hash"))
+        assert "is not what the running daemon" not in team.ackd("check").stdout
+        config = team.place / "ackd.toml"
+        config.write_text(f"{config.read_text()}[agents.newcomer]\n")
+        assert "is not what the running daemon" in team.ackd("check").stdout
+
+
 def test_deleting_the_file_completes_it_and_giving_it_back_does_not(tmp_path: Path) -> None:
     team = Team(tmp_path, "[agents.helper]\nretry_limit = 1\n")
     with running(team):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd.coordination.bus.rules.layout import event_name
-from ackd.coordination.leases.rules.words import Change, Table
+from ackd.coordination.leases.rules.words import Change, LeaseTable
 from ackd.leases import Leases
 from tests.acceptance.teams import Team, running
 
@@ -42,7 +42,7 @@ def lock(team: Team, *words: str, code: int = 0) -> dict[str, Any]:
 def over_soon(team: Team) -> None:
     """Whoever holds P holds it for a moment only. A --ttl as short would be over before the next command has started."""
 
-    def shorten(table: Table, now: float, _dead: object) -> Change:
+    def shorten(table: LeaseTable, now: float, _dead: object) -> Change:
         held = tuple(lease._replace(expires_at=now + 0.2) for lease in table.held[P])
         return Change(table._replace(held={**table.held, P: held}), ())
 

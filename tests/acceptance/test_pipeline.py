@@ -75,7 +75,7 @@ def test_a_story_goes_through_four_stages_by_what_its_workers_print(tmp_path: Pa
         team.until(lambda: all(one["settled"] for one in story(team, "PROJ-1")["tries"]))
         assert results(team, "PROJ-1") == ALL_PASSED
         board = team.ackd("story", "list")
-        listed = json.loads(team.ackd("story", "list", "--json").stdout)
+        listed = json.loads(team.ackd("story", "list", "--json").stdout)["stories"]
         shown = team.ackd("story", "show", "PROJ-1").stdout
         watched = team.ackd("story", "list", "--watch")
         team.until(lambda: not team.status()["totals"]["in_flight"])

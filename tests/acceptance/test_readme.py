@@ -1,12 +1,11 @@
-"""README's first steps, typed as they stand."""
+"""The programs and teams of the README and docs/, each used for what its page says. test_pages.py runs the rest."""
 
 from __future__ import annotations
 
 import os
 import re
 import subprocess
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -16,78 +15,67 @@ from ackd.coordination.pipeline.settings import PipelineSettings
 from ackd.endpoints.process import wire as worker_json
 from ackd.endpoints.tmux.screen import load_profile
 from ackd.storage.session_log import read_lines
+from tests.acceptance.pages import DOCS, README, blocks_of, python_of, run_page
 from tests.acceptance.teams import Team, running
 from tests.worker.children import child
 
-README = Path(__file__).parents[2] / "README.md"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PYTHON = DOCS / "python.md"
 
 
-def blocks_of(section: str) -> list[str]:
-    text = README.read_text(encoding="utf-8")
-    inside = text.split(f"## {section}\n", 1)[1].split("\n## ", 1)[0]
-    return re.findall(r"```sh\n(.*?)```", inside, flags=re.DOTALL)
+def test_the_five_minutes_end_as_the_readme_says(tmp_path: Path) -> None:
+    place = tmp_path / "team"
+    place.mkdir()
+    said = run_page(README, place)
+    assert "completed: planner" in said
+    assert re.search(r"^tester +exec +\w+", said, re.MULTILINE)
+    assert "dead: tester (timed out after 3 s)" in said
+    assert re.search(r"queue_monitor +escalation +critical .*tester did not complete 1 message", said)
+    assert re.search(r"^dead +\S+ +tester .*timed out after 3 s", said, re.MULTILINE)
+    assert re.search(r"told .*\(attempt 2\)", said)
+    assert re.search(r"^requeued ", said, re.MULTILINE)
+    assert "completed: tester" in said
+    assert '"session_end"' in (place / "run.log").read_text()
+    bodies = [path.read_text() for path in (place / ".ackd/queue/user/processed").iterdir()]
+    assert any("it is built" in body for body in bodies)
 
 
-def python_of(task: str) -> str:
-    """The one program below a task's heading."""
-    inside = README.read_text(encoding="utf-8").split(f"### {task}\n", 1)[1].split("\n##", 1)[0]
-    (code,) = re.findall(r"```python\n(.*?)```", inside, flags=re.DOTALL)
-    return str(code)
-
-
-def test_the_first_steps_do_what_the_readme_says(tmp_path: Path) -> None:
-    _install, steps, later = blocks_of("First steps")
-    listing = later.replace("kill %1", "kill %1; wait")
-    environment = Team(tmp_path / "unused").environment
-    here = tmp_path / "team"
-    here.mkdir()
-    typed = subprocess.run(
-        ["bash", "-c", f"{steps}\n{listing}"],
-        cwd=here,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    said = typed.stdout + typed.stderr
-    assert "completed: builder" in said, said
-    assert "not completed within 2 s: builder: retrying after: exit 1" in said, said
-    assert re.search(r"^builder +exec +(available|busy)", said, re.MULTILINE), said  # perhaps at its next try
-    assert '"session_end"' in (here / "run.log").read_text()
-
-
-def config_of(task: str, place: Path) -> Config:
-    """The tables below a task's heading, as one config."""
-    inside = README.read_text(encoding="utf-8").split(f"### {task}\n", 1)[1].split("\n##", 1)[0]
-    tables = re.findall(r"```toml\n(.*?)```", inside, flags=re.DOTALL)
-    (place / "ackd.toml").write_text("\n".join(tables), encoding="utf-8")
+def config_of(page: Path, place: Path) -> Config:
+    """The page's first table that is no file, as a config."""
+    table = next(block.text for block in blocks_of(page, "toml") if block.file is None)
+    (place / "ackd.toml").write_text(table, encoding="utf-8")
     return load(place / "ackd.toml")
 
 
-def test_the_ensemble_team_of_the_readme_is_a_config_that_runs(tmp_path: Path) -> None:
-    config = config_of("An Ensemble team", tmp_path)
+def test_the_ensemble_team_of_its_page_is_a_config_that_runs(tmp_path: Path) -> None:
+    config = config_of(DOCS / "protocols/ensemble.md", tmp_path)
     assert config.settings(EnsembleSettings) is not None
     assert set(config.agents) == {"conductor", "dispatch", "worker-1", "worker-2"}
 
 
-def test_the_terminals_of_the_readme_are_a_config_that_runs(tmp_path: Path) -> None:
-    config = config_of("Agents in tmux", tmp_path)
-    assert set(config.agents) == {"leader", "coder"}
-    assert load_profile("mine", config.profiles).reset.type == "/new"
+def test_the_terminals_of_their_page_are_a_config_that_runs(tmp_path: Path) -> None:
+    page = DOCS / "agents/tmux.md"
+    assert set(config_of(page, tmp_path).agents) == {"leader", "coder"}
+    (profile,) = [block.text for block in blocks_of(page, "toml") if "[profiles" in block.text]
+    (tmp_path / "ackd.toml").write_text(profile, encoding="utf-8")
+    assert load_profile("mine", load(tmp_path / "ackd.toml").profiles).reset.type == "/new"
 
 
-def test_the_pipeline_of_the_readme_is_a_config_that_runs(tmp_path: Path) -> None:
-    pipeline = config_of("Stories through four stages", tmp_path).settings(PipelineSettings)
+def test_the_pipeline_of_its_page_is_a_config_that_runs(tmp_path: Path) -> None:
+    (table,) = blocks_of(DOCS / "protocols/pipeline.md", "toml")
+    (tmp_path / "ackd.toml").write_text(table.text, encoding="utf-8")
+    pipeline = load(tmp_path / "ackd.toml").settings(PipelineSettings)
     assert pipeline is not None
     assert (pipeline.max_parallel, pipeline.worker.endpoint) == (3, "exec")
 
 
-async def test_the_handler_of_the_readme_runs() -> None:
+async def test_the_handler_of_its_page_runs() -> None:
     from ackd.core.message import Draft, Priority
     from ackd.handlers import Context, Mail, Refuse
 
-    code = python_of("Be an agent")
+    code = python_of(DOCS / "agents/handler.md", "handler: a Python function inside the daemon")
     defined: dict[str, Any] = {}
     exec(code, defined)
     written: list[Draft] = []
@@ -107,9 +95,11 @@ async def test_the_handler_of_the_readme_runs() -> None:
         await defined["greet"](*asked("content: hello\n"))
 
 
-def test_the_worker_of_the_readme_has_15_lines_and_goes_on_where_it_was_left(tmp_path: Path) -> None:
-    code = python_of("A worker in 15 lines")
-    assert len(code.splitlines()) <= 15
+def test_the_worker_of_its_page_has_15_lines_and_goes_on_where_it_was_left(tmp_path: Path) -> None:
+    name, *lines = python_of(DOCS / "agents/process.md", "A worker in 15 lines").splitlines()
+    assert name == "# worker.py"
+    assert len(lines) <= 15
+    code = "\n".join(lines)
     make = tmp_path / "make"
     make.write_text('#!/bin/sh\necho "make $1"; echo "$1" >> notes; [ "$1" != build ] || rm broken\n')
     make.chmod(0o700)
@@ -143,7 +133,7 @@ def test_the_program_that_uses_a_team_does_so(
     defined: dict[str, Any] = {}
     with running(team):
         team.post("reviewer")
-        exec(python_of("Use a team from Python"), defined)
+        exec(python_of(PYTHON, "Messages and agents"), defined)
     assert capsys.readouterr().out == f"{defined['sent'].message_id} done\ncompleted True\n"
     team.fact("message_completed", message=defined["message"].message_id)
     assert defined["team"].board is not None
@@ -154,7 +144,7 @@ def test_the_program_that_locks_logs_and_waits_for_an_ack_does_so(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     defined: dict[str, Any] = {}
-    exec(python_of("Lock, log and acknowledge from Python"), defined)
+    exec(python_of(PYTHON, "Lock, log and acknowledge"), defined)
     stale = tmp_path / "queue" / "ack" / "task-001.ack"
     stale.parent.mkdir(parents=True, exist_ok=True)  # the constructor made it
     stale.touch()
@@ -170,11 +160,10 @@ def test_the_program_that_locks_logs_and_waits_for_an_ack_does_so(
     assert [line.type for line in read_lines(log)] == ["task_start"]
 
 
-def test_every_command_of_the_readme_exists() -> None:
-    from tests.cli.runner import run
-
-    text = README.read_text(encoding="utf-8")
-    commands = set(re.findall(r"^ackd ([a-z]+)", text, flags=re.MULTILINE)) | set(re.findall(r"`ackd ([a-z]+)", text))
-    assert {"send", "explain", "dead", "lint", "message"} <= commands
-    for command in sorted(commands):
-        assert run([command, "--help"]).exit_code == 0, command
+def test_the_lease_of_its_page_is_held_while_the_block_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".ackd/bus").mkdir(parents=True)
+    exec(python_of(DOCS / "protocols/leases.md", "From Python"), {})
+    assert "it is ours" in capsys.readouterr().out

@@ -6,11 +6,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from tests.acceptance.teams import Team
 from tests.endpoints.process.process_agent import WORKER
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.acceptance.teams import Team
 
 #: For programs: ``note(word)`` writes down what ran, ``until(name)`` waits for the test's sign, and not for ever.
 TOOLS = """

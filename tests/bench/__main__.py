@@ -18,6 +18,8 @@ from tests.bench import (
     bus,
     children,
     crashes,
+    crowd,
+    growth,
     idle,
     keystrokes,
     latency,
@@ -52,6 +54,8 @@ BENCHES: dict[str, Bench] = {
     "children": children.measure,
     "leases": leasing.measure,
     "bus": bus.measure,
+    "growth": growth.measure,
+    "crowd": crowd.measure,
 }
 #: In a warning: there are no figures of that bench, and nothing is kept of such a run.
 FAILED = "was not measured"
@@ -63,7 +67,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="name the benches, and measure nothing")
     parser.add_argument("--quick", action="store_true", help="less of everything: under two minutes, rougher")
     parser.add_argument(
-        "--save", action="store_true", help="keep the results: results.json, the README's table and plot"
+        "--save",
+        action="store_true",
+        help="keep the results: results.json, the tables of docs/performance.md, the plot",
     )
     parser.add_argument(
         "--redraw", action="store_true", help="measure nothing; make table and plot anew from results.json"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ackd.bus import Bus
-from ackd.coordination.bus.tracks import house_track
+from ackd.coordination.bus.tracks import own_track
 from tests.bench import daemon, letters, pace, race
 from tests.bench.figures import Figure, at_least, at_most, percentile
 
@@ -97,7 +97,7 @@ def _line(bus: Bus) -> bytes:
 
 def _house_bus(team: Team) -> Bus:
     team.root.mkdir(mode=0o700)
-    bus = Bus(house_track(team.root))
+    bus = Bus(own_track(team.root))
     bus.make()
     return bus
 

@@ -1,4 +1,5 @@
-"""The README's plot: latency and throughput beside other queues, as an SVG of two panels of bars. Pure.
+"""The plot in the README and in docs/performance.md: latency and throughput beside other queues, two panels of bars in an
+SVG. Pure.
 
 A dark card in light and dark pages alike, as the picture of the demo is: a picture in a README cannot know which of the
 two it stands in. Bars of queues that never flush are pale: they do less.

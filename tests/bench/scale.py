@@ -35,6 +35,16 @@ class Scale:
     children_repetitions: int = 3
     #: Taken and let go, one after the other.
     leases: int = 2_000
+    #: Messages in the session logs, and how many of them lie in the archive.
+    history: int = 200_000
+    short_history: int = 2_000
+    archived_part: float = 0.25
+    #: Searches of each kind, in turns.
+    searches: int = 9
+    #: Agents of one team, of which one gets a message.
+    crowd: int = 10_000
+    small_crowd: int = 1_000
+    crowd_repetitions: int = 3
 
 
 FULL = Scale()
@@ -56,4 +66,9 @@ QUICK = Scale(
     children=20,
     children_repetitions=1,
     leases=300,
+    history=20_000,
+    searches=5,
+    crowd=2_000,
+    small_crowd=200,
+    crowd_repetitions=1,
 )

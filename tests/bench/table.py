@@ -1,4 +1,4 @@
-"""Results as Markdown, for the terminal and for the README. Pure."""
+"""Results as Markdown, for the terminal and for docs/performance.md. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pure parts of the bench, and that the README shows the results that are on record."""
+"""The pure parts of the bench, and that docs/performance.md shows the results that are on record."""
 
 from __future__ import annotations
 
@@ -37,9 +37,14 @@ PEERS = (
 RESULTS = Results("a machine", "ext4", "2026-11-16", (LATENCY, DURABLE), PEERS)
 
 
-def test_the_readme_shows_the_results_on_record() -> None:
-    readme = publishing.README.read_text(encoding="utf-8")
-    assert publishing.with_table(readme, publishing.published()) == readme, "write it anew with `make bench`"
+def test_the_page_shows_the_results_on_record() -> None:
+    page = publishing.PAGE.read_text(encoding="utf-8")
+    assert publishing.with_table(page, publishing.published()) == page, "write it anew with `make bench`"
+
+
+def test_what_a_file_per_message_cannot_reach_is_no_target() -> None:
+    beside_redis = [one for one in publishing.published().figures if one.limit_name.startswith("Redis Streams, by 64")]
+    assert [one.target for one in beside_redis] == [None, None]
 
 
 def test_the_plot_is_that_of_the_results_on_record() -> None:

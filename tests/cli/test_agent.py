@@ -48,13 +48,13 @@ def test_without_a_daemon_the_list_is_read_from_disk(team: Team) -> None:
     shown = team.ackd("agent", "list").stdout
     assert shown.startswith("daemon: not running")
     assert "coder          process   unknown  0       0\n" in shown
-    found = team.json("agent", "list")
+    found = team.json("agent", "list")["agents"]
     assert found["leader"] == {"endpoint": "inbox", "state": "unknown", "queued": 1, "in_flight": 0}
     assert {"user", "system", "queue_monitor", "critic"} <= found.keys()
 
 
 def test_some_are_listed_by_any_spelling_of_their_names(team: Team) -> None:
-    assert list(team.json("agent", "list", "worker-1", "critic")) == ["worker_1", "critic"]
+    assert list(team.json("agent", "list", "worker-1", "critic")["agents"]) == ["worker_1", "critic"]
 
 
 @pytest.mark.parametrize("command", ["list", "start", "stop", "restart", "pause", "resume", "attach"])
@@ -82,12 +82,12 @@ def test_a_pause_needs_no_daemon_and_is_shown(team: Team) -> None:
     assert team.files("receipts") == []
     found = team.json("status")["agents"]["worker_1"]
     assert (found["state"], found["reason"]) == ("paused", "by hand")
-    assert team.json("agent", "list")["leader"]["state"] == "paused"
+    assert team.json("agent", "list")["agents"]["leader"]["state"] == "paused"
 
 
 def test_a_resume_needs_none_either(team: Team) -> None:
     team.ackd("agent", "pause", "leader")
-    assert team.json("agent", "pause", "leader") == [
+    assert team.json("agent", "pause", "leader")["answers"] == [
         {
             "agent": "leader",
             "request": "pause",
@@ -132,7 +132,7 @@ def test_where_nothing_lives_the_answer_is_no_and_what_to_use_instead(team: Team
     assert (result.exit_code, result.stdout) == (1, "")
     assert f"ackd: {name}: nothing to" in result.stderr
     assert "`ackd " in result.stderr
-    (said,) = json.loads(team.ackd(*command, name, "--json").stdout)
+    (said,) = json.loads(team.ackd(*command, name, "--json").stdout)["answers"]
     assert (said["agent"], said["result"]) == (name, "refused")
 
 
@@ -173,9 +173,10 @@ def test_no_answer_yet_is_75_while_the_daemon_runs_and_69_when_it_has_gone(
     result = team.ackd("agent", "stop", "coder")
     assert (result.exit_code, result.stdout) == (75, "coder: stop asked for, no answer yet\n")
     assert "has not answered yet" in result.stderr
-    assert team.json("agent", "stop", "coder", "--no-wait") == [
-        {"agent": "coder", "request": "stop", "result": "asked", "answer": "no answer yet"}
-    ]
+    (asked,) = team.json("agent", "stop", "coder", "--no-wait")["answers"]
+    assert asked == {"agent": "coder", "request": "stop", "result": "asked", "answer": "no answer yet"}
+    said = json.loads(team.ackd("agent", "stop", "coder", "--json").stdout)
+    assert (said["answers"], said["error"]["code"]) == ([asked], 75)
     lock.release()
     result = team.ackd("agent", "stop", "coder")
     assert result.exit_code == 69
@@ -201,10 +202,10 @@ def test_a_daemon_that_goes_leaves_the_request_to_the_next(team: Team) -> None:
 
 # --- completion ---------------------------------------------------------------------------------------------------------
 def completions(words: str, cwd: Any) -> list[str]:
-    env = {**os.environ, "_ACKD_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    env = {**os.environ, "_ACKD_COMPLETE": "bash", "_ACKD_LINE": words}
     code = "from ackd.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", code], env=env, cwd=cwd, capture_output=True, text=True, check=True)
-    return [line.partition(",")[2] for line in done.stdout.splitlines() if line]
+    return [line.partition("\t")[0] for line in done.stdout.splitlines()[1:]]
 
 
 def test_the_shell_completes_commands_and_agents(team: Team) -> None:

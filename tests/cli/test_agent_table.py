@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from ackd.cli import agent_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 NOW = 1_794_794_802.0  # 2026-11-16T02:06:42Z
 
@@ -56,6 +57,15 @@ class Terminal(io.StringIO):
         return True
 
 
+@pytest.fixture(autouse=True)
+def utc() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield
+    time.tzset()
+
+
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     def show(agents: dict[str, dict[str, Any]], columns: int = 0) -> str:
@@ -87,7 +97,7 @@ critic    tmux      parked     suspect   -          idle       pane %3   1    0 
 
 
 def test_in_a_pipe_and_on_a_wide_terminal_a_life_has_its_columns(shown: Callable[..., str]) -> None:
-    until = "usage limit, until 2026-11-16T02:16:42Z (in 10 min)"
+    until = "usage limit, until 2026-11-16 02:16:42 (in 10 min)"
     assert shown(LIVING) == WIDE + until
     assert shown(LIVING, 200) == WIDE + until
     assert shown(LIVING, 150) == f"{WIDE.rstrip()}\n  {until}"  # never cut: it is why one looks
@@ -102,7 +112,7 @@ worker_1  process   busy       4       1
   alive, sign 12 s ago, executing, pid 4242, context 45%, deaths 1, generation 2
 critic    tmux      parked     1       0
   suspect, idle, pane %3, generation 1
-  usage limit, until 2026-11-16T02:16:42Z (in 10 min)"""
+  usage limit, until 2026-11-16 02:16:42 (in 10 min)"""
     assert shown(LIVING, 80) == picture
 
 
@@ -127,7 +137,7 @@ def test_whatever_the_daemon_says_it_never_fails(shown: Callable[..., str], colu
 
 def test_why_and_until_when() -> None:
     assert agent_table.note({"reason": "limit", "until": "5pm"}, NOW) == "limit, until 5pm"
-    assert agent_table.note({"until": "2026-11-16T02:06:00Z"}, NOW) == "until 2026-11-16T02:06:00Z"
+    assert agent_table.note({"until": "2026-11-16T02:06:00Z"}, NOW) == "until 2026-11-16 02:06:00"
     assert agent_table.note({}, NOW) == ""
 
 

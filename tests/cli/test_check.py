@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,10 @@ import pytest
 
 from ackd.client import surroundings
 from ackd.client.surroundings import Finding
+from ackd.config.model import load_site
+from ackd.config.site import find_site
+from ackd.endpoints.tmux.check import program_of
+from ackd.storage import root_lock
 from tests.endpoints.tmux.client.private_server import private_server
 from tests.nobody import NOBODY, needs_root
 
@@ -20,8 +26,6 @@ Team = Any  # conftest.py's: test files do not import each other
 
 
 def findings(team: Team, code: int) -> dict[str, dict[str, Any]]:
-    import json
-
     result = team.ackd("check", "--json")
     assert result.exit_code == code, result.output
     return {finding["subject"]: finding for finding in json.loads(result.stdout)["checks"]}
@@ -93,6 +97,113 @@ def test_programs_of_long_lived_workers(team: Team, table: str, words: str, leve
     assert found["level"] == level
 
 
+# --- Python workers ---------------------------------------------------------------------------------------------------
+WORKER = "from ackd.worker import run\n\nrun(lambda task: {})\n"
+
+
+def python_without_ackd(team: Team) -> Path:
+    """A Python that has no ackd: the one that runs this, started without its packages."""
+    python: Path = team.home / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+@pytest.mark.parametrize("kind", ["process", "exec"])
+@pytest.mark.parametrize("where", [".", "workers"])
+def test_a_python_that_cannot_import_what_its_worker_needs(team: Team, kind: str, where: str) -> None:
+    (team.home / "workers").mkdir()
+    (team.home / where / "worker.py").write_text(WORKER)
+    python_without_ackd(team)
+    rewrite(team, f"[agents.a]\nendpoint = '{kind}'\ncommand = ['./python3', '-u', '{where}/worker.py']\n")
+    found = findings(team, 1)["agent a"]
+    assert "cannot import ackd.worker, which" in found["words"]
+    assert "No module named 'ackd'" in found["words"]
+    assert "install ackd for that Python" in found["mend"]
+
+
+def test_a_python_that_can_import_it_and_a_worker_that_does_without_are_all_well(team: Team) -> None:
+    (team.home / "worker.py").write_text(WORKER)
+    (team.home / "plain.py").write_text("print('# from ackd.worker import run')\n")
+    (team.home / "python3").symlink_to(sys.executable)
+    tables = [
+        f"[agents.a]\nendpoint = 'process'\ncommand = ['{sys.executable}', 'worker.py']\n",
+        "[agents.b]\nendpoint = 'process'\ncommand = ['./python3', 'plain.py']\n",
+        "[agents.c]\nendpoint = 'process'\ncommand = ['./python3', '-c', 'pass']\n",
+        "[agents.d]\nendpoint = 'process'\ncommand = ['./python3', 'not-there.py']\n",
+    ]
+    rewrite(team, "".join(tables))
+    found = findings(team, 0)
+    assert {found[f"agent {name}"]["level"] for name in "abcd"} == {"ok"}
+
+
+def test_a_module_beside_the_script_counts_as_python_finds_it(team: Team) -> None:
+    (team.home / "lib" / "ackd").mkdir(parents=True)
+    (team.home / "lib" / "ackd" / "worker.py").write_text("run = print\n")
+    (team.home / "lib" / "worker.py").write_text(WORKER)
+    python = team.home / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    rewrite(team, "[agents.a]\nendpoint = 'process'\ncommand = ['./python3', 'lib/worker.py']\n")
+    assert findings(team, 0)["agent a"]["level"] == "ok"
+
+
+# --- the config of a running daemon -----------------------------------------------------------------------------------
+def test_a_config_that_differs_from_the_running_daemons_is_a_warning(team: Team) -> None:
+    config = load_site(find_site())
+    lock = root_lock.hold(team.root / "run")
+    page = team.root / "run" / "status.json"
+    page.write_text(json.dumps({"daemon": {"pid": os.getpid(), "config_hash": config.fingerprint()}}))
+    try:
+        assert [row["words"] for row in checks(team) if row["level"] == "warn" and row["subject"] == "config"] == []
+        with (team.home / "ackd.toml").open("a") as file:
+            file.write("[agents.late]\n")
+        (row,) = [row for row in checks(team) if row["level"] == "warn" and row["subject"] == "config"]
+        assert f"is not what the running daemon (pid {os.getpid()}) has read" in row["words"]
+        page.write_text(json.dumps({"daemon": {"pid": os.getpid()}}))  # of a version that does not say
+        assert [row for row in checks(team) if row["level"] == "warn" and row["subject"] == "config"] == []
+    finally:
+        lock.release()
+
+
+def checks(team: Team) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = json.loads(team.ackd("check", "--json").stdout)["checks"]
+    return listed
+
+
+# --- panes ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("start", "program"),
+    [
+        ("claude", "claude"),
+        ("exec env A=1 B=2 ./claude --model x", "./claude"),
+        ("cd x && claude", None),
+        ("$HOME/claude", None),
+        ("export A=1", None),
+        ("'unfinished", None),
+        ("A=1", None),
+    ],
+)
+def test_the_program_of_a_line_that_starts_a_pane(start: str, program: str | None) -> None:
+    assert program_of(start) == program
+
+
+@pytest.mark.skipif(shutil.which("tmux") is None, reason="no tmux")
+@pytest.mark.parametrize(
+    ("start", "level", "words"),
+    [
+        ("no-such-program-x --flag", "warn", "no-such-program-x is not in PATH"),
+        ("./absent", "warn", "absent is not there"),
+        ("sleep 600", "ok", "ackd starts it in a pane"),
+        ("cd /tmp && no-such-program-x", "ok", "ackd starts it in a pane"),
+    ],
+)
+def test_the_program_that_ackd_starts_in_a_pane_is_looked_for(team: Team, start: str, level: str, words: str) -> None:
+    rewrite(team, f"[tmux]\nsocket = '{team.home}/socket'\n[agents.a]\nendpoint = 'tmux'\nstart = '{start}'\n")
+    found = findings(team, 0)["agent a"]
+    assert (found["level"], words in found["words"]) == (level, True)
+
+
 def test_a_terminal_whose_profile_nobody_knows(team: Team) -> None:
     rewrite(team, "[agents.a]\nendpoint = 'tmux'\npane = 'x:0.0'\nprofile = 'clod'\n")
     found = findings(team, 1)["agent a"]
@@ -143,14 +254,14 @@ def test_panes_are_looked_for_as_the_daemon_does(team: Team) -> None:
             "[agents.a]\nendpoint = 'tmux'\npane = 'team:0.0'\n"
             "[agents.b]\nendpoint = 'tmux'\npane = 'gone:0.0'\ntitle = 'the lead'\nprofile = 'shell'\n"
             "[agents.c]\nendpoint = 'tmux'\ntitle = 'nobody'\n"
-            "[agents.d]\nendpoint = 'tmux'\nstart = 'claude'\n"
+            "[agents.d]\nendpoint = 'tmux'\nstart = 'sleep 600'\n"
             "[agents.e]\nendpoint = 'tmux'\nstart = 'claude'\ncwd = 'absent'\n",
         )
         found = {name: (one["level"], one["words"]) for name, one in findings(team, 1).items()}
     assert found["agent a"] == ("ok", "pane %0 (team:0.0), profile claude")
     assert found["agent b"] == ("ok", "pane %0 (team:0.0), profile shell")
     assert found["agent c"] == ("warn", "no pane titled 'nobody' now")
-    assert found["agent d"] == ("ok", "ackd starts it in a pane: claude, profile claude")
+    assert found["agent d"] == ("ok", "ackd starts it in a pane: sleep 600, profile claude")
     assert found["agent e"][0] == "fail"
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from ackd.cli import commands
 from ackd.cli.command_line import Command, Group, HelpWanted, Parser
-from ackd.cli.completion import completions
 from ackd.cli.errors import WrongUsage
 
 Team = Any  # conftest.py's: test files do not import each other
@@ -72,7 +71,7 @@ def test_what_is_not_given_has_its_default() -> None:
 @pytest.mark.parametrize(
     ("name", "words", "why"),
     [
-        ("send", [], "The following arguments are required: TO... [-]"),
+        ("ack", [], "The following arguments are required: ID..."),
         ("send", ["a", "--body"], "Option '--body' requires an argument."),
         ("send", ["a", "--bdoy", "x"], "No such option '--bdoy'. (Did you mean '--body'"),
         ("send", ["a", "--bod", "x"], "No such option '--bod'."),
@@ -155,33 +154,7 @@ def test_a_page_that_nobody_reads_to_its_end_is_no_traceback(team: Team) -> None
     os.close(reader)
     ended = subprocess.run([sys.executable, "-c", code, "--help"], stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
-    assert (ended.returncode, ended.stderr) == (1, b"")
-
-
-# --- completion ---------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(
-    ("words", "begun", "expected"),
-    [
-        ([], "ac", {"ack"}),
-        (["agent"], "p", {"pause"}),
-        (["send", "leader"], "--pr", {"--priority"}),
-        (["send", "leader", "--priority"], "", {"critical", "high", "normal", "low"}),
-        (["send"], "wor", {"worker_1"}),
-        (["agent", "pause"], "lea", {"leader"}),
-        (["ack", "x", "--agent"], "lea", {"leader"}),
-        (["completion"], "", {"bash", "fish", "zsh"}),
-        (["send", "--body"], "", set()),
-        (["no-such"], "x", set()),
-        (["agent", "no-such"], "x", set()),
-    ],
-)
-def test_completions(team: Team, words: list[str], begun: str, expected: set[str]) -> None:
-    assert set(completions(words, begun)) == expected
-
-
-def test_agents_of_a_team_that_cannot_be_read_are_not_completed(team: Team) -> None:
-    (team.home / "ackd.toml").write_text("[")
-    assert list(completions(["send"], "lea")) == []
+    assert (ended.returncode, ended.stderr) == (0, b"")
 
 
 # --- quickness ----------------------------------------------------------------------------------------------------------
@@ -228,7 +201,7 @@ TOLD = [*RECEIPTS, "ackd.storage.root_lock", "ackd.storage.file_lock"]
     [
         (["send", "leader", "--body", "x"], WRITING),
         (["send", "leader", "--body", "x", "--json"], WRITING),
-        (["reply", "MESSAGE", "--body", "x"], WRITING + LOOKING),
+        (["reply", "MESSAGE", "--body", "x"], [*WRITING, *LOOKING, "ackd.client.lineage"]),
         (["ack", "MESSAGE", "--agent", "leader"], TOLD),
         (["done", "MESSAGE", "--agent", "leader", "--json"], RECEIPTS),
         (["refuse", "MESSAGE", "--agent", "leader", "--reason", "no"], TOLD),

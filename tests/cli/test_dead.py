@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,12 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Given:
 
 def test_nothing_dead(team: Team) -> None:
     assert team.ackd("dead", "list").stdout == "nothing is dead or corrupt\n"
-    assert team.json("dead", "list") == []
+    assert team.json("dead", "list") == {"dead_letters": []}
 
 
 @pytest.mark.usefixtures("given")
 def test_both_kinds_are_listed_with_their_reasons(team: Team) -> None:
-    dead, corrupt = team.json("dead", "list")
+    dead, corrupt = team.json("dead", "list")["dead_letters"]
     assert dead == {
         "kind": "dead",
         "name": "a.mime",
@@ -99,7 +100,7 @@ def test_outcomes_are_printed(team: Team, given: Given) -> None:
     result = team.ackd("dead", "requeue", "b.mime", "b.mime")
     assert (result.exit_code, result.stdout) == (0, "requeued b.mime to /r/queue/leader/b.mime\n")
     given.to = None
-    assert team.json("dead", "purge", "--all", "--yes") == [
+    assert team.json("dead", "purge", "--all", "--yes")["results"] == [
         {"file": "a.mime", "message_id": "1.1.a@x", "result": "purged"},
         {"file": "b.mime", "message_id": None, "result": "purged"},
     ]
@@ -113,6 +114,8 @@ def test_what_came_back_is_1_and_what_is_pending_is_75(team: Team, given: Given)
     given.outcomes["b.mime"] = dead_letters.PENDING
     result = team.ackd("dead", "purge", "--all", "--yes")
     assert (result.exit_code, result.stdout) == (75, "purged 1.1.a@x\nasked for b.mime\n")
+    said = json.loads(team.ackd("dead", "purge", "--all", "--yes", "--json").stdout)
+    assert ([one["result"] for one in said["results"]], said["error"]["code"]) == (["purged", "asked for"], 75)
     assert "`ackd dead list` shows what is left" in result.stderr
 
 

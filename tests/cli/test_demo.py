@@ -7,7 +7,7 @@ import stat
 import subprocess
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,13 +17,16 @@ from ackd.endpoints.tmux.screen import load_profile
 from ackd.endpoints.tmux.settings import TmuxSettings
 from ackd.storage.session_log import Line
 
+if TYPE_CHECKING:
+    from ackd.cli.demo_story import Story
+
 
 def line(type_: str, **data: Any) -> Line:
     return Line("2026-11-16T01:02:03.000000Z", "s", 1, "daemon", type_, data, b"")
 
 
-def stage_at(place: Path, *, pane: bool = True) -> demo.Stage:
-    return demo.Stage(place, "" if pane else "there is no tmux on this machine")
+def stage_at(place: Path, *, pane: bool = True) -> demo.DemoStage:
+    return demo.DemoStage(place, "" if pane else "there is no tmux on this machine")
 
 
 @pytest.mark.parametrize("pane", [True, False])
@@ -59,7 +62,7 @@ def test_without_tmux_it_says_so_in_one_line_and_goes_on_without_the_reviewer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("shutil.which", lambda _: None)
-    stage = demo.Stage.at(tmp_path)
+    stage = demo.DemoStage.at(tmp_path)
     assert not stage.pane
     demo._introduce(stage)
     (said,) = [line for line in capsys.readouterr().out.splitlines() if "no tmux" in line]
@@ -76,8 +79,8 @@ def test_without_tmux_it_says_so_in_one_line_and_goes_on_without_the_reviewer(
 
 def test_where_no_socket_can_be_the_reviewer_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.which", lambda _: "/usr/bin/tmux")
-    assert demo.Stage.at(tmp_path).socket == tmp_path / "tmux"
-    assert "too long" in demo.Stage.at(tmp_path / ("x" * 100)).no_pane
+    assert demo.DemoStage.at(tmp_path).socket == tmp_path / "tmux"
+    assert "too long" in demo.DemoStage.at(tmp_path / ("x" * 100)).no_pane
 
 
 def test_what_it_says_itself_fits_80_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,11 +89,15 @@ def test_what_it_says_itself_fits_80_columns(tmp_path: Path, capsys: pytest.Capt
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
+def story() -> Story:
+    return demo._story(quiet=True)
+
+
 def test_steps_that_ran_twice_or_not_at_all_are_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "builder.steps").write_text("compile 1\ntest 2\npackage 2\nreport 2\n")
     (tmp_path / "translator.steps").write_text("german 1\ngerman 2\n")
-    demo._epilogue(stage_at(tmp_path), demo._lay_out(stage_at(tmp_path)))
-    said = capsys.readouterr().out
+    demo._epilogue(stage_at(tmp_path), demo._lay_out(stage_at(tmp_path)), story(), quiet=True)
+    said = " ".join(capsys.readouterr().out.split())
     assert "The builder's steps: compile, test, package, report (each once, in order)." in said
     assert "The translator's steps: german, german (not as planned: german, french, " in said
     assert demo._steps(tmp_path) != demo.STEPS
@@ -119,7 +126,7 @@ def test_the_commands_it_names_work_where_it_sends_one(
     environment = demo._lay_out(stage_at(tmp_path))
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     monkeypatch.setattr("shutil.which", lambda _: None)
-    demo._epilogue(stage_at(tmp_path), environment)
+    demo._epilogue(stage_at(tmp_path), environment, story(), quiet=True)
     said = capsys.readouterr().out.splitlines()
     commands = [line.partition("#")[0].strip() for line in said if "#" in line]
     assert "bin/ackd tail -n 500" in commands

@@ -129,6 +129,49 @@ def test_the_whole_story_of_a_dead_letter(root: Path, log: SessionLog) -> None:
     ]
 
 
+def tried(log: SessionLog, number: int, at: float, reason: str = "exit 3") -> None:
+    """One try to have the message done, which failed."""
+    put(log, "message_told", at, attempt=number, proof=f"exec pid {number}")
+    put(log, "child_started", at, message_id=None, pid=number)
+    put(
+        log,
+        "message_retry",
+        at + 1,
+        reason=reason,
+        counted=True,
+        retry_count=number,
+        retry_limit=9,
+        delay_s=2.0,
+        next_retry_after="2026-11-16T01:00:00Z",
+    )
+
+
+def test_tries_that_are_alike_are_one_row_with_their_number_and_the_last_reason(root: Path, log: SessionLog) -> None:
+    queued(log)
+    for number in range(1, 5):
+        tried(log, number, 10 * number, f"exit {number}")
+    put(log, "checkpoint", 35, at=35, text="half way")
+    put(log, "message_told", 50, attempt=5, proof="exec pid 5")
+    rows = text(root, ID).partition("\n\n2026")[2].splitlines()[1:]
+    kinds = [row.split()[2] for row in rows]
+    assert kinds.count("retry") == 2
+    assert kinds.count("told") == 2
+    assert "retry       1 of 9, again in 2 s: exit 1" in "\n".join(rows)
+    assert "retry       3 more tries, the last: 4 of 9, again in 2 s: exit 4" in "\n".join(rows)
+    assert len([event for event in data(root, ID)["events"] if event["type"] == "message_retry"]) == 4
+
+
+def test_after_a_requeue_tries_are_counted_anew(root: Path, log: SessionLog) -> None:
+    queued(log)
+    tried(log, 1, 10)
+    tried(log, 2, 20)
+    put(log, "message_requeued", 30, file="builder/a.mime", by="user")
+    tried(log, 1, 40)
+    said = text(root, ID)
+    assert "1 more try, the last: 2 of 9" in said
+    assert said.count("retry  ") == 3
+
+
 def test_json_has_the_fixed_keys_and_only_proven_receipts(root: Path, log: SessionLog) -> None:
     dead_story(log)
     content = data(root, ID)
@@ -188,8 +231,9 @@ def test_the_path_of_a_file_is_as_good_as_its_id(root: Path, log: SessionLog) ->
 def test_an_archived_file_is_found_by_its_name_and_else_by_its_id(root: Path, log: SessionLog) -> None:
     queued(log)
     put(log, "message_completed", 1, by="exit 0", file="builder/archive/a.mime")
-    file(root, "archive/20261117/builder/a.mime", message_id="other@x")
-    path = file(root, "archive/20261116/builder/a.mime")
+    today, later = (time.strftime("%Y%m%d", time.gmtime(NOW + days * 86_400)) for days in (0, 3))
+    file(root, f"archive/{later}/builder/a.mime", message_id="other@x")
+    path = file(root, f"archive/{today}/builder/a.mime")
     assert data(root, ID)["recipients"][0]["path"] == str(path)
     path = path.rename(path.with_name("b.mime"))
     assert data(root, ID)["recipients"][0]["path"] == str(path)

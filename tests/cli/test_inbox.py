@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+import re
+from typing import TYPE_CHECKING, Any
+
+from ackd.client import mail
+from ackd.core.words import Folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
 
 Team = Any  # conftest.py's: test files do not import each other
 
@@ -43,6 +52,30 @@ def test_mail_is_listed_oldest_first_with_its_state(team: Team) -> None:
     assert first.partition("@")[0] in listed
     assert 'the "first"' in listed
     assert listed.splitlines()[1].endswith("  second") or listed.splitlines()[2].endswith("  second")
+
+
+def test_a_message_that_is_claimed_between_two_looks_is_listed_once(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    team.send("leader", "--body", "x")
+    (waiting,) = team.files()
+    looked_up = mail._entries_in
+
+    def claimed_after_the_first_look(directory: Path, folder: Folder) -> list[mail.MailEntry]:
+        found = looked_up(directory, folder)
+        if folder is Folder.QUEUE:
+            waiting.rename(waiting.parent / "processed" / waiting.name)
+        return found
+
+    monkeypatch.setattr(mail, "_entries_in", claimed_after_the_first_look)
+    (listed,) = team.json("inbox", "leader")["messages"]
+    assert listed["file"].endswith(f"processed/{waiting.name}")
+
+
+def test_times_are_rfc_3339_in_utc(team: Team) -> None:
+    team.send("leader", "--body", "x")
+    (listed,) = team.json("inbox", "leader")["messages"]
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", listed["arrived_at"])
 
 
 def test_files_that_are_no_messages_are_listed_as_such_and_never_opened(team: Team) -> None:

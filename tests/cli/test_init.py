@@ -69,3 +69,11 @@ def test_a_root_elsewhere_is_written_absolute(empty: Team, tmp_path: Path) -> No
 def test_where_nothing_can_be_made(empty: Team) -> None:
     (empty.home / ".ackd").write_text("a file")
     assert empty.ackd("init").exit_code == 73
+
+
+def test_the_file_names_commands_that_print_what_is_installed(empty: Team) -> None:
+    empty.ackd("init")
+    text = (empty.home / "ackd.toml").read_text()
+    for command in (["config", "reference"], ["example", "list"], ["check"]):
+        assert f"`ackd {' '.join(command)}`" in text
+        assert empty.ackd(*command).exit_code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -51,8 +52,76 @@ def test_no_words_are_cut_from_a_groups_list_of_commands(team: Team, name: str) 
     assert "..." not in team.ackd(name, "--help").output.partition("Commands:")[2]
 
 
-def test_version(tmp_path: Path) -> None:
-    assert ackd("--version", cwd=tmp_path).stdout == f"ackd {__version__}\n"
+@pytest.mark.parametrize("word", ["version", "-V", "--version"])
+def test_version(tmp_path: Path, word: str) -> None:
+    assert ackd(word, cwd=tmp_path).stdout == f"ackd {__version__}\n"
+    assert json.loads(ackd(word, "--json", cwd=tmp_path).stdout) == {"version": __version__}
+
+
+def test_a_reader_who_has_seen_enough_is_no_error(team: Team) -> None:
+    """As in `ackd help | head -1`: the pipe is closed when its first line was read."""
+    for words in (["help"], ["check"], ["status"], ["help", "--json"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        ended = subprocess.run([*ACKD, *words], stdout=writer, stderr=subprocess.PIPE, check=False)
+        os.close(writer)
+        assert (ended.returncode, ended.stderr) == (0, b""), words
+
+
+# --- errors for programs --------------------------------------------------------------------------------------------
+def leaves() -> list[tuple[str, ...]]:
+    """Every command, as it is typed."""
+    found: list[tuple[str, ...]] = []
+    for name in COMMANDS:
+        one = commands.load(name)
+        found += [(name, each) for each in one.commands] if isinstance(one, Group) else [(name,)]
+    return found
+
+
+@pytest.mark.parametrize("words", leaves(), ids=" ".join)
+def test_with_json_wrong_usage_is_one_object_on_stdout_for_every_command(team: Team, words: tuple[str, ...]) -> None:
+    result = team.ackd(*words, "--no-such-option", "--json")
+    said = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr, list(said)) == (2, "", ["error"])
+    assert said["error"]["code"] == 2
+    assert said["error"]["message"]
+    assert said["error"]["hint"] == f"`ackd {' '.join(words)} --help` says how it is used"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message", "hint"),
+    [
+        (["sned"], 2, "no command 'sned'", "`ackd --help`"),
+        (["dead", "lits"], 2, "no command 'lits'", "`ackd dead --help`"),
+        (["send", "leadr", "--body", "x"], 67, "no agent 'leadr'", "did you mean leader?"),
+        (["send", "leader"], 2, "a message needs a body", "`ackd send --help`"),
+        (["explain", "1.2.3"], 66, "no message '1.2.3'", "ackd inbox"),
+        (["tail"], 66, "no session log", "ackd "),
+        (["tail", "--agent", "nope"], 67, "no agent 'nope'", "known: "),
+        (["nudge", "leader", "--config", "none.toml"], 78, "none.toml", "`ackd check`"),
+        (["dead", "show", "x"], 66, "x", "ackd "),
+        (["bus", "status"], 66, "bus", "ackd "),
+        (["lock", "release", "a.py", "--agent", "leader"], 66, "bus", "ackd "),
+        (["board", "show"], 66, "no meeting is open", "ackd "),
+        (["message", "validate", "none.mime"], 66, "none.mime", "ackd "),
+        (["story", "show", "A-1"], 78, "pipeline", "`ackd check`"),
+    ],
+)
+def test_with_json_an_error_is_one_object_on_stdout(
+    team: Team, words: list[str], code: int, message: str, hint: str
+) -> None:
+    result = team.ackd(*words, "--json")
+    said = json.loads(result.stdout)
+    assert (result.exit_code, result.stderr, list(said)) == (code, "", ["error"])
+    assert list(said["error"]) == ["code", "message", "hint"]
+    assert said["error"]["code"] == code
+    assert message in said["error"]["message"]
+    assert hint in said["error"]["hint"]
+
+
+def test_a_word_after_two_dashes_asks_for_no_json(team: Team) -> None:
+    result = team.ackd("send", "--body", "x", "--", "--json")
+    assert (result.exit_code, result.stdout) == (67, "")
 
 
 def test_a_command_that_was_mistyped(tmp_path: Path) -> None:
@@ -76,12 +145,14 @@ def test_every_command_takes_the_options_that_help_promises(team: Team, name: st
     command = commands.load(name)
     for leaf in command.commands.values() if isinstance(command, Group) else [command]:
         options = {option for one in leaf.arguments for option in one.names}
-        assert options >= ({"--json"} if name == "demo" else {"--json", "--root", "--config"}), leaf.name
+        assert options >= ({"--json"} if name in ("demo", "help", "version") else {"--json", "--root", "--config"}), (
+            leaf.name
+        )
 
 
-def test_the_readme_lists_the_exit_codes_of_help() -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", readme.partition("## Exit codes")[2], re.MULTILINE)}
+def test_the_page_about_operations_lists_the_exit_codes_of_help() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "operations.md").read_text()
+    listed = {int(code) for code in re.findall(r"^\| (\d+) \|", page.partition("## Exit codes")[2], re.MULTILINE)}
     assert listed == {code for code, _ in EXIT_CODES}
 
 
@@ -106,20 +177,6 @@ def test_reading_a_closed_stdin_is_wrong_usage(team: Team, line: str) -> None:
     assert done.returncode == 2
     assert "stdin is closed" in done.stderr
     assert team.files() == []
-
-
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_scripts(team: Team, shell: str) -> None:
-    script = team.ackd("completion", shell).stdout
-    assert "_ACKD_COMPLETE" in script
-    assert "ackd" in script
-
-
-def test_completion_answers_with_commands(tmp_path: Path) -> None:
-    env = {"_ACKD_COMPLETE": "bash_complete", "COMP_WORDS": "ackd s", "COMP_CWORD": "1"}
-    assert set(ackd(cwd=tmp_path, **env).stdout.split()) == {"plain,send", "plain,status", "plain,story", "plain,stage"}
-    fish = {"_ACKD_COMPLETE": "fish_complete", "COMP_WORDS": "ackd s", "COMP_CWORD": "s"}
-    assert ackd(cwd=tmp_path, **fish).stdout == ackd(cwd=tmp_path, **env).stdout
 
 
 @pytest.mark.parametrize(
@@ -274,3 +331,43 @@ def test_output_that_cannot_be_written_at_the_end_is_not_passed_over() -> None:
         )
     assert ended.returncode != 0
     assert "No space left" in ended.stderr
+
+
+# --- a root that is not there -----------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["send", "leader", "--body", "x"],
+        ["inbox", "leader"],
+        ["ack", "1.2.3", "--agent", "leader"],
+        ["status"],
+        ["check"],
+        ["run"],
+        ["tail"],
+        ["agent", "pause", "leader"],
+        ["lock", "acquire", "a.py", "--agent", "leader"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_root_that_is_not_there_is_66_and_none_is_made(team: Team, words: list[str]) -> None:
+    missing = team.home / "typo" / ".ackd"
+    for given, env, named_by in (
+        (["--root", str(missing)], {}, "--root"),
+        ([], {"ACKD_ROOT": str(missing)}, "ACKD_ROOT"),
+    ):
+        result = team.ackd(*words, *given, env=env)
+        assert result.exit_code == 66
+        expected = (
+            f"ackd: {named_by} names {missing}, which is no directory: `ackd init --root {missing}` makes a team\n"
+        )
+        assert result.stderr == expected
+        assert not missing.parent.exists()
+
+
+def test_init_makes_the_root_that_others_then_find(team: Team) -> None:
+    made = team.home / "elsewhere" / ".ackd"
+    made.parent.mkdir()
+    assert team.ackd("init", "--root", str(made), "--config", str(made.parent / "ackd.toml")).exit_code == 0
+    assert team.ackd("send", "user", "--body", "x", "--root", str(made)).exit_code == 0
+    assert team.ackd("init", "--root", str(team.home / "new")).exit_code == 0
+    assert (team.home / "new" / "queue").is_dir()

@@ -79,7 +79,9 @@ def test_eight_characters_of_an_id_are_enough_for_every_command(team: Team) -> N
     assert len(short) == 8
     assert team.json("read", short, "--agent", "leader")["message_id"] == message_id
     for command in (["ack"], ["done"], ["defer", "--reason", "later"]):
-        assert team.json(command[0], short, *command[1:], "--agent", "leader")[0]["message_id"] == message_id
+        assert (
+            team.json(command[0], short, *command[1:], "--agent", "leader")["receipts"][0]["message_id"] == message_id
+        )
 
 
 def test_characters_that_fit_several_mean_the_one_in_the_agents_hand(team: Team) -> None:
@@ -94,4 +96,4 @@ def test_characters_that_fit_several_mean_the_one_in_the_agents_hand(team: Team)
     (held.parent / "processed").mkdir(exist_ok=True)
     held.rename(held.parent / "processed" / held.name)
     assert team.json("read", "4f2a91c0", "--agent", "leader")["message_id"] == "1.2.4f2a91c01"
-    assert team.json("done", "4f2a91c0", "--agent", "leader")[0]["message_id"] == "1.2.4f2a91c01"
+    assert team.json("done", "4f2a91c0", "--agent", "leader")["receipts"][0]["message_id"] == "1.2.4f2a91c01"

@@ -34,6 +34,43 @@ def test_a_reason_that_plays_tricks_is_bad_data(team: Team) -> None:
     assert team.receipts() == []
 
 
+# --- done --all -------------------------------------------------------------------------------------------------------
+def told(team: Team, *ids: str) -> None:
+    """Have the messages told, as the daemon does it: they lie in processed/ then."""
+    for path in team.files():
+        if any(one in path.read_text() for one in ids):
+            (path.parent / "processed").mkdir(exist_ok=True)
+            path.rename(path.parent / "processed" / path.name)
+
+
+def test_done_all_completes_what_the_agent_was_told_of_and_nothing_else(team: Team) -> None:
+    first, second, waits = (team.send("leader", "--body", text) for text in ("one", "two", "three"))
+    others = team.send("user", "--body", "x")
+    told(team, first, second, others)
+    written = team.json("done", "--all", "--agent", "leader")["receipts"]
+    assert {one["message_id"] for one in written} == {first, second}
+    assert {(one["kind"], one["agent"]) for one in team.receipts()} == {("done", "leader")}
+    assert waits not in {one["message_id"] for one in team.receipts()}
+
+
+def test_done_all_with_nothing_in_hand_says_so(team: Team) -> None:
+    team.send("leader", "--body", "x")
+    result = team.ackd("done", "--all", "--agent", "leader")
+    assert (result.exit_code, team.receipts()) == (0, [])
+    assert "nothing is in hand" in result.stdout
+
+
+def test_done_all_needs_to_know_whose(team: Team) -> None:
+    assert team.ackd("done", "--all").exit_code == 2
+
+
+@pytest.mark.parametrize("words", [[], ["1.2.3", "--all"]])
+def test_done_takes_ids_or_all(team: Team, words: list[str]) -> None:
+    result = team.ackd("done", *words, "--agent", "leader")
+    assert result.exit_code == 2
+    assert "name the messages, or say --all" in result.stderr
+
+
 def test_the_environment_says_whose(team: Team) -> None:
     team.json("ack", team.send("leader", "--body", "x"), env={"ACKD_AGENT": "leader"})
     assert team.receipts()[0]["agent"] == "leader"

@@ -195,6 +195,28 @@ def test_a_reply_to_nothing_is_exit_66(team: Team) -> None:
     assert team.ackd("reply", "1.2.3", "--body", "x").exit_code == 66
 
 
+# --- whom ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--to", "leader,worker-1"],
+        ["--to", "leader", "--to", "worker_1"],
+        ["--to", "leader", "worker_1"],
+        ["leader", "--to", "worker_1, leader"],
+    ],
+)
+def test_recipients_may_be_named_by_an_option_as_in_message_build(team: Team, words: list[str]) -> None:
+    team.send(*words, "--body", "x")
+    assert sorted({path.parent.name for path in team.files()}) == ["leader", "worker_1"]
+    assert len(team.files()) == 2
+
+
+def test_an_option_that_names_nobody_is_wrong_usage(team: Team) -> None:
+    result = team.ackd("send", "--to", " , ", "--body", "x")
+    assert (result.exit_code, team.files()) == (2, [])
+    assert "name at least one recipient" in result.stderr
+
+
 # --- waiting ------------------------------------------------------------------------------------------------------------
 class LogWriter:
     """Plays the daemon as far as the one who waits can see: the lock, and lines about whatever arrives."""
@@ -233,6 +255,18 @@ def held(team: Team) -> Iterator[None]:
     [
         ("acked", [("message_acked", {"agent": "leader"})], 0, "acked: leader"),
         ("acked", [("message_completed", {"agent": "leader"})], 0, "completed: leader"),
+        ("told", [("message_told", {"agent": "leader", "attempt": 1, "proof": "in the inbox"})], 0, "told: leader"),
+        ("told", [("message_acked", {"agent": "leader"})], 0, "acked: leader"),
+        (
+            "seen",
+            [
+                ("message_told", {"agent": "leader", "attempt": 1, "proof": "in the inbox"}),
+                ("message_seen", {"agent": "leader", "evidence": "ackd read"}),
+            ],
+            0,
+            "seen: leader",
+        ),
+        ("seen", [("message_completed", {"agent": "leader"})], 0, "completed: leader"),
         (
             "completed",
             [("message_acked", {"agent": "leader"}), ("message_completed", {"agent": "leader"})],
@@ -258,6 +292,15 @@ def test_waiting_ends_with_what_the_log_says(
     writer.close()
     assert result.exit_code == code
     assert words in result.stdout
+
+
+@pytest.mark.usefixtures("held")
+def test_told_is_not_yet_seen(team: Team) -> None:
+    writer = LogWriter(team, ("message_told", {"agent": "leader", "attempt": 1, "proof": "in the inbox"}))
+    result = team.ackd("send", "leader", "--body", "x", "--wait", "seen", "--timeout", "0.3")
+    writer.close()
+    assert result.exit_code == 75
+    assert "not seen within 0.3 s: leader was told (in the inbox)" in result.stderr
 
 
 @pytest.mark.usefixtures("held")

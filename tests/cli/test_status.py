@@ -200,7 +200,7 @@ def test_on_a_terminal_it_watches_until_ctrl_c_and_ids_are_not_cut(team: Team) -
     with subprocess.Popen([*command, "status", "--watch"], stdout=terminal, stderr=terminal, env=env) as child:
         read_terminal(main, b"corrupt")
         child.send_signal(signal.SIGINT)
-        assert child.wait(60) == 0
+        assert child.wait(60) == 130
     subprocess.run([*command, "inbox", "leader"], stdout=terminal, env=env, check=True)
     shown = re.sub(rb"\x1b\[[0-9;]*[A-Za-z]", b"", read_terminal(main, "…".encode()))
     assert message_id.partition("@")[0].encode() in shown

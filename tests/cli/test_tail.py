@@ -130,8 +130,22 @@ def test_since_takes_spans_and_iso_times() -> None:
 
 def test_nothing_that_fits_is_said_on_stderr(root: Path, log: SessionLog) -> None:
     warn(log, 1)
-    result = ran(root, "--agent", "nobody")
+    result = ran(root, "--agent", "user")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "ackd: no line of the session log fits\n")
+
+
+def test_an_agent_that_never_was_is_67(root: Path, log: SessionLog) -> None:
+    warn(log, 1)
+    result = ran(root, "--agent", "nope")
+    assert (result.exit_code, result.stdout) == (67, "")
+    assert "no agent 'nope'" in result.stderr
+
+
+def test_an_agent_that_has_left_the_team_is_found_in_the_log(root: Path, log: SessionLog) -> None:
+    log.record("message_told", {"message_id": "1@x", "agent": "gone-by-now", "attempt": 1, "proof": "exit 0"}, 1.0)
+    log.flush()
+    result = ran(root, "--agent", "gone_by_now")
+    assert (result.exit_code, "gone-by-now" in result.stdout) == (0, True)
 
 
 def test_without_any_log_it_says_how_to_get_one(root: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from ackd.client.agent_lines import attempt_counts, attempt_words, last_agent_state, lines_around
 from ackd.client.message_history import history_of
+from ackd.storage.log_index import LogSearch
 from ackd.storage.session_log import SessionLog, find_message_lines
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def put(log: SessionLog, at: float, type_: str, *, agent: str = "builder", of: s
 
 def around(log: SessionLog) -> list[str]:
     logs = log.path.parent
-    return [line.type for line in lines_around(logs, history_of(find_message_lines(logs, ID), ID))]
+    return [line.type for line in lines_around(LogSearch(logs), history_of(find_message_lines(logs, ID), ID))]
 
 
 def test_what_happened_to_its_agent_from_the_telling_to_the_end_belongs_to_it(log: SessionLog) -> None:
@@ -79,7 +80,7 @@ def test_it_is_looked_for_in_all_sessions(log: SessionLog) -> None:
 def counted(log: SessionLog) -> dict[str, int]:
     logs = log.path.parent
     known = history_of(find_message_lines(logs, ID), ID)
-    return attempt_counts((*known.events, *lines_around(logs, known)), "builder")
+    return attempt_counts((*known.events, *lines_around(LogSearch(logs), known)), "builder")
 
 
 def test_what_was_done_is_counted_and_said(log: SessionLog) -> None:
@@ -120,11 +121,11 @@ def session(logs: Path, at: float, *states: tuple[str, str]) -> None:
 def test_the_last_word_of_the_newest_session_counts_in_any_spelling(tmp_path: Path) -> None:
     session(tmp_path, 1e9, ("worker_1", "parked"), ("leader", "down"))
     session(tmp_path, 2e9, ("worker-1", "parked"), ("worker-1", "available"))
-    found = last_agent_state(tmp_path, "worker_1")
+    found = last_agent_state(LogSearch(tmp_path), "worker_1")
     assert found is not None
     assert found.data["state"] == "available"
-    assert last_agent_state(tmp_path, "leader") is None  # only an older session knew
+    assert last_agent_state(LogSearch(tmp_path), "leader") is None  # only an older session knew
 
 
 def test_without_logs_nothing_is_known(tmp_path: Path) -> None:
-    assert last_agent_state(tmp_path / "absent", "leader") is None
+    assert last_agent_state(LogSearch(tmp_path / "absent"), "leader") is None

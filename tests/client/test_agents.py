@@ -70,7 +70,7 @@ def request(receipt: Receipt, answer: str, /, **more: object) -> tuple[str, dict
 
 
 def ask(team: Team, kind: K, *names: str, **more: Any) -> list[tuple[str, str, str]]:
-    answers = agents.ask(find_site(team.root, team.home / "ackd.toml"), kind, names, **more)
+    answers = agents.ask(find_site(config=team.home / "ackd.toml"), kind, names, **more)
     assert {one.request for one in answers} == {kind.value}
     return [(one.agent, one.result, one.answer) for one in answers]
 

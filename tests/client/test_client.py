@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -21,10 +20,13 @@ from ackd.client import (
 )
 from ackd.client.sending import Progress
 from ackd.core.errors import BadConfig, UnknownAgent, UnknownMessage
+from tests.acceptance.pages import DOCS, python_of
 from tests.acceptance.teams import Team as RealTeam
 from tests.acceptance.teams import running
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ackd.client.sending import RecipientState, Sent
 
 Team = Any  # conftest.py's: test files do not import each other
@@ -60,11 +62,10 @@ def test_the_documented_lines_work(
         assert Client().read(answer.message_id, agent="user").headers["In-Reply-To"] == f"<{message.message_id}>"
 
 
-def test_the_readmes_lines_about_buses_and_leases_work(
+def test_the_documented_lines_about_buses_and_leases_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    readme = (Path(__file__).parents[2] / "README.md").read_text()
-    (lines,) = [part.partition("```")[0] for part in readme.split("```python\n")[1:] if "team.bus.post" in part]
+    lines = python_of(DOCS / "python.md", "Message buses and leases")
     for name in ("ACKD_ROOT", "ACKD_CONFIG", "ACKD_AGENT", "ACKD_TRACK", "TMUX"):
         monkeypatch.delenv(name, raising=False)
     (tmp_path / "ackd.toml").write_text("")

@@ -61,6 +61,7 @@ def left(team: Team) -> list[str]:
 
 @pytest.fixture
 def client(team: Team) -> Client:
+    team.root.mkdir(exist_ok=True)
     return Client(team.root, team.home / "ackd.toml")
 
 

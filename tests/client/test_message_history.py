@@ -238,8 +238,10 @@ def test_every_state_has_its_next_step_or_none() -> None:
     assert step("dead") == "nothing, unless someone digs it up: ackd dead requeue 1763.42.ab12"
     assert step("completed") == step("withdrawn") == ""
     assert step("stray").startswith("Rename it")
-    over = {"dead", "completed", "withdrawn"}
-    assert set(STATES) == {"stray", "queued", "processing", "delivered", "acked", "retrying", *over}
+    assert step("cancelled") == step("dead")
+    assert step("cancelling") == "waiting for builder to let go of it"
+    over = {"dead", "cancelled", "completed", "withdrawn"}
+    assert set(STATES) == {"stray", "queued", "processing", "delivered", "acked", "retrying", "cancelling", *over}
 
 
 def test_a_retry_says_when() -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.client.saved_totals import saved_totals
+from ackd.storage.log_index import LogSearch
 from ackd.storage.session_log import SessionLog
 
 if TYPE_CHECKING:
@@ -29,17 +30,17 @@ def save(place: Path, **saved: object) -> None:
 
 
 def completed(place: Path) -> int | None:
-    totals = saved_totals(place, place / "logs")
+    totals = saved_totals(place, LogSearch(place / "logs"))
     return totals["completed"] if totals is not None else None
 
 
 def test_a_root_without_totals_and_logs_says_nothing(tmp_path: Path) -> None:
-    assert saved_totals(tmp_path, tmp_path / "logs") is None
+    assert saved_totals(tmp_path, LogSearch(tmp_path / "logs")) is None
 
 
 def test_a_daemon_that_never_stopped_well_has_its_log(tmp_path: Path) -> None:
     session(tmp_path, "message_completed", "message_withdrawn", "message_completed", "message_dead")
-    assert saved_totals(tmp_path, tmp_path / "logs") == {"completed": 2, "withdrawn": 1, "duplicates": 0}
+    assert saved_totals(tmp_path, LogSearch(tmp_path / "logs")) == {"completed": 2, "withdrawn": 1, "duplicates": 0}
 
 
 def test_only_what_was_not_counted_yet_is_counted(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd.client.errors import NoSessionLog
-from ackd.client.tail import LogFilter, LogTail, is_of_type, tail
+from ackd.client.tail import LogFilter, LogTail, tail
 from ackd.config.site import find_site
+from ackd.storage.log_index import is_of_type
 from ackd.storage.session_log import SessionLog
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd.client.sending import Progress, Sent, Waited
-from ackd.client.waiting import Waiter
+from ackd.client.waiting import LogWaiter
 from ackd.config.site import find_site
 from ackd.core.escalations import stamp
 from ackd.storage import root_lock
@@ -46,7 +46,7 @@ SENT = Sent(ID, ("slow",), (), daemon_running=True)
 
 def wait(root: Path, log: SessionLog, *lines: tuple[str, dict[str, Any]], until: str = "completed") -> Waited:
     """The end of waiting 0.1 s for a message about which the log gets these lines."""
-    waiter = Waiter(find_site(root), until, grace_s=30)
+    waiter = LogWaiter(find_site(root), until, grace_s=30)
     for kind, data in lines:
         about = {} if kind == "agent_state" else {"message_id": ID}
         log.record(kind, {**about, "agent": "slow", **data}, time.time())
@@ -117,7 +117,7 @@ def test_programs_get_the_state_the_receipts_and_the_reason(root: Path, log: Ses
 
 
 def test_a_daemon_that_comes_within_the_grace_is_waited_for(root: Path, log: SessionLog) -> None:
-    waiter = Waiter(find_site(root), "acked", grace_s=30)
+    waiter = LogWaiter(find_site(root), "acked", grace_s=30)
     log.record("message_acked", {"message_id": ID, "agent": "slow", "by": "x"}, time.time())
     log.flush()
     assert waiter.wait(SENT, 30, Progress()).outcome == "done"  # nobody holds the root, and yet not "no daemon"
@@ -125,6 +125,6 @@ def test_a_daemon_that_comes_within_the_grace_is_waited_for(root: Path, log: Ses
 
 @pytest.mark.parametrize("grace_s", [0.02, 30])
 def test_without_a_daemon_the_wait_ends_after_the_grace_or_the_timeout(root: Path, grace_s: float) -> None:
-    waited = Waiter(find_site(root), "acked", grace_s).wait(SENT, 0.1, Progress())
+    waited = LogWaiter(find_site(root), "acked", grace_s).wait(SENT, 0.1, Progress())
     assert waited.outcome == "no daemon"
     assert "no daemon is running: the message stays queued" in waited.words

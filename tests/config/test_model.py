@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ackd.config.agents import TEAM_ONLY, Delivery, agent_keys, settings_of
+from ackd.config.agents import TEAM_ONLY, DeliverySettings, agent_keys, settings_of
 from ackd.config.model import Config, load, load_site
 from ackd.config.site import Site
 from ackd.coordination.board.settings import BoardSettings
@@ -180,7 +180,7 @@ max_in_flight = 2
 
 
 def test_every_delivery_key_but_the_teams_own_may_stand_in_an_agents_table() -> None:
-    assert Delivery.model_fields.keys() - TEAM_ONLY <= set(agent_keys())
+    assert DeliverySettings.model_fields.keys() - TEAM_ONLY <= set(agent_keys())
 
 
 def test_spellings_of_one_agent_find_one_table() -> None:
@@ -357,7 +357,7 @@ def test_the_reference_documents_every_key_with_its_default() -> None:
         name: set(value) for name, value in expected.items() if isinstance(value, dict)
     }
     assert documented.keys() == expected.keys()
-    own = set(agent_keys()) - Delivery.model_fields.keys()
+    own = set(agent_keys()) - DeliverySettings.model_fields.keys()
     assert example.keys() == own
     for kind in registry.KINDS:
         defaults = settings_of(kind)().model_dump(mode="json")

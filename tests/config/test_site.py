@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.config.site import Site, find_site
-from ackd.core.errors import BadConfig, BadName, UnknownAgent
+from ackd.core.errors import BadConfig, BadName, NoRoot, UnknownAgent
 from tests.nobody import needs_root
 
 if TYPE_CHECKING:
@@ -58,23 +58,40 @@ def test_a_given_root_takes_the_config_above_it(project: Path, tmp_path: Path) -
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     configured(elsewhere, "[agents.there]\n")
+    (elsewhere / ".ackd").mkdir()
     site = find_site(root="../elsewhere/.ackd", cwd=project, env={})
     assert (list(site.agents), site.root) == (["there"], elsewhere / ".ackd")
 
 
 def test_a_given_root_without_a_config_above_takes_the_one_where_we_stand(project: Path, tmp_path: Path) -> None:
     configured(project, "[agents.here]\n")
+    (tmp_path / "mail").mkdir()
     site = find_site(root=tmp_path / "mail", cwd=project, env={})
     assert (list(site.agents), site.root) == (["here"], tmp_path / "mail")
 
 
 def test_a_given_root_that_does_not_exist_and_has_no_config_is_refused(project: Path) -> None:
-    with pytest.raises(BadConfig, match="no such directory"):
+    with pytest.raises(NoRoot, match=r"--root names .*/nowhere, which is no directory: `ackd init --root"):
         find_site(root="nowhere", cwd=project, env={})
+
+
+@pytest.mark.parametrize("given", [{"root": "nowhere"}, {"root": "nowhere", "config": "ackd.toml"}])
+def test_a_root_that_was_named_and_is_not_there_is_refused_although_there_is_a_config(
+    project: Path, given: dict[str, str]
+) -> None:
+    configured(project)
+    with pytest.raises(NoRoot, match="--root names"):
+        find_site(**given, cwd=project, env={})
+    with pytest.raises(NoRoot, match="ACKD_ROOT names"):
+        find_site(cwd=project, env={"ACKD_ROOT": "nowhere"})
+    (project / "nowhere").write_text("a file")
+    with pytest.raises(NoRoot):
+        find_site(**given, cwd=project, env={})
 
 
 def test_config_and_root_together(project: Path, tmp_path: Path) -> None:
     configured(project, 'root = "a"\n[agents.x]\n')
+    (tmp_path / "b").mkdir()
     site = find_site(root="b", config=project / "ackd.toml", cwd=tmp_path, env={})
     assert (list(site.agents), site.root) == (["x"], tmp_path / "b")
 
@@ -84,6 +101,7 @@ def test_the_environment_is_used_unless_the_command_line_says_anything(project: 
     other = tmp_path / "other"
     other.mkdir()
     configured(other)
+    (tmp_path / "r").mkdir()
     env = {"ACKD_CONFIG": str(other / "ackd.toml"), "ACKD_ROOT": str(tmp_path / "r")}
     assert find_site(cwd=project, env=env) == find_site(config=other / "ackd.toml", root=tmp_path / "r", env={})
     assert find_site(config="ackd.toml", cwd=project, env=env).root == project / ".ackd"
@@ -245,6 +263,7 @@ def test_a_strangers_link_to_what_is_ours_is_the_strangers(project: Path, tmp_pa
 @needs_root
 def test_a_strangers_config_above_a_root_that_was_named_is_refused(project: Path) -> None:
     os.chown(make(project, "ackd.toml"), STRANGER, STRANGER)
+    make(project, ".ackd")
     with pytest.raises(BadConfig, match="--config"):
         find_site(root=project / ".ackd", cwd=project, env={})
 

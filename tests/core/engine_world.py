@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,9 @@ from ackd.core.message import (
     Standing,
     Status,
 )
+from ackd.core.parts import PartEnd, PartsNotice
 from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy
+from ackd.core.words import MessageEnd
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -80,9 +82,16 @@ def make_message(
     in_reply_to: str | None = None,
     task_id: str | None = None,
     progress: Progress | None = None,
+    part_of: str | None = None,
+    notify: bool | None = None,
+    expires_at: float | None = None,
+    deadline_at: float | None = None,
 ) -> Message:
     digest = f"{message_id}/{sender}/{type}/{content}"
-    return Message(message_id, sender, to, type, priority, digest, thread_id, in_reply_to, task_id, progress)
+    return Message(
+        message_id, sender, to, type, priority, digest, thread_id, in_reply_to, task_id, progress,
+        part_of=part_of, notify=notify, expires_at=expires_at, deadline_at=deadline_at,
+    )  # fmt: skip
 
 
 @dataclass
@@ -107,6 +116,7 @@ class File:
             moment("Processed-At"),
             seen=self.headers.get("X-IGNITE-Seen") == "yes",
             idled=idle_of(self.headers.get("X-IGNITE-Idle", "")),
+            cancelled=self.headers.get("X-ACKD-Ended") == "cancelled",
         )
 
 
@@ -127,12 +137,19 @@ class World:
         self.lanes: dict[str, deque[Effect]] = {}
         self.answers: deque[Event] = deque()
         self.files_made = 0
+        #: The journal, as far as it is about parts: those in hand, those that have ended, notices and those written.
+        self.in_hand: dict[tuple[str, str], Message] = {}
+        self.parts: dict[tuple[str, str], PartEnd] = {}
+        self.notices: dict[str, PartsNotice] = {}
+        self.told_parts: dict[tuple[str, str], PartEnd] = {}
         #: The answer of an agent's endpoint to a telling; by default that of its kind.
         self.on_tell: dict[str, Callable[[fx.TellAgent], Iterable[Event]]] = {}
         #: The answer to a reminder.
         self.on_remind: Callable[[fx.RemindAgent], Event] = lambda order: ev.Reminded(
             order.key, made=True, detail="typed", attempt=order.attempt
         )
+        #: The answer to a cancellation; by default that of its endpoint's kind.
+        self.on_call_off: dict[str, Callable[[fx.CallOff], Iterable[Event]]] = {}
         #: Effects that the disk refuses just now.
         self.refused: set[type[Effect]] = set()
         self._engine()
@@ -156,6 +173,13 @@ class World:
             self.settle()
         self._move_clock(end)
 
+    def wait_for_next_timer(self) -> None:
+        """Let time pass until a timer is due, and carry nothing out."""
+        due = self.engine.next_deadline()
+        assert due is not None
+        self._move_clock(max(due, self.mono))
+        self.handle(ev.Ticked())
+
     def _move_clock(self, mono: float) -> None:
         self.wall += mono - self.mono
         self.mono = mono
@@ -167,7 +191,8 @@ class World:
         for effect in asked:
             lane = effect.lane
             if isinstance(effect, fx.RecordFact) and (lane is None or not self.lanes.get(lane)):
-                self.log.append((effect.type, effect.data))
+                if not effect.logged:
+                    self.log.append((effect.type, effect.data))
             else:
                 assert lane is not None
                 self.lanes.setdefault(lane, deque()).append(effect)
@@ -202,10 +227,12 @@ class World:
     def carry_out(self, effect: Effect) -> Iterable[Event]:
         match effect:
             case fx.RecordFact(fact):
-                self.log.append(fact)
+                if not effect.logged:
+                    self.log.append(fact)
             case fx.ClaimMessage():
                 return [self._move(effect, Folder.PROCESSED, ev.Claimed)]
-            case fx.ArchiveMessage():
+            case fx.ArchiveMessage(headers=headers):
+                self._rewrite(effect.place, headers)
                 return [self._move(effect, Folder.ARCHIVE, ev.Moved)]
             case fx.BuryMessage():
                 self._rewrite(effect.place, effect.headers)
@@ -214,6 +241,8 @@ class World:
                 return [self._revive(effect)]
             case fx.TellAgent():
                 return self._tell(effect)
+            case fx.CallOff():
+                return self._call_off(effect)
             case fx.RemindAgent():
                 return [self.on_remind(effect), ev.AgentShowed(effect.lane, Doing.IDLE)]  # as the next look finds it
             case fx.NudgeAgent(key=key, attempt=attempt) | fx.ProbeAgent(key=key, attempt=attempt):
@@ -232,7 +261,13 @@ class World:
             case fx.QuarantineFile(_, place, code, detail, sender):
                 self.files[place._replace(folder=Folder.CORRUPT)] = self.files.pop(place)
                 return [ev.Quarantined(place, place.name, code, detail, sender)]
-            case fx.ForgetMessage() | fx.RemindPerson():
+            case fx.ForgetMessage(message=message, part=part):
+                self.in_hand.pop((message.message_id, message.recipient), None)
+                if part is not None and self.told_parts.get(part.key) != part:
+                    self.parts[part.key] = part
+            case fx.NoteParts(notice=notice, is_written=is_written):
+                self._note_parts(notice, is_written=is_written)
+            case fx.RemindPerson():
                 pass
         return []
 
@@ -242,6 +277,7 @@ class World:
         folder: Folder,
         answer: type[ev.Claimed | ev.Moved],
     ) -> Event:
+        self.in_hand[effect.message.message_id, effect.message.recipient] = effect.message
         if type(effect) in self.refused:
             return ev.SpoolFailed(effect.key, "No space left on device")
         file = self.files.pop(effect.place, None)
@@ -253,10 +289,35 @@ class World:
         self.files[place] = file
         return answer(effect.key, place)
 
+    def _note_parts(self, notice: PartsNotice, *, is_written: bool) -> None:
+        if is_written:
+            self.notices.pop(notice.notice_id, None)
+            return
+        self.notices[notice.notice_id] = notice
+        for part in notice.parts:
+            self.parts.pop(part.key, None)
+            self.told_parts[part.key] = part
+
+    def _settle_parts(self) -> None:
+        """Tell the engine of the parts that ended without its knowledge, as a start does by the journal."""
+        there = {(f.message.message_id, f.message.recipient): p.folder for p, f in self.files.items()}
+        ends = {Folder.ARCHIVE: MessageEnd.COMPLETED, Folder.DEAD: MessageEnd.DEAD, None: MessageEnd.COMPLETED}
+        for key, message in list(self.in_hand.items()):
+            folder = there.get(key)
+            if folder in (Folder.QUEUE, Folder.PROCESSED):
+                continue
+            del self.in_hand[key]
+            if message.part_of is not None and key not in self.parts and key not in self.told_parts:
+                about = (message.part_of, message.sender, *key, message.type)
+                part = self.parts[key] = PartEnd(*about, ends[folder], self.wall)
+                self.handle(ev.PartEnded(part, message.notify))
+
     def _revive(self, effect: fx.ReviveMessage) -> Event:
         if effect.place in self.files and type(effect) not in self.refused:
-            self.files[effect.place].headers.clear()
-            self.files[effect.place].mtime = self.wall
+            file = self.files[effect.place]
+            file.headers.clear()
+            file.mtime = self.wall
+            file.message = replace(file.message, expires_at=None, deadline_at=None)
         return self._move(effect, Folder.QUEUE, ev.Moved)
 
     def _rewrite(self, place: Place, headers: tuple[tuple[str, str | None], ...]) -> None:
@@ -282,6 +343,13 @@ class World:
                 return [ev.Told(order.key, "placed in the inbox", attempt=order.attempt)]
             case _:
                 return [ev.Told(order.key, "typed and read back", attempt=order.attempt)]
+
+    def _call_off(self, order: fx.CallOff) -> Iterable[Event]:
+        if order.lane in self.on_call_off:
+            return self.on_call_off[order.lane](order)
+        if self.team[order.lane][1] == "exec":
+            return [ev.RunEnded(order.key, ev.Outcome.STOPPED, "its command was ended", order.attempt)]
+        return [ev.LetGo(order.key, "typed and read back", order.attempt)]
 
     def _send(self, effect: fx.SendMessage) -> Event:
         self.sent.append(effect)
@@ -311,7 +379,7 @@ class World:
         self, place: Place, *, recovered: bool = False, crashes: int = 0, run_alive: bool = False
     ) -> ev.Arrived:
         file = self.files[place]
-        standing = file.standing if place.folder is Folder.PROCESSED else None
+        standing = file.standing if place.folder in (Folder.PROCESSED, Folder.DEAD) else None
         return ev.Arrived(file.message, place, file.mtime, standing, recovered, crashes, run_alive)
 
     def send(self, message: Message, *, age_s: float = 0) -> Place:
@@ -326,6 +394,11 @@ class World:
         receipt = Receipt(ReceiptKind(kind), message_id, agent, f"{kind}_{self.files_made:016d}.json", reason)
         self.receipts[receipt.name] = receipt
         return receipt
+
+    def cancels(self, message_id: str, agent: str = "worker", by: str = "leader", reason: str | None = None) -> None:
+        receipt = replace(self.receipt("cancel", message_id, agent, reason), by=by)
+        self.receipts[receipt.name] = receipt
+        self.tell(ev.ReceiptCame(receipt))
 
     def says(self, kind: str, message_id: str, agent: str = "worker", reason: str | None = None) -> None:
         self.tell(ev.ReceiptCame(self.receipt(kind, message_id, agent, reason)))
@@ -346,11 +419,13 @@ class World:
         self._move_clock(self.mono + away_s)
         self.mono = START_MONO  # a monotonic clock of another boot
         self._engine()
+        self.engine.state.families.restore(self.parts.values(), self.notices.values())
         for place in sorted(self.files, key=str):
             if place.folder in (Folder.QUEUE, Folder.PROCESSED):
                 self.handle(self.arrival(place, recovered=True))
         for receipt in list(self.receipts.values()):
             self.handle(ev.ReceiptCame(receipt))
+        self._settle_parts()
         self.settle()
 
     def dig_up(self, kind: str, message_id: str, agent: str) -> None:

@@ -245,6 +245,28 @@ def test_messages_in_flight_at_a_restart_are_not_skipped_however_old_they_are() 
     assert world.fact("message_queued")["recovered"] is True
 
 
+@pytest.mark.parametrize(
+    ("agent", "standing", "logged", "lines"),
+    [
+        ("leader", Standing(Status.DELIVERED, 0, None, START_WALL - 5), True, 0),
+        ("leader", Standing(Status.ACKED, 0, None, START_WALL - 5), True, 0),
+        ("leader", Standing(Status.DELIVERED, 0, None, START_WALL - 5), False, 1),  # after a crash, or another's file
+        ("leader", Standing(), True, 1),  # it is told again
+        ("worker", Standing(Status.DELIVERED, 0, None, START_WALL - 5), True, 1),
+    ],
+)
+def test_unread_mail_of_an_inbox_is_no_news_after_an_orderly_restart(
+    agent: str, standing: Standing, logged: bool, lines: int
+) -> None:
+    world = World()
+    place = world.drop(make_message("m1", agent), Folder.PROCESSED)
+    event = replace(world.arrival(place, recovered=True), standing=standing, logged=logged)
+    (asked, *_) = world.handle(event)
+    assert isinstance(asked, fx.RecordFact)
+    assert asked.signal is not None  # whoever waits for the message hears of it all the same
+    assert len(world.facts("message_queued")) == lines
+
+
 def test_what_was_being_told_at_a_crash_is_told_again() -> None:
     """[Ensemble] Claimed files were never reclaimed after a crash."""
     world = World()

@@ -5,20 +5,20 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackd.core.dedup import Completed, Fresh, Repeated, SameIdOtherContent
+from ackd.core.dedup import CompletedMessages, Fresh, Repeated, SameIdOtherContent
 
 DAY = 86400.0
 T0 = 1_800_000_000.0
 
 
-def completed_one(at: float = T0) -> Completed:
-    completed = Completed(DAY)
+def completed_one(at: float = T0) -> CompletedMessages:
+    completed = CompletedMessages(DAY)
     completed.remember("m1@host", "leader", "d1", at)
     return completed
 
 
 def test_what_was_never_completed_is_fresh() -> None:
-    assert Completed(DAY).verdict("m1@host", "leader", "d1", T0) == Fresh()
+    assert CompletedMessages(DAY).verdict("m1@host", "leader", "d1", T0) == Fresh()
 
 
 def test_the_same_message_to_the_same_agent_is_repeated() -> None:
@@ -42,7 +42,7 @@ def test_both_contents_under_one_id_are_remembered() -> None:
 
 
 def test_a_lone_surrogate_in_an_id_is_an_id_like_any_other() -> None:
-    completed = Completed(DAY)
+    completed = CompletedMessages(DAY)
     completed.remember("\ud800", "leader", "d", T0)
     assert completed.verdict("\ud800", "leader", "d", T0) == Repeated()
 
@@ -90,7 +90,7 @@ def test_a_record_from_the_future_drives_nothing_else_out() -> None:
 def test_with_a_clock_that_only_grows_it_agrees_with_a_plain_list(
     entries: list[tuple[int, float]], later: float
 ) -> None:
-    completed = Completed(DAY)
+    completed = CompletedMessages(DAY)
     ordered = sorted(entries, key=lambda entry: entry[1])
     for number, at in ordered:
         completed.remember(f"m{number}", "a", "d", at)
@@ -105,7 +105,7 @@ def test_with_a_clock_that_only_grows_it_agrees_with_a_plain_list(
 
 
 def test_memory_is_bounded_by_the_window() -> None:
-    completed = Completed(DAY)
+    completed = CompletedMessages(DAY)
     for step in range(10_000):
         at = T0 + step * DAY / 1000
         completed.verdict(f"m{step}", "a", "d", at)
@@ -115,7 +115,7 @@ def test_memory_is_bounded_by_the_window() -> None:
 
 
 def test_an_entry_costs_little_memory() -> None:
-    completed = Completed(DAY)
+    completed = CompletedMessages(DAY)
     for step in range(20_000):
         completed.remember(f"message-{step}@host", "a", "d" * 64, T0)
     (only,) = completed._slices

@@ -17,35 +17,42 @@ LETTERS = {
     "F": State.FINISHING,
     "B": State.BURYING,
     "V": State.REVIVING,
+    "K": State.CANCELLING,
+    "N": State.ANNULLING,
+    "T": State.WITHDRAWING,
     "X": State.DEAD,
+    "Y": State.CANCELLED,
     "Z": State.COMPLETED,
     "W": State.WITHDRAWN,
 }
 #: ``-`` cannot happen · ``=`` stays, nothing is done · ``=:note`` stays, and is noted · ``C:claim`` goes to C, by claiming
 GRID = """
-             Q         C           P           D           A           R         F        B           V           X         Z  W
-offered      C:claim   -           -           -           -           P:tell    -        -           -           -         -  -
-claimed      -         P:tell      -           -           -           -         -        -           -           -         -  -
-told         =         =           D:await     =           =:note      =         =        =           =           =         -  -
-not_told     =         =           R:retry     =           =           =         =        =           =           =         -  -
-away         =         =           R:postpone  =           =           =         =        =           =           =         -  -
-seen         =:note    =:note      =:note      =:note      =:note      =:note    =        =           =           =         -  -
-enough       F:finish  =:remember  F:finish    F:finish    F:finish    F:finish  =        =           =           =         -  -
-acked        C:claim   =:remember  A:start     A:start     =           A:start   =        =           =           =         -  -
-done         F:finish  =:remember  F:finish    F:finish    F:finish    F:finish  =        =:remember  =:remember  F:finish  -  -
-refused      B:bury    =:remember  B:bury      B:bury      B:bury      B:bury    =        =           =           =         -  -
-failed       =         =           R:retry     R:retry     R:retry     =         =        =           =           =         -  -
-exhausted    =         =           B:bury      B:bury      B:bury      B:bury    =        =           =           =         -  -
-stopped      =         =           R:postpone  R:postpone  R:postpone  =         =        =           =           =         -  -
-silent       -         -           -           B:bury      B:bury      -         -        -           -           -         -  -
-unfinished   -         -           -           B:bury      B:bury      -         -        -           -           -         -  -
-overdue      -         -           -           =:warn      =:warn      -         -        -           -           -         -  -
-vanished     W:end     =           Z:end       Z:end       Z:end       Z:end     =        =           =           =         -  -
-moved        -         -           -           -           -           -         Z:end    X:end       Q:note      -         -  -
-lost         -         W:end       -           -           -           -         Z:end    Z:end       X:nothing   -         -  -
-disk_failed  -         Q:hold      -           -           -           -         =:again  =:again     =:again     -         -  -
-spool_lost   W:end     W:end       W:end       W:end       W:end       W:end     =        W:end       =           =         -  -
-requeued     =         =           =           =           =           =         =        =           =           V:revive  -  -
+             Q           C           P           D           A           R         F        B           V           K           N           T           X         Y           Z  W
+offered      C:claim     -           -           -           -           P:tell    -        -           -           -           -           -           -         -           -  -
+claimed      -           P:tell      -           -           -           -         -        -           -           -           -           -           -         -           -  -
+told         =           =           D:await     =           =:note      =         =        =           =           =:note      =           =           =         =           -  -
+not_told     =           =           R:retry     =           =           =         =        =           =           =           =           =           =         =           -  -
+away         =           =           R:postpone  =           =           =         =        =           =           =           =           =           =         =           -  -
+seen         =:note      =:note      =:note      =:note      =:note      =:note    =        =           =           =           =           =           =         =           -  -
+enough       F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =           =           =           =           =           =         =           -  -
+acked        C:claim     =:remember  A:start     A:start     =           A:start   =        =           =           =           =           =           =         =           -  -
+done         F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =:remember  =:remember  F:finish    =:remember  =:too_late  F:finish  =:too_late  -  -
+refused      B:bury      =:remember  B:bury      B:bury      B:bury      B:bury    =        =           =           N:annul     =           =           =         =           -  -
+failed       =           =           R:retry     R:retry     R:retry     =         =        =           =           N:annul     =           =           =         =           -  -
+exhausted    =           =           B:bury      B:bury      B:bury      B:bury    =        =           =           N:annul     =           =           =         =           -  -
+stopped      =           =           R:postpone  R:postpone  R:postpone  =         =        =           =           N:annul     =           =           =         =           -  -
+silent       -           -           -           B:bury      B:bury      -         -        -           -           -           -           -           -         -           -  -
+unfinished   -           -           -           B:bury      B:bury      -         -        -           -           -           -           -           -         -           -  -
+overdue      -           -           -           =:warn      =:warn      -         -        -           -           -           -           -           -         -           -  -
+vanished     W:end       =           Z:end       Z:end       Z:end       Z:end     =        =           =           Z:end       =           =           =         =           -  -
+moved        -           -           -           -           -           -         Z:end    X:end       Q:note      -           Y:end       W:end       -         -           -  -
+lost         -           W:end       -           -           -           -         Z:end    Z:end       X:nothing   -           Z:end       W:end       -         -           -  -
+disk_failed  -           Q:hold      -           -           -           -         =:again  =:again     =:again     -           =:again     =:again     -         -           -  -
+spool_lost   W:end       W:end       W:end       W:end       W:end       W:end     =        W:end       =           W:end       W:end       =           =         =           -  -
+requeued     =           =           =           =           =           =         =        =           =           =           =           =           V:revive  V:revive    -  -
+cancelled    T:withdraw  =:remember  K:call_off  K:call_off  K:call_off  N:annul   =        =           =           =           =           =           =         =           -  -
+let_go       =           =           =           =           =           =         =        =           =           N:annul     =           =           =         =           -  -
+expired      B:bury      =           =           =           =           B:bury    =        =           =           =           =           =           =         =           -  -
 """
 
 
@@ -105,8 +112,19 @@ def test_a_finished_message_is_never_unfinished() -> None:
 
 
 def test_the_window_is_what_an_agent_has_in_hand() -> None:
-    assert {State.CLAIMING, State.PROCESSING, State.DELIVERED, State.ACKED} == IN_WINDOW
-    assert {State.COMPLETED, State.DEAD, State.WITHDRAWN} == ENDED
+    assert {State.CLAIMING, State.PROCESSING, State.DELIVERED, State.ACKED, State.CANCELLING} == IN_WINDOW
+    assert {State.COMPLETED, State.DEAD, State.CANCELLED, State.WITHDRAWN} == ENDED
+
+
+def test_what_was_cancelled_is_never_completed_and_lives_again_only_by_a_requeue() -> None:
+    after = {next_state for next_state, _ in TABLE[State.CANCELLED].values()}
+    assert after == {State.CANCELLED, State.REVIVING}
+    assert {next_state for next_state, _ in TABLE[State.WITHDRAWING].values()} == {State.WITHDRAWING, State.WITHDRAWN}
+
+
+def test_what_is_being_cancelled_is_never_told_again() -> None:
+    for state in (State.CANCELLING, State.ANNULLING, State.WITHDRAWING, State.CANCELLED):
+        assert not {State.PROCESSING, State.RETRYING, State.QUEUED} & {after for after, _ in TABLE[state].values()}
 
 
 def test_every_state_has_a_word_for_people() -> None:

@@ -56,6 +56,55 @@ def test_the_sender_is_told_and_a_sender_that_is_nobody_is_not() -> None:
     assert [(e.draft.recipient, e.draft.in_reply_to) for e in world.mail("dead_letter")] == [("runner", "m1")]
 
 
+def test_a_sender_that_is_also_the_leader_gets_one_mail_that_says_both() -> None:
+    world = World()
+    refused(world, "m1", sender="leader")
+    (mail,) = world.mail("escalation")
+    assert (mail.draft.recipient, mail.draft.in_reply_to) == ("leader", "m1")
+    assert world.mail("dead_letter") == []
+    told = mail.draft.body["dead_letter"]
+    assert isinstance(told, dict)
+    assert (told["message_id"], told["to"], told["how_to_requeue"]) == ("m1", "worker", "ackd dead requeue m1")
+
+
+def test_a_death_that_is_counted_into_an_open_escalation_is_told_to_its_sender_by_a_mail_of_its_own() -> None:
+    world = World()
+    refused(world, "m1", sender="leader")
+    refused(world, "m2", sender="leader")
+    assert [e.draft.in_reply_to for e in world.mail("escalation")] == ["m1"]
+    assert [e.draft.in_reply_to for e in world.mail("dead_letter")] == ["m2"]
+
+
+def test_a_sender_that_is_not_the_one_who_is_asked_for_help_gets_a_mail_of_its_own() -> None:
+    world = World()
+    refused(world, "m1", sender="runner")
+    (mail,) = world.mail("escalation")
+    assert (mail.draft.recipient, mail.draft.in_reply_to) == ("leader", None)
+    assert "dead_letter" not in mail.draft.body
+    assert [e.draft.recipient for e in world.mail("dead_letter")] == ["runner"]
+
+
+def test_a_death_that_is_told_of_again_after_a_crash_makes_no_second_mail() -> None:
+    """The mail was written and the escalation kept; the daemon died before the file was moved."""
+    before = World()
+    refused(before, "m1", sender="leader")
+    after = World()
+    for one in before.engine.state.escalations.all():
+        after.engine.state.escalations.open(one)
+    refused(after, "m1", sender="leader")
+    assert after.folder_of("m1") is Folder.DEAD
+    assert after.mail("escalation") == after.mail("dead_letter") == []
+
+
+def test_a_death_whose_mail_was_not_yet_written_when_ackd_died_has_the_same_mail_again() -> None:
+    mails = []
+    for _ in range(2):
+        world = World()
+        refused(world, "m1", sender="leader")
+        mails += [e.draft for e in world.mail("escalation")]
+    assert mails[0] == mails[1]
+
+
 def test_a_disk_that_refuses_a_burial_is_asked_again_and_nobody_is_told_twice() -> None:
     world = World()
     world.refused = {fx.BuryMessage}
@@ -66,7 +115,7 @@ def test_a_disk_that_refuses_a_burial_is_asked_again_and_nobody_is_told_twice() 
     world.refused = set()
     world.wait(5)
     assert (world.folder_of("m1"), len(world.facts("message_dead"))) == (Folder.DEAD, 1)
-    assert (len(world.mail("escalation")), len(world.mail("dead_letter"))) == (1, 1)
+    assert (len(world.mail("escalation")), len(world.mail("dead_letter"))) == (1, 0)  # the sender is the leader
 
 
 @pytest.mark.parametrize("why", ["written over", ""], ids=["written over", "deleted"])
@@ -146,7 +195,7 @@ def test_overdue_mail_from_the_monitor_is_written_down_and_nobody_is_written_to(
 
 def test_an_escalation_that_dies_is_passed_on_to_a_person_once() -> None:
     world = World()
-    refused(world, "m1")
+    refused(world, "m1", sender="runner")
     (first,) = world.mail("escalation")
     world.says("refuse", first.draft.message_id, "leader")
     passed = world.mail("escalation")[1]

@@ -28,18 +28,21 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.availability import QUIET, AgentState
-from ackd.core.delivery import IN_WINDOW, MOVING, State
+from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, State
 from ackd.core.idleness import Doing
 from ackd.core.message import MONITOR, USER, Folder, Place, Priority
-from ackd.core.policy import NEVER, AgentPolicy, CompletesOn, completes_on
+from ackd.core.policy import NEVER, AgentPolicy, CompletesOn, OnDeadline, completes_on
 from ackd.core.timers import ENGINE, TimerKind
 from ackd.core.waits import Wait, Waiting
 from ackd.core.worker import WorkerState
 from tests.core.engine_world import EXEC, HANDLER, INBOX, PANE, PROCESS, START_MONO, WATCHED_PANE, World, make_message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from ackd.core.effects import Effect
     from ackd.core.events import Event
+    from ackd.core.message import Draft
     from ackd.core.state import Delivery
 
 S = State
@@ -51,6 +54,7 @@ TEAM = {
     "runner": (EXEC, "exec"),
     "pane": (replace(WATCHED_PANE, max_in_flight=2), "tmux"),
     "child": (PROCESS, "process"),
+    "strict": (replace(PANE, on_deadline=OnDeadline.CANCEL), "tmux"),
     "owned": (AgentPolicy(processing_timeout_s=NEVER, task_timeout_s=NEVER, busy_timeout_s=NEVER), "tmux"),
     MONITOR: (HANDLER, "handler"),
 }
@@ -65,6 +69,11 @@ TERMINAL = ("message_completed", "message_dead", "message_withdrawn", "message_d
 ENTERED_BY = {S.DELIVERED: "message_told", S.ACKED: "message_acked", S.RETRYING: "message_retry"}
 
 
+def _is_about_death(draft: Draft) -> bool:
+    """A notice of a dead letter, or an escalation that answers the dead message and is its notice, too."""
+    return draft.type in ("dead_letter", "escalation") and draft.in_reply_to is not None
+
+
 class Watched(World):
     """A world that checks every single step of the engine, and knows what is under way."""
 
@@ -73,6 +82,7 @@ class Watched(World):
         self.emitted: list[tuple[str, dict[str, object]]] = []  # lines in the order of decision
         self.crashed = False
         self.noticed: set[int] = set()  # numbers of files that this engine has been told of
+        self.given_up: set[int] = set()  # numbers of files that were cancelled, withdrawn or expired, on disk
         super().__init__(TEAM)
 
     def handle(self, event: Event) -> list[Effect]:
@@ -90,6 +100,18 @@ class Watched(World):
         self._check_reminders(asked)
         self._check_passing(before)
         return asked
+
+    def carry_out(self, effect: Effect) -> Iterable[Event]:
+        """Carry it out, and check that nothing is told that was cancelled or has expired, as far as the disk says."""
+        file = self.files.get(effect.place) if isinstance(effect, (*MOVES, fx.TellAgent)) else None
+        if isinstance(effect, fx.TellAgent) and file is not None:
+            assert file.number not in self.given_up, effect
+        answers = super().carry_out(effect)
+        if file is not None and "X-ACKD-Ended" in file.headers and any(isinstance(one, ev.Moved) for one in answers):
+            self.given_up.add(file.number)
+        if file is not None and isinstance(effect, fx.ReviveMessage):
+            self.given_up.discard(file.number)
+        return answers
 
     def _looks_like_own_move(self, event: ev.Arrived) -> bool:
         """Return whether the file may be one that the engine is just moving there.
@@ -114,7 +136,7 @@ class Watched(World):
             if old is None or old is delivery.state or name is None:
                 continue
             assert (name, delivery.message.message_id) in lines, (old, delivery.state, event)
-        ended = [key for key in before if deliveries.get(key) is None and before[key] is not S.DEAD]
+        ended = [key for key in before if deliveries.get(key) is None and before[key] not in IN_DEAD_LETTER]
         if not isinstance(
             event, ev.MoveLost
         ):  # a dead letter that was gone when it was to be requeued is only forgotten
@@ -142,13 +164,13 @@ class Watched(World):
                 assert holder.state in (S.DELIVERED, S.ACKED)
 
     def _check_commit_order(self, before: dict[int, State], asked: list[Effect]) -> None:
-        """Check that the notice of each death precedes its burial in the lane, and that mail from ackd leads to no
-        mail."""
+        """Check that the notice of each death (an escalation that answers the dead message is one, too) precedes its
+        burial in the lane, and that mail from ackd leads to no mail."""
         notices: Counter[tuple[str, str | None]] = Counter()
         for effect in asked:
-            if isinstance(effect, fx.SendMessage) and effect.draft.type == "dead_letter":
+            if isinstance(effect, fx.SendMessage) and _is_about_death(effect.draft):
                 notices[effect.lane, effect.draft.in_reply_to] += 1
-            elif isinstance(effect, fx.BuryMessage) and before.get(effect.key) is not S.BURYING:
+            elif isinstance(effect, fx.BuryMessage) and before.get(effect.key) not in (S.BURYING, S.ANNULLING):
                 told_of = (effect.lane, effect.message.message_id)
                 deserved = effect.message.sender in TEAM and effect.message.sender != MONITOR
                 notices[told_of] -= deserved
@@ -250,6 +272,8 @@ class Watched(World):
                     if t == "message_overdue" and d["message_id"] == delivery.message.message_id
                 ]
                 return self.runs(TimerKind.TASK, key) or bool(overdue)
+            case S.CANCELLING:
+                return self.runs(TimerKind.CANCEL, key)
             case state if state in MOVING:
                 return self.move_under_way(key) or self.runs(TimerKind.DISK, key)
             case _:
@@ -282,11 +306,22 @@ class Promises(RuleBasedStateMachine):
         ),
         answers=st.integers(0, 3),
         noticed=st.booleans(),
+        expires_s=st.sampled_from([None, None, None, -5, 3, 200]),
+        due_s=st.sampled_from([None, None, None, 0, 100, 900]),
     )
-    def send(self, to: str, sender: str, priority: Priority, kind: str, answers: int, noticed: bool) -> None:
+    def send(
+        self, to: str, sender: str, priority: Priority, kind: str, answers: int, noticed: bool,
+        expires_s: float | None = None, due_s: float | None = None,
+    ) -> None:  # fmt: skip
         self.sent += 1
         about = f"m{self.sent - answers}" if answers and self.sent > answers else None
         message = make_message(f"m{self.sent}", to, sender=sender, type=kind, priority=priority, in_reply_to=about)
+        now = self.world.wall
+        message = replace(
+            message,
+            expires_at=now + expires_s if expires_s is not None else None,
+            deadline_at=now + due_s if due_s is not None else None,
+        )
         place = self.world.drop(message)
         if noticed:
             self.world.handle(self.world.arrival(place))
@@ -306,6 +341,34 @@ class Promises(RuleBasedStateMachine):
         receipt = self.world.receipt(kind, message.message_id, message.recipient)
         if noticed:
             self.world.handle(ev.ReceiptCame(receipt))
+
+    @precondition(lambda self: self.waiting())
+    @rule(pick=st.integers(0), by=st.sampled_from(["sender", "sender", USER, "stranger"]), noticed=st.booleans())
+    def cancel(self, pick: int, by: str, noticed: bool) -> None:
+        message = self.world.files[self.choose(self.waiting(), pick)].message
+        receipt = self.world.receipt("cancel", message.message_id, message.recipient)
+        receipt = replace(receipt, by=message.sender if by == "sender" else by)
+        self.world.receipts[receipt.name] = receipt
+        if noticed:
+            self.world.handle(ev.ReceiptCame(receipt))
+
+    @precondition(lambda self: self.in_hand(S.CANCELLING))
+    @rule(pick=st.integers(0), outcome=st.sampled_from([None, *ev.Outcome]), attempt=st.sampled_from([0, 0, 1, 7]))
+    def lets_go(self, pick: int, outcome: ev.Outcome | None, attempt: int) -> None:
+        """Have an agent let go of a cancelled message, in time or late, or complete it all the same."""
+        held = self.in_hand(S.CANCELLING)
+        key = held[pick % len(held)].key
+        if outcome is None:
+            self.world.handle(ev.LetGo(key, "typed", attempt))
+        else:
+            self.world.handle(ev.RunEnded(key, outcome, outcome.value, attempt))
+
+    @rule(agent=st.sampled_from(["worker", "pair", "runner", *INHABITED]), answers=st.booleans())
+    def letting_go_fares(self, agent: str, answers: bool) -> None:
+        """Set whether an agent that is told of a cancellation answers by itself from now on."""
+        self.world.on_call_off.pop(agent, None)
+        if not answers:
+            self.world.on_call_off[agent] = lambda _order: []
 
     @precondition(lambda self: self.world.receipts)
     @rule(pick=st.integers(0))
@@ -544,13 +607,13 @@ class Promises(RuleBasedStateMachine):
         for delivery in self.world.engine.state.deliveries:
             policy = self.world.agent(delivery.agent).policy
             if delivery.seen and completes_on(delivery.message, policy) is CompletesOn.SEEN:
-                assert delivery.state in MOVING or delivery.state is S.DEAD, delivery
+                assert delivery.state in (*MOVING, *IN_DEAD_LETTER, S.CANCELLING), delivery
 
     @invariant()
     def a_receipt_is_there_until_what_it_says_is_on_disk(self) -> None:
         """(a): after a crash it must be read again."""
         for delivery in self.world.engine.state.deliveries:
-            if delivery.state is S.FINISHING:
+            if delivery.state in (S.FINISHING, S.CANCELLING, S.ANNULLING, S.WITHDRAWING):
                 assert {receipt.name for receipt in delivery.receipts} <= self.world.receipts.keys(), delivery
 
     @invariant()
@@ -608,6 +671,7 @@ class Promises(RuleBasedStateMachine):
         world = self.world
         world.refused = set()
         world.on_tell.clear()
+        world.on_call_off.clear()
         for name in NAMES:
             world.tell(ev.AgentResumed(name))
         for _ in range(300):
@@ -639,10 +703,12 @@ class Promises(RuleBasedStateMachine):
     def busy_lanes(self) -> list[str]:
         return sorted(name for name, waiting in self.world.lanes.items() if waiting)
 
-    def in_hand(self, *agents: str) -> list[Delivery]:
-        """Return the messages in the hands of these agents, or of all."""
-        held = [d for d in self.world.engine.state.deliveries if d.state in (S.PROCESSING, S.DELIVERED, S.ACKED)]
-        return [d for d in held if d.agent in agents] if agents else held
+    def in_hand(self, *agents: str | State) -> list[Delivery]:
+        """Return the messages in the hands of these agents, or of all; or those in this state."""
+        states = [one for one in agents if isinstance(one, State)] or [S.PROCESSING, S.DELIVERED, S.ACKED]
+        held = [d for d in self.world.engine.state.deliveries if d.state in states]
+        names = [one for one in agents if isinstance(one, str)]
+        return [d for d in held if d.agent in names] if names else held
 
     def choose(self, places: list[Place], pick: int) -> Place:
         return places[pick % len(places)]

@@ -10,7 +10,7 @@ from ackd.core.errors import BadReceipt
 from ackd.core.receipt_form import MAX_CHECKPOINT_BYTES, MAX_STEP, checked
 from ackd.core.words import AGENT_REQUESTS, Folder, ReceiptKind
 
-ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - {ReceiptKind.CHECKPOINT}, key=str)
+ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - {ReceiptKind.CHECKPOINT, ReceiptKind.CANCEL}, key=str)
 
 
 def said(**content: Any) -> Any:
@@ -29,6 +29,21 @@ def test_a_receipt_about_a_message_names_it_and_its_agent(kind: ReceiptKind) -> 
     found = said(kind=kind.value, message_id="<1@x>", agent="leader", reason="so\n\tit is", at="now")
     assert (found.kind, found.message_id, found.agent, found.reason) == (kind, "1@x", "leader", "so\n\tit is")
     assert why_not(kind=kind.value, agent="leader") == "no message_id"
+
+
+def test_a_cancellation_says_who_asks_and_perhaps_with_what_it_is_cancelled() -> None:
+    found = said(kind="cancel", message_id="2@x", agent="worker", by="leader", of="<1@x>", reason="no need")
+    assert (found.message_id, found.agent, found.by, found.of, found.reason) == (
+        "2@x",
+        "worker",
+        "leader",
+        "1@x",
+        "no need",
+    )
+    assert said(kind="cancel", message_id="2@x", agent="worker", by="leader").of is None
+    assert why_not(kind="cancel", message_id="2@x", agent="worker").startswith("no by: ")
+    assert why_not(kind="cancel", message_id="2@x", by="leader") == "no agent"
+    assert why_not(kind="done", message_id="2@x", agent="worker", of="1@x") == "done has no of"
 
 
 @pytest.mark.parametrize("kind", sorted(AGENT_REQUESTS, key=str))

@@ -206,3 +206,140 @@ def test_another_word_under_the_same_name_is_heard_and_only_what_was_heard_is_dr
     assert (world.state_of("m1"), world.receipts) == ("acked", {"m1.json": done})
     world.tell(ev.ReceiptCame(done), ev.ReceiptCame(done))
     assert (world.folder_of("m1"), world.receipts) == (Folder.ARCHIVE, {})
+
+
+# --- cancelled ----------------------------------------------------------------------------------------------------------
+def test_what_waits_is_withdrawn_into_the_archive_and_its_sender_hears_of_it_if_another_wished_so() -> None:
+    world = World()
+    world.tell(ev.AgentPaused("worker"))
+    world.send(make_message("m1"))
+    world.send(make_message("m2"))
+    world.cancels("m1", reason="no need")
+    world.cancels("m2", by="user")
+    assert world.fact("message_withdrawn", "m1")["reason"] == "cancelled by leader: no need"
+    place = world.place_of("m1")
+    assert (place.folder, world.files[place].headers["X-ACKD-Ended"]) == (Folder.ARCHIVE, "withdrawn")
+    assert [mail.draft.in_reply_to for mail in world.mail("notification", "leader")] == ["m2"]
+    assert world.mail("escalation") == []
+    assert world.receipts == {}
+
+
+def test_what_is_in_hand_is_called_off_and_then_dead_without_an_escalation() -> None:
+    world = World()
+    world.send(make_message("m1"))
+    world.cancels("m1", reason="no need")
+    assert [one.why for one in world.done_for(fx.CallOff, "m1") if isinstance(one, fx.CallOff)] == [
+        "cancelled by leader: no need"
+    ]
+    dead = world.fact("message_dead", "m1")
+    assert (dead["end"], dead["reason"]) == ("cancelled", "cancelled by leader: no need")
+    assert world.files[world.place_of("m1")].headers["X-ACKD-Ended"] == "cancelled"
+    assert [mail.draft.recipient for mail in world.mail("dead_letter")] == ["leader"]
+    assert world.mail("escalation") == []
+    assert world.facts("message_retry") == []
+    assert world.receipts == {}
+
+
+@pytest.mark.parametrize("outcome", set(ev.Outcome) - {ev.Outcome.DONE})
+def test_however_its_run_ends_it_is_cancelled_and_never_retried(outcome: ev.Outcome) -> None:
+    world = World()
+    world.on_call_off["runner"] = lambda _order: []
+    world.send(make_message("m1", "runner"))
+    world.cancels("m1", "runner")
+    assert world.state_of("m1") == "cancelling"
+    world.ends("m1", outcome, "exit 143")
+    assert world.fact("message_let_go", "m1")["how"] == "exit 143"
+    assert world.fact("message_dead", "m1")["end"] == "cancelled"
+    world.wait(4000)
+    assert world.told("runner") == ["m1"]
+
+
+def test_a_completion_before_the_move_counts() -> None:
+    world = World()
+    world.on_call_off["runner"] = lambda _order: []
+    world.send(make_message("m1", "runner"))
+    world.cancels("m1", "runner")
+    world.ends("m1", ev.Outcome.DONE, "exit 0")
+    assert world.fact("message_completed", "m1")["by"] == "exit 0"
+    assert world.facts("message_dead") == []
+    assert world.receipts == {}
+
+
+def test_a_completion_after_the_move_is_a_line_and_a_person_may_requeue_it() -> None:
+    world = World()
+    world.send(make_message("m1"))
+    world.cancels("m1")
+    world.dig_up("done", "m1", "worker")
+    assert world.fact("message_late", "m1")["by"] == "ackd done"
+    assert world.facts("message_completed") == []
+    world.dig_up("requeue", "m1", "worker")
+    world.says("done", "m1")
+    world.fact("message_completed", "m1")
+
+
+def test_an_agent_that_never_answers_has_its_time_and_no_more() -> None:
+    world = World()
+    world.on_call_off["worker"] = lambda _order: []
+    world.send(make_message("m1"))
+    world.send(make_message("m2"))
+    world.cancels("m1")
+    assert world.told("worker") == ["m1"], "its window is full until it has let go"
+    world.wait(61)
+    assert world.fact("message_let_go", "m1")["how"] == "not proven within 60 s"
+    assert world.told("worker") == ["m1", "m2"]
+
+
+def test_an_inbox_is_told_by_mail() -> None:
+    world = World()
+    world.send(make_message("m1", "user"))
+    world.cancels("m1", "user")
+    assert [mail.draft.in_reply_to for mail in world.mail("notification", "user")] == ["m1"]
+
+
+@pytest.mark.parametrize("by", ["worker", "stranger"])
+def test_only_its_sender_and_a_person_may_cancel_it_or_whoever_cancels_what_it_came_of(by: str) -> None:
+    world = World()
+    world.send(make_message("m1"))
+    world.cancels("m1", by=by)
+    assert world.state_of("m1") == "delivered"
+    assert str(world.fact("message_warning", "m1")["warning"]).startswith(f"cancel by {by}, who is neither")
+    receipt = replace(world.receipt("cancel", "m1"), by=by, of="m0")
+    world.tell(ev.ReceiptCame(receipt))
+    assert world.fact("message_dead", "m1")["reason"] == f"cancelled by {by} with m0"
+
+
+def test_a_crash_before_the_end_is_on_disk_cancels_it_again_and_tells_nobody_twice() -> None:
+    world = World()
+    world.on_call_off["worker"] = lambda _order: []
+    world.send(make_message("m1"))
+    world.cancels("m1")
+    world.on_call_off.clear()
+    world.restart()
+    world.wait(1)
+    assert world.fact("message_dead", "m1")["end"] == "cancelled"
+    assert world.told("worker") == ["m1"]
+    assert world.receipts == {}
+
+
+def test_what_is_cancelled_while_everything_from_before_is_met_is_called_off_when_that_is_over() -> None:
+    world = World()
+    world.send(make_message("m1"))
+    world.wait(1)
+    place = world.place_of("m1")
+    world.lanes.clear()
+    world._engine()
+    world.handle(world.arrival(place, recovered=True))
+    asked = world.handle(ev.ReceiptCame(replace(world.receipt("cancel", "m1"), by="leader")))
+    assert not [effect for effect in asked if isinstance(effect, fx.CallOff)], "its run may not be known yet"
+    asked = world.handle(ev.RecoveryEnded())
+    assert [effect for effect in asked if isinstance(effect, fx.CallOff)]
+
+
+def test_a_second_copy_that_comes_while_the_first_is_being_cancelled_is_a_duplicate() -> None:
+    world = World()
+    world.on_call_off["worker"] = lambda _order: []
+    world.send(make_message("m1"))
+    world.cancels("m1")
+    world.tell(world.arrival(world.drop(make_message("m1"))))
+    world.fact("message_duplicate", "m1")
+    assert world.told("worker") == ["m1"]

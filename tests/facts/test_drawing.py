@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,8 +14,10 @@ from ackd.core.message_ids import choose
 from ackd.facts import agent_width, cells, colour_wanted, cut, render
 from ackd.facts.harmless import is_harmless
 from ackd.facts.table import FACTS
-from ackd.storage.session_log import Line
 from tests.facts.bench import ANSI, ID, about, line
+
+if TYPE_CHECKING:
+    from ackd.storage.session_log import Line
 
 
 def test_progress_without_colour_is_the_seeds_format_and_nothing_else() -> None:

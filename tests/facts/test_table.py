@@ -12,6 +12,7 @@ from ackd.core.fact import Fact, declared_in, fact
 from ackd.core.message_facts import COUNTED, message_queued, message_told
 from ackd.facts import table
 from ackd.facts.table import FACTS
+from tests.house import Module, modules, types_in_quotes
 from tests.session_log_document import DOCUMENT, document
 
 PACKAGE = Path(__file__).parents[2] / "daemon" / "ackd"
@@ -49,21 +50,40 @@ def test_only_facts_about_messages_count_for_totals() -> None:
     assert {row.type: row.counts for row in FACTS.values() if row.counts} == COUNTED
 
 
-def test_no_fact_is_recorded_by_a_name_in_quotes() -> None:
-    """Who writes a line calls its constructor. A type as text is only for what is read from the disk and written again."""
-    by_name = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if recorded_by_name(path)}
-    assert by_name == set()
+def test_lines_are_made_by_the_constructors_of_their_types_alone() -> None:
+    """A line that is made otherwise may have a type or a field that nobody declared."""
+    makers = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if makes_facts(path)}
+    assert makers == set()
 
 
-def recorded_by_name(path: Path) -> bool:
-    recorders = {"record", "_record", "RecordFact", "Fact"}
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Call) and node.args:
-            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-            first = node.args[0]
-            if name in recorders and isinstance(first, ast.Constant) and first.value in FACTS:
-                return True
-    return False
+def makes_facts(path: Path) -> bool:
+    calls = (node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+    return any(ast.unparse(call.func).rpartition(".")[2] == "Fact" for call in calls)
+
+
+def test_who_reads_the_log_names_a_type_by_its_constructor() -> None:
+    """A type in quotes would go on comparing when the type is renamed."""
+    named = {module.name: types for module in modules(PACKAGE) if (types := types_in_quotes(module))}
+    assert named == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if line.type == "message_told": pass',
+        'found = [line for line in lines if line.type in ("message_told", other)]',
+        'match type_:\n    case "message_told": pass',
+        'self.services.record("message_told", {})',
+    ],
+)
+def test_a_type_in_quotes_is_seen(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "probe.py"
+    path.write_text(text)
+    assert types_in_quotes(Module("probe", path)) == ["message_told"]
+
+
+def test_a_constructor_knows_its_type() -> None:
+    assert message_told.type == "message_told"
 
 
 def test_the_document_of_the_log_is_what_the_table_says() -> None:

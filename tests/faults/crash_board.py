@@ -11,9 +11,9 @@ from ackd.coordination.board.rules import answers
 from ackd.coordination.board.rules.answers import Answer, Channel
 from ackd.coordination.board.rules.meeting import Meeting as Record
 from ackd.coordination.board.rules.meeting import Seat, recorded
-from ackd.coordination.board.rules.phases import Checkpoint
+from ackd.coordination.board.rules.phases import BoardCheckpoint
 from ackd.coordination.board.track_board import TrackBoard
-from ackd.coordination.bus.tracks import house_track
+from ackd.coordination.bus.tracks import own_track
 from ackd.formats import ignite
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ NAMES = {seat.director for seat in SEATS}
 class Meeting:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.track_board = TrackBoard(house_track(stage.root), durable=False)
+        self.track_board = TrackBoard(own_track(stage.root), durable=False)
         self.board = stage.root / "bus/board"
         self.meeting_id = ""
         stage.also_settled.append(self.is_told_of)
@@ -40,7 +40,7 @@ class Meeting:
         (self.stage.root / "bus").mkdir(mode=0o700, exist_ok=True)
 
         def make(meeting_id: str, queue_from: int) -> Record:
-            about = (Checkpoint.PRE_LAUNCH, "Launch", None, "leader", time.time())
+            about = (BoardCheckpoint.PRE_LAUNCH, "Launch", None, "leader", time.time())
             return Record(meeting_id, *about, SEATS, 1, queue_from)
 
         self.meeting_id = self.track_board.open(time.time(), make).meeting_id

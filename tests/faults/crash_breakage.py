@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ackd.coordination.ensemble.directory import FoundFile
+    from ackd.coordination.ensemble.drafts import FileVersion
+
 
 def apply(name: str | None) -> None:
     if name is not None:
@@ -86,15 +89,13 @@ def _flush_nothing() -> None:
 
 def _note_before_mailing() -> None:
     """The Ensemble gateway writes down that a task was given out before it is."""
-    from ackd.coordination.ensemble.directory import FoundFile
-    from ackd.coordination.ensemble.drafts import FileVersion
     from ackd.coordination.ensemble.gateway import EnsembleGateway
-    from ackd.coordination.ensemble.saved_state import TakenIn
+    from ackd.coordination.ensemble.saved_state import KnownFile
 
     mail = EnsembleGateway._give_out
 
     async def note_and_mail(gateway: EnsembleGateway, sheet: FileVersion, found: FoundFile) -> None:
-        gateway._saved.note(sheet.key, TakenIn(sheet.version, sheet.digest, found.mark))
+        gateway._saved.note(sheet.key, KnownFile(sheet.version, sheet.digest, found.mark))
         await gateway._saved.save(gateway._services.clock.now())
         await mail(gateway, sheet, found)
 

@@ -18,7 +18,7 @@ from tests.strays import end_strays
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: Exit codes by which a daemon may say that the disk did not let it go on (README: cannot create; try again).
+#: Exit codes by which a daemon may say that the disk did not let it go on (docs/operations.md: cannot create; try again).
 CLEAR_ENDS: Final = frozenset({73, 75})
 _POLL_S: Final = 0.004
 

@@ -25,7 +25,12 @@ if TYPE_CHECKING:
 
 ENDS: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
 #: Where the file of a message lies whose last word this is.
-_PLACE: Final = {"message_completed": "archive", "message_dead": "queue/dead_letter", "message_duplicate": "archive"}
+_PLACE: Final = {
+    "message_completed": "archive",
+    "message_dead": "queue/dead_letter",
+    "message_duplicate": "archive",
+    "message_withdrawn": "archive",  # by its sender's word, if a file of it is kept
+}
 
 #: Temporary files of one fixed name: the next write takes it.
 _OVERWRITTEN: Final = frozenset(
@@ -206,14 +211,19 @@ def _of_rejects(stage: Stage) -> Iterator[str]:
 
 def _of_grave(stage: Stage, dead: str) -> Iterator[str]:
     """The leader has one escalation about it, and its sender one notice."""
-    for box, kind in (("leader", "escalation"), ("user", "dead_letter")):
-        ids = Counter(
-            ignite.bare_id(dict(ignite.headers(path.read_bytes()))["Message-ID"])
-            for path in (stage.root / "queue" / box).rglob(f"{kind}_*.mime")
-            if dead in path.read_text()
-        )
-        if list(ids.values()) != [1]:
-            yield f"{dead}: {box} has {kind} messages {dict(ids)}, not one"
+    yield from has_mail(stage, "leader", "escalation", dead)
+    yield from has_mail(stage, stage.senders.get(dead, "user"), "dead_letter", dead)
+
+
+def has_mail(stage: Stage, box: str, kind: str, about: str, *, wanted: bool = True) -> Iterator[str]:
+    """One message about it lies there, or none."""
+    ids = Counter(
+        ignite.bare_id(dict(ignite.headers(path.read_bytes()))["Message-ID"])
+        for path in (stage.root / "queue" / box).rglob(f"{kind}_*.mime")
+        if about in path.read_text()
+    )
+    if list(ids.values()) != [1] * wanted:
+        yield f"{about}: {box} has {kind} messages {dict(ids)}, not {'one' if wanted else 'none'}"
 
 
 def _of_log(stage: Stage) -> Iterator[str]:

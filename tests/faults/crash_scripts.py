@@ -21,11 +21,11 @@ from ackd.coordination.ensemble import wire as ensemble
 from ackd.coordination.ensemble.drafts import FileVersion, digest_of
 from ackd.coordination.leases.rules.words import Ask, Change
 from ackd.core.message import ReceiptKind
-from ackd.formats import yaml_body
+from ackd.formats import utc_times, yaml_body
 from ackd.leases import Leases
 from ackd.storage import maildrop
 from tests.acceptance.teams import Team, mime
-from tests.faults import crash_board
+from tests.faults import crash_board, crash_checks
 from tests.faults.mounts import mounted, needs_root
 
 if TYPE_CHECKING:
@@ -107,6 +107,7 @@ class Stage(Team):
         self.accepted: dict[Key, Accepted] = {}
         #: Dead messages, each of which must have told the leader and its sender once.
         self.graves: list[str] = []
+        self.senders: dict[str, str] = {}
         self.rejected: dict[str, bytes] = {}
         #: A write that was cut short leaves a fragment, which readers skip. Without one there is none.
         self.torn_lines_allowed = False
@@ -121,15 +122,22 @@ class Stage(Team):
         self.script("work.sh", f'{NOTE}\nif grep -q fail "$ACKD_BODY"; then exit 1; fi')
         self.script("slow.sh", f'{NOTE}\nfor _ in $(seq 3000); do [ -e "$TEAM_PLACE/go" ] && exit 0; sleep 0.01; done')
 
-    def give(self, to: str, body: str, *ends: str, kept: bool = True) -> str:
-        """Rename a message in. It is accepted from here on."""
+    def give(self, to: str, body: str, *ends: str, kept: bool = True, given_up: bool = False, **words: str) -> str:
+        """Rename a message in. It is accepted from here on. ``given_up``: it was cancelled, or has expired, and of its
+        death only its sender is told. ``words`` as for ``mime``."""
         number = next(self._numbers)
         message_id = f"1770263544.{number}.abcdef@ignite.local"
-        data = mime(to=to, message_id=message_id, body=f'content: "{body} {"x" * 200}"\n')
+        data = mime(to=to, message_id=message_id, body=f'content: "{body} {"x" * 200}"\n', **words)
         name = f"message_{1770263544000000 + number:016}.mime"
         self.put(to, data, name)
         self.accepted[message_id, to] = Accepted(name, data, Counter(ends), kept)
-        if "message_dead" in ends:
+        self.senders[message_id] = words.get("sender", "user")
+        if given_up:
+            self.checks += [
+                lambda: crash_checks.has_mail(self, "user", "dead_letter", message_id),
+                lambda: crash_checks.has_mail(self, "leader", "escalation", message_id, wanted=False),
+            ]
+        elif "message_dead" in ends:
             self.graves.append(message_id)
         return message_id
 
@@ -159,6 +167,9 @@ class Stage(Team):
 
     def receipt(self, kind: ReceiptKind, message_id: str, agent: str) -> None:
         maildrop.drop_receipt(self.root / "receipts", kind, message_id, agent, fsync=False)
+
+    def cancel(self, message_id: str, agent: str) -> None:
+        maildrop.drop_cancellations(self.root / "receipts", [(message_id, agent)], "user", "enough", fsync=False)
 
     def said(self, message_id: str, *types: str) -> bool:
         return bool(self.facts(*types, message=message_id))
@@ -243,6 +254,41 @@ def a_dead_letter_is_completed_after_all(stage: Stage) -> Iterator[Step]:
 
 
 @script
+def the_parts_of_a_task_end_and_its_holder_is_told_once(stage: Stage) -> Iterator[Step]:
+    """One part is completed by a handler, one by a command, one is refused. The holder of the task is told of all three
+    together, in one notice, however often the daemon dies over them."""
+    goal = stage.give("leader", "share this out", "message_completed")
+    extra = f"X-ACKD-Part-Of: <{goal}>\nX-ACKD-Notify-When-Done: yes\n"
+    parts = [
+        stage.give("scribe", "one part", "message_completed", sender="leader", extra=extra),
+        stage.give("worker", "one more", "message_completed", sender="leader", extra=extra),
+        stage.give("scribe", "refuse this one", "message_dead", sender="leader", extra=extra),
+    ]
+
+    def notices() -> list[str]:
+        """What the leader was told: a notice that was written once more is archived, and told to nobody."""
+        found: list[str] = []
+        for path in (stage.root / "queue/leader").rglob("*.mime"):
+            with contextlib.suppress(FileNotFoundError):
+                found.append(path.read_text())
+        return [text for text in found if "cause: parts_ended" in text]
+
+    def told_once() -> Iterator[str]:
+        told = notices()
+        if len(told) != 1:
+            yield f"the leader was told {len(told)} times that the parts have ended"
+        for text in told:
+            yield from (f"the notice does not tell of {part}" for part in parts if part not in text)
+        ids = {fact["notice_id"] for fact in stage.facts("parts_ended")}
+        if len(ids) > 1:
+            yield f"notices of several sets of parts: {sorted(ids)}"
+
+    stage.also_settled.append(lambda: bool(notices()))
+    stage.checks.append(told_once)
+    yield lambda: bool(notices()), lambda: stage.receipt(ReceiptKind.DONE, goal, "leader")
+
+
+@script
 def what_cannot_be_read(stage: Stage) -> Iterator[Step]:
     bad = b"To: scribe\n\nno message\n"
     stage.put("scribe", bad, "message_0000000000000001.mime")
@@ -301,6 +347,42 @@ def receipts_for_what_waits_in_line(stage: Stage) -> Iterator[Step]:
 
     yield lambda: stage.said(running, "child_started"), give_and_answer
     yield both_ended, (stage.place / "go").touch
+
+
+@script
+def one_is_cancelled_at_work_and_another_in_line(stage: Stage) -> Iterator[Step]:
+    running = stage.give("slow", "runs", "message_dead", given_up=True)
+    waiting: list[str] = []
+
+    def give_and_cancel() -> None:
+        waiting.append(stage.give("slow", "waits", "message_withdrawn"))
+        stage.cancel(waiting[0], "slow")
+        stage.cancel(running, "slow")
+
+    yield lambda: stage.said(running, "child_started"), give_and_cancel
+    give = lambda: waiting.append(stage.give("worker", "after it", "message_completed"))  # noqa: E731
+    yield lambda: stage.said(running, "message_dead"), give
+
+
+def _in_s(seconds: float) -> str:
+    return utc_times.write(time.time() + seconds)
+
+
+@script
+def one_expires_in_line_and_another_misses_its_deadline(stage: Stage) -> Iterator[Step]:
+    late = stage.give("slow", "is late", "message_completed", extra=f"X-ACKD-Deadline: {_in_s(0.6)}\n")
+    stage.checks.append(lambda: crash_checks.has_mail(stage, "leader", "escalation", late))
+    waiting: list[str] = []
+
+    def give() -> None:
+        extra = f"X-ACKD-Expires: {_in_s(0.4)}\n"
+        waiting.append(stage.give("slow", "waits", "message_dead", given_up=True, extra=extra))
+
+    def both() -> bool:
+        return stage.said(late, "deadline_passed") and stage.said(waiting[0], "message_dead")
+
+    yield lambda: stage.said(late, "child_started"), give
+    yield both, (stage.place / "go").touch
 
 
 @script_of_mounts

@@ -104,3 +104,33 @@ def test_a_message_is_sent_whole_or_not_at_all(zygote: Zygote, action: str, code
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(lambda fault: problems_of(zygote, to, fault), faults))
     assert not any(found), "\n".join(line for problems in found for line in problems)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_is_sent_once_is_sent_again_after_a_kill_and_is_one_message(zygote: Zygote, when: str) -> None:
+    to = ("scribe", "worker")
+    with tempfile.TemporaryDirectory(dir=in_memory()) as place:
+        stage = Stage(Path(place))
+        assert send(zygote, stage, (*to, "--once", "key"), Fault("record")) == 0
+        calls = len(notes(stage))
+    assert calls > 8
+    with ThreadPoolExecutor(4) as pool:
+        faults = [Fault(f"kill {when}", n) for n in range(1, calls + 1)]
+        found = list(pool.map(lambda fault: _sent_twice(zygote, to, fault), faults))
+    assert not any(found), "\n".join(line for problems in found for line in problems)
+
+
+def _sent_twice(zygote: Zygote, to: tuple[str, ...], fault: Fault) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="ackd-crash-", dir=in_memory()) as place:
+        stage = Stage(Path(place))
+        send(zygote, stage, (*to, "--once", "key"), fault)
+        child = zygote.run(
+            "send", *to, "--once", "key", "--json", "--body", BODY,
+            place=stage.place, out="again.out", err="again.err",
+        )  # fmt: skip
+        assert child.ended(20)
+        files = Counter(path.parent.name for path in (stage.root / "queue").glob("*/[!.]*.mime"))
+        problems = [] if files == Counter(to) else [f"{fault}: files in {dict(files)}"]
+        if child.code != 0:
+            problems.append(f"{fault}: sent again, exit {child.code}: {(stage.place / 'again.err').read_text()}")
+        return problems or [f"{fault}: {line}" for line in _served(zygote, stage, visible(stage))]

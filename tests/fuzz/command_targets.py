@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.cli import send as send_command
 from ackd.client.sending import Sent
-from ackd.client.waiting import Waiter
+from ackd.client.waiting import LogWaiter
 from ackd.config import plain_toml
 from ackd.config.site import find_site
 from ackd.coordination.board.rules.follow_ups import Address, follow_ups
@@ -223,12 +223,12 @@ def waited_for(data: bytes) -> None:
     with place() as at, serving(at):
         for until in ("acked", "completed"):
             (at.root / _LOG).unlink(missing_ok=True)
-            waiter = Waiter(find_site(), until, grace_s=0)
+            waiter = LogWaiter(find_site(), until, grace_s=0)
             file = at.put(_LOG, data)
             as_json = until == "acked"
             sent = Sent(MESSAGE_ID, ("worker", "leader"), (str(file),), daemon_running=True)
             with quiet() as ended:
-                waited = waiter.wait(sent, 0, send_command.PrintedProgress(as_json=as_json, waits=True))
+                waited = waiter.wait(sent, 0, send_command.PrintedProgress(as_json=as_json, wait=until, timeout_s=0))
                 send_command.report(sent._replace(waited=waited), as_json=as_json)
             assert ended.code in (0, 1, 69, 75)
 

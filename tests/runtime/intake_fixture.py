@@ -12,7 +12,6 @@ import anyio
 from ackd.core import events
 from ackd.core.engine import Engine
 from ackd.core.errors import CannotStart
-from ackd.core.fact import Fact
 from ackd.core.message import Folder, Place, Receipt
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
 from ackd.core.ports import Services
@@ -30,6 +29,8 @@ from tests.live_config import live_config
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
+
+    from ackd.core.fact import Fact
 
 
 SETTLE_S = 0.05

@@ -184,7 +184,7 @@ def test_each_box_is_looked_through_once_however_many_are_open(place: Path) -> N
 def test_nothing_is_written_when_nothing_changed(place: Path) -> None:
     saved_totals, _ = begin(place)
     saved_totals.note_changes()
-    saved_totals.note_boxes({})
+    saved_totals.note_boxes({}, 0)
     assert list((place / "state").iterdir()) == []
 
 
@@ -233,7 +233,7 @@ def test_a_disk_that_refuses_costs_a_count_and_nothing_else(place: Path) -> None
 
 def test_a_directory_is_known_by_inode_and_birth_and_not_by_its_device(place: Path) -> None:
     saved_totals, _ = begin(place)
-    saved_totals.note_boxes({"worker": ((1, 10, 111), (1, 11, 112)), "gone": None})
+    saved_totals.note_boxes({"worker": ((1, 10, 111), (1, 11, 112)), "gone": None}, 1)
     assert saved_totals.boxes() == {"worker": marks(((9, 10, 111), (9, 11, 112))), "gone": None}
     assert saved_totals.boxes()["worker"] != marks(((1, 10, 333), (1, 11, 112)))
 

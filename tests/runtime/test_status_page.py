@@ -53,6 +53,8 @@ def test_it_counts_what_waits_what_is_in_hand_and_what_is_tried_again() -> None:
     assert page["totals"] == {
         "queued": 1,
         "in_flight": 2,
+        "retrying": 1,
+        "unread": 0,
         "completed": 7,
         "dead": 2,
         "corrupt": 1,

@@ -15,7 +15,7 @@ from ackd.core.events import AgentDied, AgentStarted, Event
 from ackd.core.ports import Exit
 from ackd.core.restarts import RestartMode, RestartPolicy
 from ackd.runtime import supervisor as supervisor_module
-from ackd.runtime.supervisor import Standing, Supervisor
+from ackd.runtime.supervisor import KeptStanding, Supervisor
 from tests.live_config import live_config
 from tests.waiting import until
 
@@ -77,7 +77,7 @@ class Stage:
     async def comes(self, event: Event) -> None:
         await until(lambda: event in self.events)
 
-    async def stands(self, standing: Standing, agent: str = "a") -> None:
+    async def stands(self, standing: KeptStanding, agent: str = "a") -> None:
         await until(lambda: self.supervisor.standing(agent) is standing)
 
 
@@ -102,13 +102,13 @@ async def test_what_is_kept_is_started_and_told_of() -> None:
     async with stage() as on:
         on.keep(FakeLiving())
         await on.comes(AgentStarted("a", "life 1"))
-        assert on.supervisor.standing("a") is Standing.UP
+        assert on.supervisor.standing("a") is KeptStanding.UP
 
 
 async def test_one_that_dies_is_started_again_and_both_are_told() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(1)
         await on.comes(AgentStarted("a", "life 2"))
         died = on.events[1]
@@ -125,7 +125,7 @@ async def test_the_wait_counts_from_its_death_not_from_when_what_it_left_was_cle
 ) -> None:
     async with stage() as on:
         living = on.keep(FakeLiving(), SLOW)
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(1, anyio.current_time() - ago_s)
         await until(lambda: bool(on.facts))
         [died] = [event for event in on.events if isinstance(event, AgentDied)]
@@ -139,7 +139,7 @@ async def test_the_wait_counts_from_its_death_not_from_when_what_it_left_was_cle
 async def test_one_that_dies_too_often_is_given_up_and_someone_is_told() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving(refuses=100))
-        await on.stands(Standing.GIVEN_UP)
+        await on.stands(KeptStanding.GIVEN_UP)
         assert living.starts == 6
         assert on.events[-1] == AgentDied("a", "no such program; restarted 5 times in 60 s, and given up")
         assert [event.again_in_s for event in on.events if isinstance(event, AgentDied)][-1] is None
@@ -152,7 +152,7 @@ async def test_a_machine_that_refuses_is_asked_on_and_nobody_is_given_up(monkeyp
     monkeypatch.setattr(supervisor_module, "HINDERED_S", 0.001)
     async with stage() as on:
         living = on.keep(FakeLiving(refuses=20, hindered=True))
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         assert living.starts == 21
         assert AgentDied("a", "no such program", again_in_s=0.001) in on.events
 
@@ -160,7 +160,7 @@ async def test_a_machine_that_refuses_is_asked_on_and_nobody_is_given_up(monkeyp
 async def test_given_up_by_hand_it_is_started_with_a_clean_slate() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving(refuses=6))
-        await on.stands(Standing.GIVEN_UP)
+        await on.stands(KeptStanding.GIVEN_UP)
         assert await on.supervisor.start("a") == "life 7"
         assert on.events[-1] == AgentStarted("a", "life 7")
         assert living.starts == 7
@@ -169,9 +169,9 @@ async def test_given_up_by_hand_it_is_started_with_a_clean_slate() -> None:
 async def test_while_it_waits_it_says_how_long_and_by_hand_it_need_not() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving(), SLOW)
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(1)
-        await on.stands(Standing.WAITING)
+        await on.stands(KeptStanding.WAITING)
         with pytest.raises(CannotStart, match=r"exit 1; it is started again in \d+ s"):
             await on.supervisor.ready("a")
         await on.supervisor.start("a")
@@ -181,19 +181,19 @@ async def test_while_it_waits_it_says_how_long_and_by_hand_it_need_not() -> None
 async def test_told_as_its_restart_is_due_it_is_waited_for() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving(), RestartPolicy(base_s=0.2, cap_s=0.2))
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(1)
-        await on.stands(Standing.WAITING)
+        await on.stands(KeptStanding.WAITING)
         await on.supervisor.ready("a")
-        assert (living.starts, on.supervisor.standing("a")) == (2, Standing.UP)
+        assert (living.starts, on.supervisor.standing("a")) == (2, KeptStanding.UP)
 
 
 async def test_exit_0_of_an_on_failure_worker_is_rest_until_it_is_told() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(0)
-        await on.stands(Standing.RESTING)
+        await on.stands(KeptStanding.RESTING)
         assert on.events == [AgentStarted("a", "life 1")]  # no death is reported
         await on.supervisor.ready("a")
         assert living.starts == 2
@@ -202,7 +202,7 @@ async def test_exit_0_of_an_on_failure_worker_is_rest_until_it_is_told() -> None
 async def test_exit_0_of_one_that_is_kept_always_is_a_death() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving(), RestartPolicy(RestartMode.ALWAYS, base_s=0.001))
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(0)
         await on.comes(AgentStarted("a", "life 2"))
         assert [type(event) for event in on.events] == [AgentStarted, AgentDied, AgentStarted]
@@ -212,9 +212,9 @@ async def test_exit_0_of_one_that_is_kept_always_is_a_death() -> None:
 async def test_one_that_is_never_started_again_stays_down(code: int, told: int) -> None:
     async with stage() as on:
         living = on.keep(FakeLiving(), RestartPolicy(RestartMode.NEVER))
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(code)
-        await on.stands(Standing.GIVEN_UP)
+        await on.stands(KeptStanding.GIVEN_UP)
         with pytest.raises(CannotStart):
             await on.supervisor.ready("a")
         assert living.starts == 1
@@ -226,7 +226,7 @@ async def test_one_that_is_never_started_again_stays_down(code: int, told: int) 
 async def test_a_restart_is_told_as_a_death_with_its_reason_and_not_counted() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         for _ in range(10):
             await on.supervisor.restart("a", "it hangs")
         assert living.starts == 11
@@ -237,7 +237,7 @@ async def test_a_restart_is_told_as_a_death_with_its_reason_and_not_counted() ->
 async def test_a_quiet_restart_tells_only_of_the_start() -> None:
     async with stage() as on:
         on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         await on.supervisor.restart("a", "its context is full", quiet=True)
         assert on.events == [AgentStarted("a", "life 1"), AgentStarted("a", "life 2")]
 
@@ -245,7 +245,7 @@ async def test_a_quiet_restart_tells_only_of_the_start() -> None:
 async def test_a_restart_that_fails_is_tried_on() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.refuses = 1
         with pytest.raises(CannotStart, match="no such program"):
             await on.supervisor.restart("a", "it hangs")
@@ -255,17 +255,17 @@ async def test_a_restart_that_fails_is_tried_on() -> None:
 async def test_a_replacement_that_fails_is_nobodys_exception() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.refuses = 1
         await on.supervisor.replace("a", "it hangs")
-        assert on.supervisor.standing("a") is Standing.WAITING
+        assert on.supervisor.standing("a") is KeptStanding.WAITING
         await on.comes(AgentStarted("a", "life 3"))
 
 
 async def test_a_restart_by_hand_is_a_wanted_end() -> None:
     async with stage() as on:
         on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         await on.supervisor.restart("a", "by hand", wanted=True)
         assert AgentDied("a", "by hand", again_in_s=0.0, wanted=True) in on.events
 
@@ -273,17 +273,17 @@ async def test_a_restart_by_hand_is_a_wanted_end() -> None:
 async def test_a_restart_of_one_that_just_died_is_one_start() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         living.die(1)
         await on.supervisor.restart("a", "by hand")
         assert living.starts == 2
-        assert on.supervisor.standing("a") is Standing.UP
+        assert on.supervisor.standing("a") is KeptStanding.UP
 
 
 async def test_stopped_by_hand_it_stays_down_until_it_is_started_by_hand() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         await on.supervisor.stop("a")
         assert on.events[-1] == AgentDied("a", "it was stopped by hand", wanted=True)
         with pytest.raises(CannotStart, match="stopped by hand"):
@@ -308,12 +308,12 @@ async def test_one_that_was_stopped_by_hand_before_is_not_started() -> None:
 async def test_a_stop_and_a_start_at_once_end_in_one_life() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         async with anyio.create_task_group() as hands:
             hands.start_soon(on.supervisor.stop, "a")
             hands.start_soon(on.supervisor.start, "a")
             hands.start_soon(on.supervisor.restart, "a", "why not")
-        assert on.supervisor.standing("a") is Standing.UP
+        assert on.supervisor.standing("a") is KeptStanding.UP
         assert living.starts - sum(stop > 0 for stop in living.stops) == 1
 
 
@@ -354,10 +354,10 @@ async def test_one_that_is_stopped_before_its_turn_is_not_started() -> None:
 async def test_retired_it_is_not_started_again_and_nobody_hears_of_its_end() -> None:
     async with stage() as on:
         living = on.keep(FakeLiving())
-        await on.stands(Standing.UP)
+        await on.stands(KeptStanding.UP)
         on.supervisor.retire("a")
         living.die(1)
-        await on.stands(Standing.STOPPED)
+        await on.stands(KeptStanding.STOPPED)
         with pytest.raises(CannotStart, match="ackd is stopping"):
             await on.supervisor.start("a")
         await on.supervisor.stop("a", "ackd is stopping")
@@ -379,7 +379,7 @@ async def test_what_outlives_us_is_left_alone() -> None:
         )
         pane = FakeLiving(outlives_us=True)
         supervisor.keep("a", pane, QUICK)
-        await until(lambda: supervisor.standing("a") is Standing.UP)
+        await until(lambda: supervisor.standing("a") is KeptStanding.UP)
         await supervisor.shutdown()
         tasks.cancel_scope.cancel()
     assert pane.stops == []
@@ -392,7 +392,7 @@ async def test_a_cancelled_supervisor_ends_what_it_keeps_at_once() -> None:
         )
         living = FakeLiving()
         supervisor.keep("a", living, QUICK)
-        await until(lambda: supervisor.standing("a") is Standing.UP)
+        await until(lambda: supervisor.standing("a") is KeptStanding.UP)
         tasks.cancel_scope.cancel()
     assert living.stops == [0]
 

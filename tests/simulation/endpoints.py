@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ackd.core.events import AgentShowed, EndpointAway, NotTold, Outcome, RunEnded, Told
+from ackd.core.events import AgentShowed, EndpointAway, LetGo, NotTold, Outcome, RunEnded, Told
 from ackd.core.ports import Inhabited
 from ackd.endpoints.exec.endpoint import ExecEndpoint
 from ackd.endpoints.exec.run_files import read_status, verdict, write_private, write_spec
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, CallOff, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from ackd.core.idleness import Doing
     from ackd.core.ports import LeftRun, Post
     from tests.simulation.agents import Agents
@@ -62,6 +62,12 @@ class PaneEndpoint(Inhabited):
             self._agents.hear(self._name, order.message, order.place)
         self._shown = None
         return trouble or Told(order.key, "reminded")
+
+    def call_off(self, order: CallOff) -> None:
+        """It is told when it is ready, or never, if nobody is there."""
+        loop = asyncio.get_running_loop()
+        if self._agents.trouble_asking(self._name, order.key) is None:
+            loop.call_later(10 * self._agents.reach_s(), self._post, LetGo(order.key, "typed", order.attempt))
 
     async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold:
         return NotTold(order.key, "nothing here fills up")
@@ -141,6 +147,16 @@ class RunEndpoint(ExecEndpoint):
             self._ended[key] = run.path
         else:
             run.discard()
+
+    def call_off(self, order: CallOff) -> LetGo | None:
+        process = self._processes.get(order.key)
+        if process is None:
+            return LetGo(order.key, "nothing runs", order.attempt)
+        if not process.over:
+            with contextlib.suppress(OSError):
+                write_private(process.path / "cause", b"stopped its command was ended\n")
+            process.exit(None)
+        return None
 
     async def stop(self, drain_s: float) -> None:
         self._stopping = True

@@ -49,6 +49,8 @@ class Swarm:
     odd_letters: float = 0.0
     odd_agents: float = 0.0
     early_words: float = 0.0
+    cancels_an_hour: float = 0.0
+    timed_letters: float = 0.0  # which expire, or have a deadline
 
     def calm(self) -> None:
         for one in fields(self):
@@ -79,6 +81,8 @@ _WORST = Swarm(
     odd_letters=0.6,
     odd_agents=1.0,
     early_words=0.4,
+    cancels_an_hour=6.0,
+    timed_letters=0.5,
 )
 
 

@@ -28,11 +28,14 @@ if TYPE_CHECKING:
     from ackd.core.policy import AgentPolicy
     from ackd.core.state import Delivery
     from ackd.runtime.daemon import Daemon
+    from tests.simulation.people import Letter
     from tests.simulation.simulation import Simulation
 
 S = State
 #: Nothing waits for the disk, or for its lane, longer than this.
 PATIENCE_S: Final = 4 * 3600.0
+#: A message whose turn came before it expired is told within this time.
+EXPIRED_SLACK_S: Final = 1800.0
 
 
 class Judge:
@@ -40,6 +43,9 @@ class Judge:
         self._run = run
         self._completed: set[tuple[str, str, str]] = set()
         self._archiving: tuple[str, str, str] | None = None
+        #: Cancelled, withdrawn or expired, and where it must lie for that.
+        self._given_up: set[tuple[str, str, str]] = set()
+        self._giving_up: tuple[tuple[str, str, str], str] | None = None
         self._excused: dict[int, tuple[State, float]] = {}
         self._unmet: dict[Place, float] = {}
         self._reminded: set[str] = set()
@@ -49,19 +55,24 @@ class Judge:
 
     # --- while it runs ------------------------------------------------------------------------------------------------
     def notice(self, what: str, path: str, is_dir: bool) -> None:
+        if self._giving_up is not None and what == "came" and self._giving_up[1] in path and "/." not in path:
+            self._given_up.add(self._giving_up[0])
+            self._giving_up = None
         if self._archiving is not None and what == "came" and "/archive/" in path and not is_dir:
             self._completed.add(self._archiving)
             self._archiving = None
 
     def about_to(self, effect: Effect) -> None:
-        self._archiving = None
+        self._archiving = self._giving_up = None
+        self._mind_the_given_up(effect)
         if isinstance(effect, fx.TellAgent):
             self._overdue.discard((effect.message.message_id, effect.lane))
         if isinstance(effect, fx.ArchiveMessage):
             delivery = (
                 self._run.daemon._engine.state.deliveries.get(effect.key) if self._run.daemon is not None else None
             )
-            self._archiving = None if delivery is None or delivery.duplicate else _who(effect)
+            withdrawn = bool(effect.headers)
+            self._archiving = None if delivery is None or delivery.duplicate or withdrawn else _who(effect)
         elif isinstance(effect, fx.RemindPerson):
             self._reminded.add(effect.message.message_id)
         elif isinstance(effect, fx.RecordFact) and effect.type == "message_overdue":
@@ -73,11 +84,35 @@ class Judge:
                 raise Broken(f"told again after its completion: {effect.message.message_id} to {effect.lane}")
             self._run.counts["told again after a power cut"] += 1
 
+    def _mind_the_given_up(self, effect: Effect) -> None:
+        """Nothing is told after its cancellation was committed, or after it has expired. A letter that was handed over
+        twice is two."""
+        if isinstance(effect, fx.ReviveMessage):
+            self._given_up.discard(_who(effect))
+            if (letter := self._letter_of(effect)) is not None:
+                letter.expires = None
+        if isinstance(effect, fx.ArchiveMessage | fx.BuryMessage) and dict(effect.headers).get("X-ACKD-Ended"):
+            letter = self._letter_of(effect)
+            folder = "/archive/" if isinstance(effect, fx.ArchiveMessage) else "/dead_letter/"
+            self._giving_up = (_who(effect), folder) if letter is not None and letter.copies == 1 else None
+        if not isinstance(effect, fx.TellAgent) or self.power_cuts:
+            return
+        if _who(effect) in self._given_up:
+            raise Broken(f"told after it was given up: {effect.message.message_id} to {effect.lane}")
+        letter, run = self._letter_of(effect), self._run
+        if letter is None or letter.expires is None or run.clock_was_set or letter.copies > 1:
+            return
+        if run.timeline.mono > letter.expires + EXPIRED_SLACK_S:
+            raise Broken(f"told after it has expired: {effect.message.message_id} to {effect.lane}")
+
+    def _letter_of(self, effect: fx.TellAgent | fx.ArchiveMessage | fx.BuryMessage | fx.ReviveMessage) -> Letter | None:
+        return self._run.ledger.letters.get((effect.message.message_id, effect.lane))
+
     def power_was_cut(self) -> None:
         self.power_cuts += 1
 
     def daemon_ended(self) -> None:
-        self._archiving = None
+        self._archiving = self._giving_up = None
         self._excused.clear()
         self._unmet.clear()
 
@@ -139,6 +174,8 @@ class Judge:
             case S.ACKED:
                 about = (delivery.message.message_id, delivery.agent)
                 return (TimerKind.TASK, key) in alarms or about in self._overdue
+            case S.CANCELLING:
+                return (TimerKind.CANCEL, key) in alarms
             case state if state in MOVING:
                 return (TimerKind.DISK, key) in alarms
             case _:
@@ -178,6 +215,11 @@ class Judge:
 
     def _unfinished(self, daemon: Daemon, delivery: Delivery) -> str | None:
         engine_state = daemon._engine.state
+        due, now = delivery.due, engine_state.now.mono
+        if due is not None and due.expires is not None and delivery.state in (S.QUEUED, S.RETRYING):
+            return "it has expired, and waits" if due.expires + PATIENCE_S < now else None
+        if due is not None and due.deadline is not None and due.deadline + PATIENCE_S < now and not due.told:
+            return "its deadline is past, and nobody was told"
         agent = engine_state.agents[delivery.agent]
         if agent.state not in QUIET:
             return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
@@ -239,5 +281,5 @@ def _only_informs(delivery: Delivery, policy: AgentPolicy) -> bool:
     return completes_on(delivery.message, policy) is CompletesOn.SEEN
 
 
-def _who(effect: fx.TellAgent | fx.ArchiveMessage | fx.ReviveMessage) -> tuple[str, str, str]:
+def _who(effect: fx.TellAgent | fx.ArchiveMessage | fx.BuryMessage | fx.ReviveMessage) -> tuple[str, str, str]:
     return (effect.message.message_id, effect.lane, effect.message.digest)

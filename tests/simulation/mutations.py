@@ -16,12 +16,14 @@ import anyio
 from ackd.core import effects as fx
 from ackd.core.events import Moved
 from ackd.core.message import Folder, Place
+from ackd.core.parts_told import Families
 from ackd.core.timeouts import timer_due
 from ackd.core.timers import TimerKind
 from ackd.runtime.receipts.receipts import Receipts
 from ackd.runtime.runner.runner import EffectRunner
 from ackd.runtime.upkeep import Upkeep
 from ackd.storage.group_flush import GroupFlusher
+from ackd.storage.journal import Journal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -161,6 +163,15 @@ def silent(run: Simulation) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def oblivious(run: Simulation) -> Iterator[None]:
+    """Forgets, when it crashes, which parts of a message have ended."""
+    run.ledger.shares = True
+    run.swarm.crash_at_effect = 0.01
+    with mock.patch.object(Journal, "note", lambda *_: None), mock.patch.object(Families, "restore", lambda *_: None):
+        yield
+
+
+@contextlib.contextmanager
 def restless(run: Simulation) -> Iterator[None]:
     """Looks again at once for what has not come yet."""
     run.swarm.hint_lost = run.swarm.early_words = 0.5
@@ -185,7 +196,20 @@ def mended(mutation: Callable[[Simulation], Any]) -> Callable[[Simulation], Any]
 
 ALL: Final[dict[str, Callable[[Simulation], Any]]] = {
     one.__name__: one
-    for one in (deaf, boastful, careless, patient, trusting, content, unread, forgetful, hoarding, silent, restless)
+    for one in (
+        deaf,
+        boastful,
+        careless,
+        patient,
+        trusting,
+        content,
+        unread,
+        forgetful,
+        hoarding,
+        silent,
+        oblivious,
+        restless,
+    )
 }
 #: A seed that finds it within a second of CPU time, and the hours of trouble that it takes. Where the daemon or the
 #: simulation has changed since, one of the seeds after that does.
@@ -196,6 +220,7 @@ FOUND_BY: Final[dict[str, tuple[int, float]]] = {
     "deaf": (11, 2.0),
     "forgetful": (11, 2.0),
     "hoarding": (1, 1.0),
+    "oblivious": (4, 1.0),
     "patient": (8, 2.0),
     "restless": (2, 0.5),
     "silent": (11, 1.0),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, ReceiptKind
-from ackd.formats import ignite
+from ackd.formats import ignite, utc_times
 from ackd.storage import maildrop
 
 if TYPE_CHECKING:
@@ -50,6 +50,12 @@ class Letter:
     #: A power cut may have taken it before anything made it durable.
     doubtful: bool = False
     said: set[ReceiptKind] = field(default_factory=set)
+    #: Its sender asked for it to be cancelled.
+    cancelled: bool = False
+    #: When it expires, by the clock that does not jump.
+    expires: float | None = None
+    #: It is a part of this message, and its sender wants to be told when all parts have ended.
+    part_of: str | None = None
 
 
 class Ledger:
@@ -58,6 +64,10 @@ class Ledger:
         self.letters: dict[tuple[str, str], Letter] = {}
         #: Whose death was told of by a notice that somebody removed from its queue: the daemon may never have met it.
         self.notices_removed: set[str] = set()
+        #: Every other message is a part of the one that its sender got last. Drawn from no dice: the runs of other
+        #: seeds stay as they are.
+        self.shares = False
+        self._latest: dict[str, str] = {}
         self.garbage = 0
         self.purged = 0
         self._sent = 0
@@ -67,6 +77,9 @@ class Ledger:
         self._sent += 1
         message_id = f"{int(self._timeline.wall)}.{self._sent}.{self._rng.randbytes(3).hex()}@ignite.local"
         letter = Letter(message_id, to, sender, kind or self._rng.choice(TYPES))
+        if self.shares and about is None and sender != to and self._sent % 2:
+            letter.part_of = self._latest.get(sender)
+        self._latest[to] = message_id
         self.letters[message_id, to] = letter
         self._drop(letter, self._bytes(letter, about))
         return letter
@@ -100,7 +113,17 @@ class Ledger:
         """A report: it completes what it answers."""
         self.send(sender, "clerk", kind=REPORT, about=about)
 
+    def _time(self, of_s: float) -> tuple[float, str]:
+        left_s = self._rng.expovariate(1 / of_s)
+        return left_s, utc_times.write(self._timeline.wall + left_s)
+
     def _bytes(self, letter: Letter, about: str | None) -> bytes:
+        expires = deadline = None
+        if self._swarm.timed_letters and self._rng.random() < self._swarm.timed_letters:
+            left_s, expires = self._time(600)
+            letter.expires = self._timeline.mono + left_s
+        if self._swarm.timed_letters and self._rng.random() < self._swarm.timed_letters:
+            _, deadline = self._time(1800)
         in_reply_to = about if about is not None and "@" in about else None
         return ignite.build(
             message_id=letter.message_id,
@@ -112,6 +135,10 @@ class Ledger:
             priority=self._rng.choice(("critical", "high", "normal", "normal", "low")),
             in_reply_to=in_reply_to,
             thread_id=about if in_reply_to is None else None,
+            expires=expires,
+            deadline=deadline,
+            part_of=letter.part_of,
+            notify="yes" if letter.part_of else None,
         )
 
     def _drop(self, letter: Letter, data: bytes) -> None:
@@ -173,7 +200,7 @@ class Ledger:
             shutil.rmtree(box)
 
     def _note_removal(self, message: Message, place: Place, who: str) -> None:
-        if message.type == "dead_letter" and message.in_reply_to is not None:
+        if message.type in ("dead_letter", "escalation") and message.in_reply_to is not None:
             self.notices_removed.add(message.in_reply_to)
         letter = self.letters.get((message.message_id, message.recipient))
         if letter is not None:
@@ -185,6 +212,19 @@ class Ledger:
         letter = self.letters.get((message_id, name))
         if letter is not None:
             letter.said.add(kind)
+
+    # --- cancelling -------------------------------------------------------------------------------------------------
+    def cancel_any(self) -> None:
+        """A sender, or a person, changes its mind about something that is open; sometimes somebody who may not."""
+        files = [path for path, _ in self._disk.walk(str(self._site.queue)) if _is_waiting(path)]
+        found = self.read(self._rng.choice(files)) if files else None
+        letter = self.letters.get((found[0].message_id, found[0].recipient)) if found is not None else None
+        if letter is None:
+            return
+        by = self._rng.choice((letter.sender, letter.sender, "user", "nobody"))
+        letter.cancelled = letter.cancelled or by != "nobody"
+        pair = (letter.message_id, letter.to)
+        maildrop.drop_cancellations(self._site.receipts, [pair], by, "as drawn", fsync=self._site.fsync)
 
     # --- the operator -----------------------------------------------------------------------------------------------
     def ask(self) -> None:

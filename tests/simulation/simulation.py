@@ -102,11 +102,13 @@ class Simulation:
             self.swarm.power_cut = 0.0
         self.site = Site(None, Path(machine.ROOT) / "root", fsync=durable)
         self.ledger = Ledger(self.rng("ledger"), self.swarm, self.timeline, self.disk, self.site)
+        self.ledger.shares = seed % 10 == 9
         self.agents = Agents(self.rng("agents"), self.swarm, self.timeline, self.kernel, self.site, self.ledger)
         self.judge = Judge(self)
         self.daemon: Daemon | None = None
         self._loop: VirtualLoop | None = None
         self._power_cut = False
+        self.clock_was_set = False
         self._ending = False
         self._unfinished: dict[int, str] = {}
 
@@ -221,6 +223,7 @@ class Simulation:
         self._often(lambda: self.swarm.boxes_lost_an_hour, lambda: self.ledger.lose_box(self._dice.choice(team.NAMES)))
         self._often(lambda: self.swarm.deletions_an_hour, self.ledger.delete_any)
         self._often(lambda: self.swarm.requests_an_hour, self.ledger.ask)
+        self._often(lambda: self.swarm.cancels_an_hour, self.ledger.cancel_any)
         self._often(lambda: 4.0, lambda: self.agents.look_into_inbox(self._dice.choice(("clerk", "user"))))
         self._again(CHECK_EVERY_S, self._check)
         self.timeline.after(self.hours * 3600, self._calm_down)
@@ -253,6 +256,7 @@ class Simulation:
         jump_s = self._dice.uniform(-3600, 3600)
         self.trace(f"wall clock set by {jump_s:.0f} s")
         self.timeline.skew += jump_s
+        self.clock_was_set = True
 
     def _check(self) -> None:
         if self._is_over():

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ackd.core.message import MONITOR, Folder, Place
+from ackd.formats import ignite, yaml_body
 from ackd.storage import session_log
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ class Verdict:
             self.run.counts["letters"] += 1
             self._judge_letter(letter, found.get(key, []), told[key])
         self._judge_deaths(lines, told)
+        self._judge_parts(lines, found)
         self._judge_leavings()
 
     def _judge_letter(self, letter: Letter, places: list[Place], lines: list[Line]) -> None:
@@ -59,6 +61,8 @@ class Verdict:
             return
         if not any(line.type == "message_queued" for line in lines) and places:
             raise Broken(f"unseen: {name} lies at {places[0]}, and the log does not know it")
+        if letter.cancelled and not letter.removed and not any(_of_its_end(line) for line in lines):
+            raise Broken(f"{name} was to be cancelled, and the log does not say what came of that")
         if letter.copies == 1:
             self._judge_only(letter, name, places, lines)
         elif not letter.removed and {place.folder for place in places} == {Folder.ARCHIVE}:
@@ -71,12 +75,13 @@ class Verdict:
     def _judge_only(self, letter: Letter, name: str, places: list[Place], lines: list[Line]) -> None:
         """A message that was sent once: its last line about an end agrees with where it is."""
         ends: list[str] = []
-        open_ = False
+        open_ = was_cancelled = False
         for line in lines:
             if line.type in ("message_queued", "message_requeued"):
                 open_ = True
             elif line.type in ENDS:
-                late = line.type == "message_completed" and ends[-1:] == ["message_dead"]
+                late = line.type == "message_completed" and ends[-1:] == ["message_dead"] and not was_cancelled
+                was_cancelled = line.data.get("end") == "cancelled"
                 if not open_ and not late:
                     raise Broken(f"ended twice: {name}: {_story(lines)}")
                 ends.append(line.type)
@@ -84,6 +89,8 @@ class Verdict:
         last = ends[-1] if ends and not open_ else None
         if places:
             wanted = {Folder.ARCHIVE: "message_completed", Folder.DEAD: "message_dead"}.get(places[0].folder)
+            if letter.cancelled and places[0].folder is Folder.ARCHIVE and last == "message_withdrawn":
+                wanted = last
             if last != wanted and not (letter.removed and places[0].folder is not Folder.ARCHIVE):
                 raise Broken(f"{name} lies at {places[0]}, and the log says {_story(lines)}")
         elif last is None and open_ and "operator" not in letter.removed:  # what never was met has no end
@@ -95,7 +102,7 @@ class Verdict:
         escalated = {str(line.data.get("message_id")) for line in lines if line.type == "escalation"}
         noticed = Counter(
             str(line.data.get("in_reply_to")) for line in lines
-            if line.type == "message_queued" and line.data.get("message_type") == "dead_letter"
+            if line.type == "message_queued" and line.data.get("message_type") in ("dead_letter", "escalation")
         )  # fmt: skip
         left = {str(body.get("message_id")) for body in map(_kept_body, lines)}
         words = self._escalations()
@@ -104,14 +111,66 @@ class Verdict:
                 continue
             self.run.counts["deaths"] += 1
             message_id = str(line.data["message_id"])
+            end = line.data.get("end")
+            given_up = end == "cancelled" or (end == "expired" and line.data.get("from") != "stranger")
             counted_in = (
                 line.data.get("recovered") and f"agent: {line.data['agent']}\n" in words
             )  # its line died with us
-            if message_id not in escalated and message_id not in words and not counted_in:
+            if message_id not in escalated and message_id not in words and not counted_in and not given_up:
                 raise Broken(f"{message_id} died, and nobody was told: no escalation")
             met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
+            if line.data.get("end") == "cancelled" and line.data.get("from") == "stranger":
+                continue  # whoever cancelled it knows, and its sender is nobody here
             if line.data.get("from") != "stranger" and not met:
                 raise Broken(f"{message_id} died, and its sender was not told")
+
+    def _judge_parts(self, lines: list[Line], places: dict[tuple[str, str], list[Place]]) -> None:
+        """Whoever sent parts was told of each when all had ended, and of no end twice."""
+        if self.power_cuts:
+            return
+        ended: dict[tuple[str, str], list[int]] = defaultdict(list)
+        said: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
+        for number, line in enumerate(lines):
+            about = (str(line.data.get("message_id")), str(line.data.get("agent")))
+            if line.type in ENDS:
+                ended[about].append(number)
+            elif line.type == "parts_ended":
+                said[about][str(line.data["notice_id"])] = number
+        notices = self._notices_of_parts()
+        told = Counter(part for parts in notices.values() for part in parts)
+        for family, letters in self._families().items():
+            parts = [(one.message_id, one.to) for one in letters]
+            if _any_waits([family, *parts], places) or not all(ended[part] for part in parts):
+                continue
+            self.run.counts["families"] += 1
+            if max(said[family].values(), default=-1) < max(ended[part][0] for part in parts):
+                raise Broken(f"{family[1]} was not told that the parts of {family[0]} have ended")
+            untold = [part for part in parts if not told[part]]
+            if untold and said[family].keys() <= notices.keys():  # else somebody removed one
+                raise Broken(f"{family[1]} was told that the parts of {family[0]} have ended, and not of {untold}")
+        for part, times in told.items():
+            if times > len(ended[part]):
+                raise Broken(f"{part[0]} for {part[1]} ended {len(ended[part])} times, and was told of {times} times")
+
+    def _families(self) -> dict[tuple[str, str], list[Letter]]:
+        """By the parent's id and whoever sent its parts."""
+        families: dict[tuple[str, str], list[Letter]] = defaultdict(list)
+        for letter in self.run.ledger.letters.values():
+            if letter.part_of is not None and letter.sender != "stranger":
+                families[letter.part_of, letter.sender].append(letter)
+        return families
+
+    def _notices_of_parts(self) -> dict[str, list[tuple[str, str]]]:
+        """By its id, the parts that each notice tells of. One that was written twice is one."""
+        notices: dict[str, list[tuple[str, str]]] = {}
+        for top in (self.run.site.queue, self.run.site.archive):
+            for path, node in self.run.disk.walk(str(top)):
+                if "/notification_" not in path or b"cause: parts_ended" not in (data := bytes(node.data)):
+                    continue
+                body: Any = yaml_body.load(ignite.split(data).body.decode())
+                ident = ignite.bare_id(dict(ignite.headers(data))["Message-ID"])
+                notices[ident] = [(part["message_id"], part["to"]) for part in body["parts"]]
+        return notices
 
     def _judge_log(self, lines: list[Line]) -> None:
         before: dict[str, int] = {}
@@ -154,6 +213,17 @@ class Verdict:
                     message, place = read
                     found[message.message_id, message.recipient].append(place)
         return found
+
+
+def _of_its_end(line: Line) -> bool:
+    """Whether it says what came of a cancellation: that it was heard, or that it came too late."""
+    heard = line.type == "message_cancel" or (line.type == "message_warning" and "cancel" in str(line.data["warning"]))
+    return heard or line.type in ENDS
+
+
+def _any_waits(keys: list[tuple[str, str]], places: dict[tuple[str, str], list[Place]]) -> bool:
+    waiting = (Folder.QUEUE, Folder.PROCESSED)
+    return any(place.folder in waiting for key in keys for place in places.get(key, ()))
 
 
 def _story(lines: list[Line]) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ackd.core.parts import PartEnd, PartsNotice
 from ackd.core.words import MessageEnd
-from ackd.storage.journal import Journal, JournalState, LetGo, TakenIn
+from ackd.storage.journal import Journal, JournalState, LetGo, NoticeWritten, TakenIn
 from ackd.storage.journal import journal as journal_module
 
 if TYPE_CHECKING:
@@ -547,3 +548,87 @@ def test_a_compaction_that_cannot_be_put_in_place_leaves_the_old_journal_alone(
     assert [p.name for p in path.parent.iterdir()] == [path.name]
     assert list(journal.load(NOW, WINDOW).in_flight.values()) == [taken(1)]
     journal.close()
+
+
+# --- parts of messages --------------------------------------------------------------------------------------------------
+def part(n: int = 1, **changes: Any) -> PartEnd:
+    end = PartEnd("goal@host", "leader", f"m{n}@host", "worker", "message", MessageEnd.DEAD, NOW + n, "refused")
+    return replace(end, **changes)
+
+
+def notice_about(*parts: PartEnd) -> PartsNotice:
+    return PartsNotice("n1@host", "goal@host", "leader", parts, "thread")
+
+
+def noted(path: Path, *entries: PartEnd | PartsNotice | NoticeWritten) -> JournalState:
+    journal = Journal.open(path)
+    for entry in entries:
+        journal.note(entry)
+    journal.flush()
+    journal.close()
+    return loaded(path)
+
+
+def test_parts_that_ended_are_kept_until_their_sender_was_told(path: Path) -> None:
+    state = noted(path, part(1), part(2))
+    assert list(state.parts.values()) == [part(1), part(2)]
+    state = noted(path, notice_about(part(1), part(2)))
+    assert (list(state.parts.values()), list(state.notices.values())) == ([], [notice_about(part(1), part(2))])
+    assert list(noted(path, part(3)).parts.values()) == [part(3)]
+    assert noted(path, NoticeWritten("n1@host")).notices == {}
+
+
+def test_a_part_whose_line_comes_after_the_notice_of_it_is_not_told_of_again(path: Path) -> None:
+    """Its agent's lane may be slower than its sender's."""
+    assert noted(path, notice_about(part(1)), part(1)).parts == {}
+    again = part(1, at=NOW + 50)  # it was requeued, and has ended once more
+    assert list(noted(path, again).parts.values()) == [again]
+
+
+def test_a_compaction_keeps_parts_and_notices(path: Path) -> None:
+    before = noted(path, part(1), part(2), notice_about(part(1)))
+    journal = Journal.open(path)
+    journal.compact(before)
+    journal.close()
+    after = loaded(path)
+    assert (after.parts, after.notices) == (before.parts, before.notices)
+
+
+def test_a_part_of_which_nobody_was_told_for_a_month_is_forgotten(path: Path) -> None:
+    noted(path, part(1))
+    assert loaded(path, NOW + 29 * 86_400).parts
+    assert not loaded(path, NOW + 32 * 86_400).parts
+
+
+def test_the_line_of_a_part_comes_before_the_end_of_its_message(path: Path) -> None:
+    """A start that finds the end asks no more what came of it."""
+    journal = Journal.open(path)
+    journal.take_in(taken(1, part_of="goal@host", notify=True))
+    journal.let_go(let_go(1))
+    journal.note(part(1))
+    journal.flush()
+    journal.close()
+    assert [json.loads(line)["op"] for line in path.read_text().splitlines()] == ["in", "part", "out"]
+
+
+def test_a_message_in_hand_is_known_as_a_part(path: Path) -> None:
+    entry = taken(1, part_of="goal@host", notify=False)
+    written(path, entry)
+    assert list(loaded(path).in_flight.values()) == [entry]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"op": "part"},
+        {"op": "part", "parent": "a", "holder": "b", "message_id": "c", "agent": "d", "type": "e", "end": "?", "at": 1},
+        {"op": "notice", "notice_id": "n", "parent": "a", "holder": "b", "parts": 7},
+        {"op": "notice", "notice_id": "n", "parent": "a", "holder": "b", "parts": [{}]},
+        {"op": "noticed"},
+    ],
+)
+def test_a_broken_line_about_parts_is_skipped(path: Path, broken: dict[str, object]) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps(broken) + "\n")
+    state = loaded(path)
+    assert (state.parts, state.notices, state.unreadable_lines) == ({}, {}, 1)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypeVar
 from ackd.endpoints.process import wire as worker_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from ackd.endpoints.process.wire import Checkpoint, Said
@@ -31,13 +31,21 @@ HEAD = "import os, signal, subprocess, sys, threading, time\nfrom ackd.worker im
 class Child:
     """A worker process. ``script`` defines ``work`` and ends with ``run(…)``, unless the test gives that itself."""
 
-    def __init__(self, place: Path, script: str, *, run: str = "run(work, heartbeat_s=60)") -> None:
+    def __init__(
+        self,
+        place: Path,
+        script: str,
+        *,
+        run: str = "run(work, heartbeat_s=60)",
+        python: Sequence[str] = (sys.executable,),
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.place = place
         self.body = "content: hello\n"
-        kept = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"}
+        kept = {key: value for key, value in os.environ.items() if key != "PYTHONUNBUFFERED"} | dict(env or {})
         self._log = (place / "stderr.log").open("ab")
         self.process = subprocess.Popen(
-            [sys.executable, "-c", f"{HEAD}{script}\n{run}\n"],
+            [*python, "-c", f"{HEAD}{script}\n{run}\n"],
             cwd=place,
             env=kept | {"ACKD_AGENT": "ignitian_1"},
             stdin=subprocess.PIPE,
@@ -187,9 +195,16 @@ def until(name="go"):
 
 
 @contextlib.contextmanager
-def child(place: Path, script: str, *, run: str = "run(work, heartbeat_s=60)") -> Iterator[Child]:
+def child(
+    place: Path,
+    script: str,
+    *,
+    run: str = "run(work, heartbeat_s=60)",
+    python: Sequence[str] = (sys.executable,),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Child]:
     place.mkdir(parents=True, exist_ok=True)
-    started = Child(place, TOOLS + script, run=run)
+    started = Child(place, TOOLS + script, run=run, python=python, env=env)
     try:
         yield started
     finally:

@@ -9,7 +9,7 @@ import pytest
 
 from ackd.core.worker import WorkerState
 from ackd.endpoints.process.wire import Completed, Failed, Heartbeat
-from ackd.worker.interrupts import Ended, Interrupts
+from ackd.worker.interrupts import EndedByOthers, Interrupts
 from tests.worker.children import HANGS, HANGS_ASYNC, child
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def test_the_end_is_said_again_until_it_is_noticed_and_then_no_more(monkeypatch:
     def kill(_thread: int, number: int) -> None:
         told.append(number)
         if len(told) == 3:
-            with pytest.raises(Ended) as end:
+            with pytest.raises(EndedByOthers) as end:
                 interrupts._ended(number, None)
             assert end.value.code == 7
             interrupts._ended(number, None)  # one more, which was under way: whoever cleans up is not hurt

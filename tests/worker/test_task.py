@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackd.worker import HandOver, Task
+from ackd.worker import Cancelled, HandOver, Task
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -206,3 +206,20 @@ def test_an_assign_of_few_words_is_a_task_too() -> None:
     bare = {"task_id": "t", "spec_path": "/s", "worktree_path": "/w", "timeout_seconds": 1}
     task = Task(bare, Listener())
     assert (task.key, task.attempt, task.echo()) == ("t", None, {})
+
+
+def test_a_cancelled_task_stops_before_its_next_step() -> None:
+    task, _ = a_task()
+    done = []
+    with pytest.raises(Cancelled):
+        for step in task.steps("ab"):
+            done.append(step)
+            task.cancel()
+    assert (done, task.is_cancelled) == (["a"], True)
+
+
+def test_work_that_counts_its_own_steps_stops_at_its_next_progress() -> None:
+    task, _ = a_task()
+    task.cancel()
+    with pytest.raises(Cancelled):
+        task.progress("half way")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ackd.cli.command_line import Command, Group, argument, at_least, for_team
 from ackd.cli.errors import NO, NO_DAEMON, TRY_AGAIN, Ended, Failure, accepted
 from ackd.cli.output import echo, print_json, printable, say
+from ackd.cli.waiting import waiting
 from ackd.client import Client, agents
 from ackd.core.words import ReceiptKind
 
@@ -40,7 +41,7 @@ def list_(site: Site, as_json: bool, names: tuple[str, ...]) -> None:
     found = Client.at(site).status()
     listed = {name: agent.details for name, agent in found.agents.items() if not wanted or name in wanted}
     if as_json:
-        print_json(listed)
+        print_json({"agents": listed})
         return
     if not found.daemon.running:
         say(daemon_line(site, found.daemon))
@@ -67,7 +68,9 @@ def _request_options(command: Callable[..., Any], timeout_s: float) -> Callable[
 def _request(kind: ReceiptKind, words: str) -> Command:
     def run(site: Site, as_json: bool, names: tuple[str, ...], timeout: float, no_wait: bool) -> None:
         client = Client.at(site)
-        answers = client.ask(kind, *names, wait=not no_wait, timeout_s=timeout)
+        words = f"for the daemon to {kind.value} {', '.join(names)}, {timeout:g} s at most"
+        with waiting(words, stays="interrupted: the request stays in receipts/, and the daemon hears it all the same"):
+            answers = client.ask(kind, *names, wait=not no_wait, timeout_s=timeout)
         _report(client, answers, as_json=as_json, waited=not no_wait)
 
     run.__doc__ = words
@@ -75,21 +78,27 @@ def _request(kind: ReceiptKind, words: str) -> Command:
 
 
 def _report(client: Client, answers: Sequence[AgentAnswer], *, as_json: bool, waited: bool) -> None:
+    results = {one.result for one in answers}
+    failure = _no_answer(client) if agents.ASKED in results and agents.REFUSED not in results and waited else None
     with accepted(f"{len(answers)} asked for"):
         if as_json:
-            print_json([one._asdict() for one in answers])
+            listed = [one._asdict() for one in answers]
+            if failure is not None:
+                raise failure.with_results(answers=listed)
+            print_json({"answers": listed})
         else:
             for one in answers:
                 _say(one)
-    results = {one.result for one in answers}
     if agents.REFUSED in results:
         raise Ended(NO)
-    if agents.ASKED in results and waited:
-        if not client.daemon_running:
-            raise Failure(NO_DAEMON, "the daemon has gone; the request waits in receipts/ for the next one")
-        raise Failure(
-            TRY_AGAIN, "the daemon has not answered yet; it has the request: `ackd agent list` shows the rest"
-        )
+    if failure is not None:
+        raise failure
+
+
+def _no_answer(client: Client) -> Failure:
+    if not client.daemon_running:
+        return Failure(NO_DAEMON, "the daemon has gone; the request waits in receipts/ for the next one")
+    return Failure(TRY_AGAIN, "the daemon has not answered yet; it has the request: `ackd agent list` shows the rest")
 
 
 def _say(one: AgentAnswer) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.cli.table import print_table
-from ackd.facts.harmless import duration
+from ackd.facts.harmless import duration, local_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,6 +31,9 @@ STYLES: Final = {
     "unresponsive": "bold red",
 }
 _NOTHING: Final = "-"
+_COUNTS: Final = {"QUEUED": "queued", "IN FLIGHT": "in_flight", "RETRYING": "retrying", "UNREAD": "unread"}
+#: The other counts have a column only if there is anything to count.
+_ALWAYS: Final = ("QUEUED", "IN FLIGHT")
 
 
 def print_agents(agents: Mapping[str, Mapping[str, Any]], now: float) -> None:
@@ -39,15 +42,31 @@ def print_agents(agents: Mapping[str, Mapping[str, Any]], now: float) -> None:
     shown = [title for title in _LIFE if any(life[title] != _NOTHING for life in lives.values())]
     narrow = sys.stdout.isatty() and shutil.get_terminal_size().columns < NARROW_COLUMNS
     columns = [] if narrow else shown
-    rows = [_row(name, said, [lives[name][title] for title in columns], now) for name, said in agents.items()]
-    titles = ["AGENT", "ENDPOINT", "STATE", *columns, "QUEUED", "IN FLIGHT", "NOTE"]
+    counts = {name: _counts(said) for name, said in agents.items()}
+    mail = [title for title in _COUNTS if title in _ALWAYS or any(each[title] for each in counts.values())]
+    rows = [
+        [
+            name,
+            str(said.get("endpoint", _NOTHING)),
+            str(said.get("state", "unknown")),
+            *(lives[name][title] for title in columns),
+            *(str(counts[name][title]) for title in mail),
+            note(said, now),
+        ]
+        for name, said in agents.items()
+    ]
+    titles = ["AGENT", "ENDPOINT", "STATE", *columns, *mail, "NOTE"]
     below = [life_words(said, now) for said in agents.values()] if narrow else ()
     print_table(titles, rows, STYLES, below, whole=True)
 
 
-def _row(name: str, said: Mapping[str, Any], life: list[str], now: float) -> list[str]:
-    mail = [str(said.get(key, 0)) for key in ("queued", "in_flight")]
-    return [name, str(said.get("endpoint", _NOTHING)), str(said.get("state", "unknown")), *life, *mail, note(said, now)]
+def _counts(said: Mapping[str, Any]) -> dict[str, object]:
+    """The agent's mail, each message in one column: what is retried or unread is not in flight."""
+    found = {title: said.get(key, 0) for title, key in _COUNTS.items()}
+    whole = [number for number in found.values() if isinstance(number, int) and not isinstance(number, bool)]
+    if len(whole) == len(found):
+        found["IN FLIGHT"] = max(0, found["IN FLIGHT"] - found["RETRYING"] - found["UNREAD"])
+    return found
 
 
 def note(said: Mapping[str, Any], now: float) -> str:
@@ -56,7 +75,7 @@ def note(said: Mapping[str, Any], now: float) -> str:
     if until := said.get("until"):
         seconds = _seconds_since(until, now)
         left = f" (in {duration(round(-seconds))})" if seconds is not None and seconds < 0 else ""
-        parts.append(f"until {until}{left}")
+        parts.append(f"until {local_time(until)}{left}")
     return ", ".join([*parts, *_screen(said, now)])
 
 

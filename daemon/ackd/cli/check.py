@@ -34,6 +34,7 @@ def check(root: str | None, config: str | None, as_json: bool) -> None:
 def _report(found: CheckResult, *, as_json: bool) -> None:
     from ackd import facts
     from ackd.cli.output import printable, styled
+    from ackd.cli.table import columns_of_terminal, folded, is_narrow
 
     if as_json:
         print_json({"ok": found.is_good, "checks": [finding._asdict() for finding in found.findings]})
@@ -41,6 +42,14 @@ def _report(found: CheckResult, *, as_json: bool) -> None:
     colour = facts.colour_wanted(sys.stdout)
     for finding in found.findings:
         level = styled(f"{finding.level:<4}", _STYLES[finding.level])
-        echo(f"{level}  {printable(f'{finding.subject}: {finding.words}')}", colour=colour)
+        words, mend = printable(f"{finding.subject}: {finding.words}"), printable(f"→ {finding.mend or ''}")
+        if is_narrow():
+            first, *more = folded(words, columns_of_terminal() - 6, "")
+            echo(f"{level}  {first}", colour=colour)
+            more += folded(mend, columns_of_terminal() - 6) if finding.mend else []
+            for line in more:
+                echo(f"      {line}")
+            continue
+        echo(f"{level}  {words}", colour=colour)
         if finding.mend:
-            echo(f"      → {printable(finding.mend)}")
+            echo(f"      {mend}")

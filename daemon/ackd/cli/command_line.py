@@ -45,7 +45,11 @@ HELP_FLAGS: Final = ("-h", "--help")
 
 # --- declaring --------------------------------------------------------------------------------------------------------
 class Argument:
-    """An argument, as argparse's ``add_argument`` takes it; a decorator. ``complete`` names completions: agents."""
+    """An argument, as argparse's ``add_argument`` takes it; a decorator.
+
+    ``complete`` says what completion offers, where the metavar does not: a kind of values of
+    cli/completion_values.py, or ``module:attribute``, where the words are or a function of the site that returns them.
+    """
 
     __slots__ = ("complete", "names", "settings")
 

@@ -32,15 +32,22 @@ _OWN: Final[Mapping[str, tuple[str, str]]] = {
     "defer": (f"{_HERE}.receipts:defer", "Give a message back to be offered again later."),
     "checkpoint": (f"{_HERE}.receipts:checkpoint", "Say where the work on a message stands."),
     "reply": (f"{_HERE}.send:reply", "Answer a message."),
+    "cancel": (f"{_HERE}.cancel:cancel", "Have a message of yours worked on no more."),
     "status": (f"{_HERE}.status:status", "Show the daemon, the agents and their mail."),
     "agent": (f"{_HERE}.agent:agent", "List agents; start, stop, restart, pause, resume them, or look in on one."),
     "nudge": (f"{_HERE}.agent:nudge", "Wake an agent for the messages in its hands."),
     "explain": (f"{_HERE}.explain:explain", "Tell the whole story of a message."),
+    "thread": (f"{_HERE}.thread:thread", "Show all that came of a message, and who waits for whom."),
+    "wait": (f"{_HERE}.wait:wait", "Wait until messages have ended, and all that comes of them."),
     "dead": (f"{_HERE}.dead:dead", "List, show, requeue or purge files that could not be delivered or read."),
     "loop": (f"{_HERE}.loop:loop", "List and release messages that are held because they go around for ever."),
     "tail": (f"{_HERE}.tail:tail", "Show the session log, and follow it."),
     "message": (f"{_HERE}.message:message", "Build, parse, change and validate message files."),
+    "config": (f"{_HERE}.shipped:config", "Print what may stand in ackd.toml."),
+    "example": (f"{_HERE}.shipped:example", "List and print examples: teams, their programs, systemd units."),
     "completion": (f"{_HERE}.completion:completion", "Print the completion script of a shell."),
+    "help": (f"{_HERE}.help:help_", "Show how ackd, or one of its commands, is used."),
+    "version": (f"{_HERE}.help:version", "Print the version."),
 }
 
 

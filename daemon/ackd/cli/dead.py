@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from ackd.cli.command_line import Group, argument, for_team
 from ackd.cli.errors import NO, TRY_AGAIN, USAGE, Failure, WrongUsage
 from ackd.cli.output import echo, print_json, printable, printable_lines, say
+from ackd.cli.waiting import waiting
 from ackd.client import Client, dead_letters
+from ackd.facts import local_time
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from ackd.config.site import Site
 
 _WORDS: Final = {dead_letters.PENDING: "asked for", dead_letters.RETURNED: "requeued, and back again:"}
+
+_STAYS: Final = "interrupted: what was asked for is done all the same; `ackd dead list` shows what is left"
 
 
 dead = Group("""List, show, requeue or purge files that could not be delivered (dead) or read (corrupt).""")
@@ -33,7 +37,7 @@ def list_(site: Site, as_json: bool) -> None:
 
     letters = Client.at(site).dead_letters()
     if as_json:
-        print_json([letter.as_dict() for letter in letters])
+        print_json({"dead_letters": [letter.as_dict() for letter in letters]})
     elif not letters:
         echo("nothing is dead or corrupt")
     else:
@@ -42,7 +46,7 @@ def list_(site: Site, as_json: bool) -> None:
                 letter.kind,
                 (letter.message_id or letter.name).partition("@")[0],
                 letter.agent or "-",
-                letter.at or "-",
+                local_time(letter.at) if letter.at else "-",
                 letter.reason,
             ]
             for letter in letters
@@ -64,7 +68,7 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
         return
     for key, value in letter.as_dict().items():
         if value is not None:
-            echo(f"{key}: {printable(str(value))}")
+            echo(f"{key}: {local_time(value) if key == 'at' else printable(str(value))}")
     echo("")
     echo(printable_lines(text) if text is not None else "(not a regular file)")
 
@@ -76,7 +80,10 @@ def show(site: Site, as_json: bool, wanted: str) -> None:
 def requeue(site: Site, as_json: bool, wanted: tuple[str, ...], everything: bool) -> None:
     """Put files back where they came from: dead letters with their counts reset, quarantined files byte for byte."""
     client = Client.at(site)
-    _report(client.requeue(*_chosen(client, wanted, everything)), as_json=as_json)
+    letters = _chosen(client, wanted, everything)
+    with waiting("for the daemon to requeue them", stays=_STAYS):
+        results = client.requeue(*letters)
+    _report(results, as_json=as_json)
 
 
 @dead.command
@@ -90,7 +97,9 @@ def purge(site: Site, as_json: bool, wanted: tuple[str, ...], everything: bool, 
     letters = _chosen(client, wanted, everything)
     if not yes:
         raise WrongUsage(f"{len(letters)} would be removed for good: say --yes")
-    _report(client.purge(*letters), as_json=as_json)
+    with waiting("for the daemon to remove them", stays=_STAYS):
+        results = client.purge(*letters)
+    _report(results, as_json=as_json)
 
 
 def _chosen(client: Client, wanted: tuple[str, ...], everything: bool) -> list[DeadLetter]:
@@ -117,18 +126,27 @@ def _which(error: AmbiguousDeadLetter) -> str:
 
 
 def _report(results: Sequence[DeadLetterResult], *, as_json: bool) -> None:
+    failure = _failure({one.outcome for one in results})
     if as_json:
-        print_json([_as_data(one) for one in results])
+        listed = [_as_data(one) for one in results]
+        if failure is not None:
+            raise failure.with_results(results=listed)
+        print_json({"results": listed})
     elif not results:
         echo("nothing is dead or corrupt")
     for one in () if as_json else results:
         to = f" to {one.to}" if one.to is not None else ""
         say(f"{_result(one)} {one.letter.message_id or one.letter.name}{to}")
-    outcomes = {one.outcome for one in results}
+    if failure is not None:
+        raise failure
+
+
+def _failure(outcomes: set[str]) -> Failure | None:
     if dead_letters.PENDING in outcomes:
-        raise Failure(TRY_AGAIN, "the daemon has not done it yet: `ackd dead list` shows what is left")
+        return Failure(TRY_AGAIN, "the daemon has not done it yet: `ackd dead list` shows what is left")
     if dead_letters.RETURNED in outcomes:
-        raise Failure(NO, "some came straight back: `ackd dead list` says why")
+        return Failure(NO, "some came straight back: `ackd dead list` says why")
+    return None
 
 
 def _as_data(one: DeadLetterResult) -> dict[str, Any]:

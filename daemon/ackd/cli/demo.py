@@ -1,15 +1,16 @@
 """``ackd demo``: a small team at work in an empty temporary directory, shown as it happens.
 
 Nothing is staged: the daemon is ``ackd run``, the agents are programs that it starts, as commands, as processes and in
-a pane of tmux, the end is read from the session log. Exit 0 only if every message ended where it should. Without tmux
-the team is smaller, and that is said. Its tmux server is one of its own, on a socket below its directory, and is ended
-with it.
+a pane of tmux, and what is told about them (demo_story.py) is read from the session log. Exit 0 only if every message
+ended where it should. Without tmux the team is smaller, and that is said. Its tmux server is one of its own, on a
+socket below its directory, and is ended with it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -22,15 +23,25 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ackd.cli.command_line import command
+from ackd.cli.command_line import argument, command
 from ackd.cli.errors import NO, Ended
 from ackd.cli.output import echo, print_json
+from ackd.core.message_facts import (
+    message_completed,
+    message_dead,
+    message_queued,
+    message_told,
+    message_withdrawn,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ackd.cli.demo_story import Story
     from ackd.storage.session_log import Line
 
+#: So long a sentence stands alone on a terminal, before the next one is said.
+PAUSE_S: Final = 1.6
 PATIENCE_S: Final = 60.0
 PROGRAMS: Final = (
     "leader.sh",
@@ -43,6 +54,7 @@ PROGRAMS: Final = (
 )
 #: The kernel takes no longer path of a socket than 107 bytes.
 _SOCKET_BYTES: Final = 107
+_SHOWN: Final = frozenset(one.type for one in (message_told, message_completed, message_dead, message_withdrawn))
 #: Which steps the workers that are kept alive must have done, each once.
 STEPS: Final = {
     "builder": ["compile", "test", "package", "report"],
@@ -71,16 +83,19 @@ def expected(*, pane: bool) -> Ends:
 
 
 @command
-def demo(as_json: bool) -> None:
+@argument("--fast", action="store_true", help="Do not pause after each sentence on a terminal.")
+@argument("--quiet", "-q", action="store_true", help="Print the sentences, and leave out the lines of the log.")
+def demo(*, fast: bool, quiet: bool, as_json: bool) -> None:
     """See ackd at work: a team of eight, of which one never succeeds, one crashes, one hangs and one forgets.
 
-    With --json all that is shown goes to stderr, and at the end how the messages ended to stdout.
+    Sentences say what happens and why it matters; below each are the lines of the session log that it is about. With
+    --json all of that goes to stderr, and at the end how the messages ended to stdout.
 
     Exit codes: 0 every message ended where it should, 1 one did not.
     """
-    stage = Stage.at(Path(tempfile.mkdtemp(prefix="ackd-demo-")))
+    stage = DemoStage.at(Path(tempfile.mkdtemp(prefix="ackd-demo-")))
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
-        ends = _play(stage)
+        ends = _play(stage, fast=fast, quiet=quiet)
         well = ends == expected(pane=stage.pane) and _steps(stage.place) == STEPS
     if as_json:
         print_json(_as_data(stage, ends, well=well))
@@ -89,14 +104,14 @@ def demo(as_json: bool) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class DemoStage:
     """The directory of the demo. ``no_pane``: why no agent lives in a terminal; empty if one does."""
 
     place: Path
     no_pane: str
 
     @classmethod
-    def at(cls, place: Path) -> Stage:
+    def at(cls, place: Path) -> DemoStage:
         if shutil.which("tmux") is None:
             return cls(place, "there is no tmux on this machine")
         if len(os.fsencode(place / "tmux")) > _SOCKET_BYTES:
@@ -112,19 +127,22 @@ class Stage:
         return self.place / "tmux"
 
 
-def _play(stage: Stage) -> Ends:
+def _play(stage: DemoStage, *, fast: bool, quiet: bool) -> Ends:
     place, wanted = stage.place, expected(pane=stage.pane)
     environment = _lay_out(stage)
     _introduce(stage)
+    story = _story(quiet=quiet)
     daemon = _start(place, environment)
     try:
         _ackd(place, environment, "send", "leader", "--type", "user_goal", "--priority", "high", "--body", _GOAL)
-        ends = _watch(place / ".ackd" / "logs", daemon, wanted)
-        _show(place, environment, "Where everybody stands", "agent", "list")
+        pause_s = PAUSE_S if sys.stdout.isatty() and not fast else 0.0
+        ends = _watch(place / ".ackd" / "logs", daemon, wanted, story, pause_s)
+        if not quiet:
+            _show(place, environment, "`ackd status` says how everybody is:", "status")
     finally:
         _stop(daemon)
         _end_terminals(stage)
-    _epilogue(stage, environment)
+    _epilogue(stage, environment, story, quiet=quiet)
     if ends == wanted:
         _say("\nEvery message ended where it should.")
     else:
@@ -132,23 +150,36 @@ def _play(stage: Stage) -> Ends:
     return ends
 
 
-def _introduce(stage: Stage) -> None:
-    _say(f"A team in {stage.place}:")
+def _story(*, quiet: bool) -> Story:
+    from ackd.cli.demo_story import Story
+    from ackd.facts import colour_wanted
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    names = [to for _, to, _ in expected(pane=True)]
+    return Story(agents=names, colour=colour_wanted(sys.stdout), width=width, quiet=quiet)
+
+
+def _introduce(stage: DemoStage) -> None:
+    story = _story(quiet=False)
+    _say(
+        story.sentence(
+            "ackd delivers the messages that agents on one machine send each other, and makes sure that somebody "
+            "notices when one is not answered. Here it looks after a small team for about twenty seconds. The agents "
+            "are little programs in place of language models. Everything else is real, and most of them will fail."
+        )
+    )
+    _say(f"\nThe team, in the new directory {stage.place}:")
     for who, what in (
-        ("leader, coordinator", "plan and hand out; a command for each message"),
+        ("leader, coordinator", "plan the work and hand it out"),
         ("ignitian_1, _2, _3", "work; _2 fails twice, _3 always fails"),
-        ("builder", "is kept alive, and crashes in the middle of its work"),
-        ("translator", "is kept alive; its context is full before it is through"),
-        (
-            "reviewer",
-            f"left out: {stage.no_pane}" if stage.no_pane else "lives in a tmux pane, and hangs until it is woken",
-        ),
+        ("builder", "works, and crashes in the middle of it"),
+        ("translator", "works, and its context fills up"),
+        ("reviewer", f"left out: {stage.no_pane}" if stage.no_pane else "lives in a terminal (tmux), and hangs"),
     ):
-        _say(f"  {who:21}{what}")
-    _say("The user gives the leader a goal. Each line is one fact of the session log.\n")
+        _say(f"  {who:20} {what}")
 
 
-def _as_data(stage: Stage, ends: Ends, *, well: bool) -> dict[str, object]:
+def _as_data(stage: DemoStage, ends: Ends, *, well: bool) -> dict[str, object]:
     rows = [{"type": kind, "to": to, "end": end, "count": n} for (kind, to, end), n in sorted(ends.items())]
     return {"place": str(stage.place), "pane": stage.pane, "as_expected": well, "ends": rows}
 
@@ -161,7 +192,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _lay_out(stage: Stage) -> dict[str, str]:
+def _lay_out(stage: DemoStage) -> dict[str, str]:
     """Write the programs and the config, and put this ``ackd`` and this ``python3`` on the PATH."""
     place, here = stage.place, resources.files("ackd.cli.demo_team")
     for name in PROGRAMS:
@@ -181,8 +212,9 @@ def _lay_out(stage: Stage) -> dict[str, str]:
 
 
 def _start(place: Path, environment: dict[str, str]) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "ackd", "run", "--format", "lines"]
-    return subprocess.Popen(command, cwd=place, env=environment, stdout=sys.stdout)
+    """Start the daemon. What it would print is read from its log instead; its errors are shown as they are."""
+    command = [sys.executable, "-m", "ackd", "run", "--quiet"]
+    return subprocess.Popen(command, cwd=place, env=environment, stdout=subprocess.DEVNULL)
 
 
 def _ackd(place: Path, environment: dict[str, str], *words: str) -> None:
@@ -191,16 +223,29 @@ def _ackd(place: Path, environment: dict[str, str], *words: str) -> None:
     )
 
 
-def _watch(logs: Path, daemon: subprocess.Popen[bytes], wanted: Ends) -> Ends:
-    """Follow how messages end, until all ended as expected, the daemon is gone, or the time is up."""
+def _watch(logs: Path, daemon: subprocess.Popen[bytes], wanted: Ends, story: Story, pause_s: float) -> Ends:
+    """Tell the story until all messages ended as expected, the daemon is gone, or the time is up."""
     from ackd.storage.session_log import iter_logs
 
     deadline = time.monotonic() + PATIENCE_S
+    told = 0
     while True:
-        ends = _ends(iter_logs(logs) if logs.is_dir() else [])
-        if ends == wanted or time.monotonic() > deadline or daemon.poll() is not None:
+        over = time.monotonic() > deadline or daemon.poll() is not None
+        lines = list(iter_logs(logs)) if logs.is_dir() else []
+        ends = _ends(lines)
+        _tell(lines[told:], story, pause_s)
+        told = len(lines)
+        if ends == wanted or over:
             return ends
         time.sleep(0.2)
+
+
+def _tell(lines: Iterable[Line], story: Story, pause_s: float) -> None:
+    for line in lines:
+        for text, is_sentence in story.told(line):
+            _say(text)
+            if is_sentence:
+                time.sleep(pause_s)
 
 
 def _ends(lines: Iterable[Line]) -> Ends:
@@ -208,9 +253,9 @@ def _ends(lines: Iterable[Line]) -> Ends:
     ends: dict[tuple[str, str], str] = {}
     for line in lines:
         ident = (str(line.data.get("message_id")), str(line.data.get("agent")))
-        if line.type == "message_queued":
+        if line.type == message_queued.type:
             kinds[ident] = str(line.data["message_type"])
-        elif line.type in ("message_told", "message_completed", "message_dead", "message_withdrawn"):
+        elif line.type in _SHOWN:
             ends[ident] = line.type.removeprefix("message_")
     return Counter((kind, ident[1], ends.get(ident, "queued")) for ident, kind in kinds.items())
 
@@ -224,39 +269,45 @@ def _stop(daemon: subprocess.Popen[bytes]) -> None:
         daemon.wait()
 
 
-def _end_terminals(stage: Stage) -> None:
+def _end_terminals(stage: DemoStage) -> None:
     """End the demo's tmux server, by its socket: no other server is touched."""
     if stage.pane:
         subprocess.run(["tmux", "-S", str(stage.socket), "kill-server"], capture_output=True, check=False)
 
 
 def _show(place: Path, environment: dict[str, str], title: str, *words: str) -> None:
-    _say(f"\n{title} (ackd {' '.join(words[:2]) if words[0] == 'agent' else words[0]}):\n")
+    _say(f"\n{title}\n")
     command = [sys.executable, "-m", "ackd", *words]
     subprocess.run(command, cwd=place, env=environment, stdout=sys.stdout, check=False)
     _say("")
 
 
-def _epilogue(stage: Stage, environment: dict[str, str]) -> None:
+def _epilogue(stage: DemoStage, environment: dict[str, str], story: Story, *, quiet: bool) -> None:
     place = stage.place
-    woken = next(iter(sorted((place / ".ackd/archive").glob("*/reviewer/*.mime"))), None)
-    if woken is not None:
-        _show(place, environment, "How the reviewer was woken", "explain", str(woken))
-    dead = next(iter(sorted((place / ".ackd/queue/dead_letter").glob("*.mime"))), None)
-    if dead is not None:
-        _show(place, environment, "What became of the dead letter", "explain", str(dead))
+    if not quiet:
+        _show(place, environment, "`ackd inbox user` lists what you were told:", "inbox", "user")
+        _show(place, environment, "`ackd dead list` lists what could not be delivered, and why:", "dead", "list")
     for worker, steps in _steps(place).items():
         well = "each once, in order" if steps == STEPS[worker] else f"not as planned: {', '.join(STEPS[worker])}"
-        _say(f"The {worker}'s steps: {', '.join(steps) or 'none'} ({well}).")
-    _say(f"\nEverything is still there to look at; remove the directory when you have seen enough:\n  cd {place}")
+        _say(story.sentence(f"The {worker}'s steps: {', '.join(steps) or 'none'} ({well})."))
+    _say(story.sentence("Everything is still there to look at; remove the directory when you have seen enough:"))
+    _say(f"  cd {place}")
+    dead = next(iter(sorted((place / ".ackd/queue/dead_letter").glob("*.mime"))), None)
     ackd = "ackd" if shutil.which("ackd") else "bin/ackd"  # laid out there for the team's programs
     for line, why in (
-        ("inbox user", "what the user was told"),
-        ("tail -n 500", "the whole story, line by line"),
-        ("dead list", "what could not be delivered, and why"),
-        ("dead requeue --all", "dig it up; the next `run` tries again"),
+        ("tail -n 500", "the whole story"),
+        *([(f"explain {_id_of(dead)}", "of one message")] if dead is not None else []),
+        ("inbox user", "what you were told"),
+        ("dead list", "what failed, and why"),
+        ("dead requeue --all", "`run` tries it again"),
     ):
-        _say(f"  {ackd} {line:20} # {why}")
+        _say(f"  {ackd} {line:34} # {why}")
+
+
+def _id_of(message: Path) -> str:
+    """Return what is needed of the message's id to name it in a command."""
+    found = re.search(r"^Message-ID: <([^@>]+)", message.read_text(errors="replace"), re.MULTILINE)
+    return found[1] if found else str(message)
 
 
 def _steps(place: Path) -> dict[str, list[str]]:

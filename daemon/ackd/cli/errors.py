@@ -51,7 +51,7 @@ EXIT_CODES: Final = (
     (NO, "the answer is no"),
     (USAGE, "wrong usage"),
     (BAD_DATA, "bad data"),
-    (NOT_FOUND, "no such file or message, or it cannot be read"),
+    (NOT_FOUND, "no such file, directory or message, or it cannot be read"),
     (NO_AGENT, "no such agent"),
     (NO_DAEMON, "no daemon is running"),
     (BUG, "a bug in ackd"),
@@ -73,8 +73,11 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (errors.NotNow, NO),
     (errors.BadConfig, BAD_CONFIG),
     (errors.NewerState, BAD_CONFIG),
+    (errors.NoRoot, NOT_FOUND),
     (errors.Busy, TRY_AGAIN),
     (client_errors.NotHolder, NO),
+    (client_errors.NotSender, NO),
+    (client_errors.BadTime, USAGE),
     (client_errors.NotHeld, NO),
     (client_errors.NoSessionLog, NOT_FOUND),
     (client_errors.NoDaemon, NO_DAEMON),
@@ -86,16 +89,44 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
 )
 
 
-class Failure(Exception):  # noqa: N818 - an end of a command, not an error of ours
-    """A command's own refusal: the line to print and the exit code."""
+#: The advice that a program gets where the message itself has none.
+_HINTS: Final = {
+    NOT_FOUND: "`ackd status` shows the team, `ackd inbox AGENT --all` the messages of an agent",
+    NO_AGENT: "`ackd status` lists the agents",
+    NO_DAEMON: "`ackd run` starts the daemon",
+    BUG: "ACKD_DEBUG=1 shows where",
+    CANNOT_CREATE: "`ackd check` looks at the disk and the rights",
+    TRY_AGAIN: "try again later",
+    BAD_CONFIG: "`ackd check` looks the config over",
+}
 
-    def __init__(self, exit_code: int, message: str) -> None:
+
+class Failure(Exception):  # noqa: N818 - an end of a command, not an error of ours
+    """A command's own refusal: the line to print and the exit code. ``hint``: the part of the line that advises."""
+
+    def __init__(self, exit_code: int, message: str, hint: str = "") -> None:
         super().__init__(exit_code, message)
         self.exit_code = exit_code
         self.message = message
+        self.hint = hint
 
     def __str__(self) -> str:
         return self.message
+
+    def as_data(self) -> dict[str, object]:
+        """The failure for programs, as every command prints it with --json, below the key ``error``."""
+        return {
+            "code": self.exit_code,
+            "message": self.message,
+            "hint": self.hint or _HINTS.get(self.exit_code),
+        }
+
+    def with_results(self, **results: object) -> Ended:
+        """Print as JSON what was done before a command failed, and why it failed, in one object."""
+        from ackd.cli.output import print_json
+
+        print_json({**results, "error": self.as_data()})
+        return Ended(self.exit_code)
 
     def show(self) -> None:
         """Print it. Lines after the first are indented, so that a name with a line end in it cannot forge a message."""
@@ -122,6 +153,7 @@ class Misused(Exception):  # noqa: N818
         from ackd.cli.output import printable
 
         self.words = f"{usage}Try '{program} --help' for help.\n\nError: {printable(why)}"
+        self.failure = Failure(USAGE, why, f"`{program} --help` says how it is used")
 
 
 class Ended(Exception):  # noqa: N818
@@ -140,8 +172,21 @@ def failure_of(error: Exception) -> Failure:
         return _os_failure(error)
     for kind, code in _CODES:
         if isinstance(error, kind):
-            return Failure(code, _words(error))
+            return Failure(code, _words(error), _hint(error))
     return _bug(error)
+
+
+def _hint(error: Exception) -> str:
+    """The advice that the error's own words contain; empty if they have none."""
+    match error:
+        case errors.UnknownAgent(name=name, known=known):
+            return _nearest(name, known).lstrip(":; ")
+        case errors.NoRoot(path=path):
+            return f"`ackd init --root {path}` makes a team"
+        case errors.BadConfig() if "`ackd init" in str(error):
+            return "`ackd init` makes a team"
+        case _:
+            return ""
 
 
 def _words(error: Exception) -> str:

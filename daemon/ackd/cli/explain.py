@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackd import facts
 from ackd.cli.command_line import argument, command, for_team
 from ackd.cli.errors import USAGE, Failure
+from ackd.cli.index_notice import announce_building
 from ackd.cli.output import echo, print_json
 from ackd.client import Client
 from ackd.client.agent_lines import attempt_words
@@ -23,21 +24,41 @@ from ackd.client.message_history import RECEIPTS
 from ackd.core.errors import AmbiguousMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ackd.client.message_history import MessageHistory, ReceiptProof, RecipientHistory
     from ackd.config.site import Site
     from ackd.storage.session_log import Line
 
-_STATE_STYLE: Final = {"completed": facts.GREEN, "acked": facts.GREEN, "retrying": facts.YELLOW, "dead": facts.RED}
-_HAS_REASON: Final = frozenset({"retrying", "dead", "withdrawn"})
-_OPTIONAL_HEADERS: Final = (("task_id", "task"), ("thread_id", "thread"), ("in_reply_to", "in reply to"))
+_STATE_STYLE: Final = {
+    "completed": facts.GREEN,
+    "acked": facts.GREEN,
+    "retrying": facts.YELLOW,
+    "cancelling": facts.YELLOW,
+    "dead": facts.RED,
+    "cancelled": facts.RED,
+}
+_HAS_REASON: Final = frozenset({"retrying", "dead", "cancelled", "withdrawn"})
+#: The lines of one try to have a message done, which look alike each time.
+_OF_A_TRY: Final = frozenset(
+    "message_claimed message_told message_seen message_retry worker_assign worker_release task_start "
+    "child_started child_ended child_restart".split()
+)
+_OPTIONAL_HEADERS: Final = (
+    ("task_id", "task"),
+    ("thread_id", "thread"),
+    ("in_reply_to", "in reply to"),
+    ("part_of", "part of"),
+    ("expires", "expires"),
+    ("deadline", "due"),
+)
 
 
 @command
 @argument("message", metavar="ID")
+@argument("--tree", action="store_true", help="Show the message and all that came of it, as `ackd thread` does.")
 @for_team
-def explain(message: str, site: Site, as_json: bool) -> None:
+def explain(message: str, tree: bool, site: Site, as_json: bool) -> None:
     """Tell the whole story of a message.
 
     ID is a Message-ID, its part before the @, any beginning that fits one message only, its hash (the third dotted
@@ -45,7 +66,13 @@ def explain(message: str, site: Site, as_json: bool) -> None:
 
     Exit codes: 0 told, 2 the beginning fits several messages (they are listed), 66 no such message.
     """
+    announce_building()
     try:
+        if tree:
+            from ackd.cli.thread import show
+
+            show(Client.at(site).thread(message, whole=False), as_json=as_json)
+            return
         history = Client.at(site).explain(message)
     except AmbiguousMessage as error:
         raise Failure(USAGE, _candidates(error)) from None
@@ -160,19 +187,50 @@ def _proof_words(proven: ReceiptProof | None, *, colour: bool) -> str:
     return f"{facts.clock_time(at)}  {facts.visible(proven.proof)}"
 
 
+def _folded(lines: Sequence[Line]) -> Iterator[tuple[Line, int]]:
+    """Yield the lines, with the tries after an agent's first that ended in a retry as one: the last retry, and how many
+    tries it stands for. A requeue begins anew. What else happened meanwhile stays."""
+    left_out: set[int] = set()
+    standing_for: dict[int, int] = {}
+    for retries in _retries(lines):
+        whom = facts.agent_of(lines[retries[0]])
+        tried = range(retries[0] + 1, retries[-1] + 1)
+        left_out |= {n for n in tried if lines[n].type in _OF_A_TRY and facts.agent_of(lines[n]) == whom}
+        standing_for[retries[-1]] = len(retries) - 1
+    for number, line in enumerate(lines):
+        if number in standing_for or number not in left_out:
+            yield line, standing_for.get(number, 0)
+
+
+def _retries(lines: Sequence[Line]) -> Iterator[list[int]]:
+    """Yield the places of the retries of each agent in each life of the message, if there are several."""
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(lines):
+        if line.type == "message_retry":
+            found.setdefault(facts.agent_of(line), []).append(number)
+        elif line.type == "message_requeued":
+            yield from filter(_several, [found.pop(facts.agent_of(line), [])])
+    yield from filter(_several, found.values())
+
+
+def _several(retries: list[int]) -> bool:
+    return len(retries) > 1
+
+
 def _timeline(history: MessageHistory, *, colour: bool) -> Iterator[str]:
     if not history.events:
         return
     started = history.events[0].at
     several = len(history.recipients) > 1
     yield time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
-    for line in heapq.merge(history.events, history.around, key=lambda line: line.at):
+    for line, more in _folded(list(heapq.merge(history.events, history.around, key=lambda line: line.at))):
         look = facts.look_of(line.type)
         agent = facts.visible(facts.agent_of(line)) if several else ""
+        again = f"{more} more {'try' if more == 1 else 'tries'}, the last: " if more else ""
         parts = [
             (f"  +{facts.duration(max(0.0, line.at - started)):8}", facts.DIM),
             (f"{facts.visible(look.kind):10}", look.style),
             (f"{agent:10}" if several else "", facts.PLAIN),
-            (facts.words(line), facts.PLAIN),
+            (f"{again}{facts.words(line)}", facts.PLAIN),
         ]
         yield facts.joined([part for part in parts if part[0]], colour=colour)

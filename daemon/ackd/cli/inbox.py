@@ -10,6 +10,7 @@ from ackd.cli.errors import WrongUsage
 from ackd.cli.output import echo, print_json
 from ackd.client import Client
 from ackd.core.names import identity
+from ackd.formats import utc_times
 
 if TYPE_CHECKING:
     from ackd.client.mail import MailEntry
@@ -51,8 +52,26 @@ def inbox(site: Site, as_json: bool, name: str | None, agent: str | None, everyt
             ]
             for one in found.messages
         ]
-        print_table(["ID", "AGE", "FROM", "TYPE", "PRIORITY", "STATE", "SUBJECT"], rows, _STYLES)
+        heads = ["ID", "AGE", "FROM", "TYPE", "PRIORITY", "STATE", "SUBJECT"]
+        if any(one.deadline or one.expires for one in found.messages):
+            heads.insert(-1, "DUE")
+            for row, one in zip(rows, found.messages, strict=True):
+                row.insert(-1, _due(one, now))
+        print_table(heads, rows, _STYLES)
+
+
+def _due(one: MailEntry, now: float) -> str:
+    """The time until its deadline, or until it expires."""
+    from ackd.cli.table import age
+    from ackd.formats import utc_times
+
+    at = utc_times.read(one.deadline or one.expires)
+    if at is None:
+        return "-"
+    words = f"in {age(at - now)}" if at > now else f"{age(now - at)} ago"
+    return words if one.deadline else f"expires {words}"
 
 
 def _as_data(one: MailEntry) -> dict[str, Any]:
-    return {("from" if key == "sender" else key): value for key, value in one._asdict().items()}
+    said = {("from" if key == "sender" else key): value for key, value in one._asdict().items()}
+    return {**said, "arrived_at": utc_times.write(one.arrived_at)}

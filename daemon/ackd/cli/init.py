@@ -18,7 +18,8 @@ from ackd.config.site import CONFIG_NAME, Site, read_site
 
 _TEMPLATE: Final = """\
 # ackd: where the team's files are, and who is in it.
-# config/ackd.toml in ackd's source lists every key with its default; `ackd check` looks this file over.
+# `ackd config reference` prints every key with its default and its meaning, `ackd example list` names whole teams to
+# start from, and `ackd check` looks this file over.
 
 root = {root}                 # relative to this file
 escalate_to = "user"           # who is told when something is dead or down

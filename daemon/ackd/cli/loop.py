@@ -30,7 +30,7 @@ def list_(site: Site, as_json: bool) -> None:
     """List the held messages: for whom each is, and why it is held."""
     held = Client.at(site).held_messages()
     if as_json:
-        print_json([one._asdict() for one in held])
+        print_json({"held": [one._asdict() for one in held]})
     elif not held:
         echo("nothing is held")
     for one in () if as_json else held:
@@ -46,7 +46,7 @@ def release(site: Site, as_json: bool, message_ids: tuple[str, ...]) -> None:
     released = client.release(*message_ids)
     with accepted(f"release: {len(released)} written"):
         if as_json:
-            print_json([{**one._asdict(), "receipt": str(one.receipt)} for one in released])
+            print_json({"released": [{**one._asdict(), "receipt": str(one.receipt)} for one in released]})
             return
         waits = "" if client.daemon_running else " (waits: no daemon is running)"
         for one in released:

@@ -1,7 +1,8 @@
 """`ackd`: find the command that was typed, run it, and end with its exit code.
 
 Nothing but the command's own module is imported (cli/commands.py), because `ackd send` and agents' hooks run all the
-time. However a command ends, one line on stderr and an exit code say so, and no traceback.
+time. However a command ends, one line on stderr and an exit code say so, and no traceback. With `--json` among the
+words the line is one JSON object on stdout instead.
 """
 
 from __future__ import annotations
@@ -15,17 +16,20 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.cli import commands, errors
 from ackd.cli.command_line import HELP_FLAGS, Command, Group, HelpWanted, Parser, perform
-from ackd.cli.output import echo, filter_streams, printable_lines
+from ackd.cli.output import echo, filter_streams, print_json, printable_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 ABOUT: Final = "Deliver files between agents, wait for the ACK, and never lose one."
 EPILOG: Final = (
-    "Every command takes --json, and every one but demo --root and --config. ACKD_ROOT, ACKD_CONFIG and "
-    "ACKD_AGENT set defaults; ACKD_TRUST names files of other users that are trusted."
+    "Every command takes --json, and every one that works on a team --root and --config. ACKD_ROOT, ACKD_CONFIG and "
+    "ACKD_AGENT set defaults; ACKD_TRUST names files of other users that are trusted. With --json an error is one "
+    'object, too: {"error": {"code", "message", "hint"}}, where the code is the exit code.'
 )
 USAGE: Final = "Usage: ackd [OPTIONS] COMMAND [ARGS]...\n"
+
+VERSION_FLAGS: Final = ("-V", "--version")
 
 #: Commands that go on for long: the interpreter is theirs as it is.
 _LONG: Final = ("run", "demo")
@@ -51,14 +55,14 @@ def main() -> None:
 def run(words: Sequence[str]) -> int:
     """The exit code of what these arguments of `ackd` mean."""
     if "_ACKD_COMPLETE" in os.environ:
-        return _ended(_complete)
-    return _ended(lambda: _run(words))
+        return _ended(lambda: _complete(words))
+    return _ended(lambda: _run(words), as_json=_asks_for_json(words))
 
 
-def _complete() -> None:
+def _complete(words: Sequence[str]) -> None:
     from ackd.cli.completion import answer
 
-    answer()
+    answer(words)
 
 
 def _run(words: Sequence[str]) -> None:
@@ -68,10 +72,8 @@ def _run(words: Sequence[str]) -> None:
     name = words[0]
     if name in HELP_FLAGS:
         echo(_help_page())
-    elif name == "--version":
-        from ackd import __version__
-
-        echo(f"ackd {__version__}")
+    elif name in VERSION_FLAGS:
+        _run_named("version", words[1:])
     elif name.startswith("-"):
         raise errors.Misused(USAGE, "ackd", f"No such option {name!r}.")
     elif name not in commands.COMMANDS:
@@ -130,25 +132,47 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 
 # --- ends -------------------------------------------------------------------------------------------------------------
-def _ended(act: Callable[[], None]) -> int:
+def _ended(act: Callable[[], None], *, as_json: bool = False) -> int:
     """The exit code that an action ends with."""
+    try:
+        return _exit_code(act, as_json=as_json)
+    except BrokenPipeError:  # a reader who has seen enough, as in `ackd tail | head`
+        errors.give_up_stdout()
+        return 0
+
+
+def _exit_code(act: Callable[[], None], *, as_json: bool) -> int:
     try:
         act()
     except errors.Misused as wrong:
-        echo(printable_lines(wrong.words), err=True)
-        return errors.USAGE
+        return _show(wrong.failure, as_json=as_json, words=wrong.words)
     except errors.Ended as end:
         return end.exit_code
     except KeyboardInterrupt:
         return errors.INTERRUPTED
     except BrokenPipeError:
-        errors.give_up_stdout()
-        return errors.NO
+        raise
     except Exception as error:  # noqa: BLE001 - failure_of names it, or calls it our bug
-        failure = errors.failure_of(error)
-        failure.show()
-        return failure.exit_code
+        return _show(errors.failure_of(error), as_json=as_json)
     return 0
+
+
+def _show(failure: errors.Failure, *, as_json: bool, words: str = "") -> int:
+    """Print why a command failed, once: as JSON on stdout, or in words on stderr. Return its exit code."""
+    if as_json:
+        print_json({"error": failure.as_data()})
+    elif words:
+        echo(printable_lines(words), err=True)
+    else:
+        failure.show()
+    return failure.exit_code
+
+
+def _asks_for_json(words: Sequence[str]) -> bool:
+    """Tell whether `--json` was typed. The words are looked at, because they may not be a command line that can be
+    parsed."""
+    options = words[: words.index("--")] if "--" in words else words
+    return "--json" in options
 
 
 def _open_what_is_closed() -> None:
@@ -175,6 +199,8 @@ def _leave_at_once(exit_code: int) -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
+    except BrokenPipeError:
+        errors.give_up_stdout()
     except (OSError, ValueError):
         return
     os._exit(exit_code)
@@ -194,11 +220,29 @@ def _leave_threads_behind(exit_code: int) -> None:
 
 
 # --- pages ------------------------------------------------------------------------------------------------------------
+def help_page(words: Sequence[str]) -> str:
+    """The page about `ackd`, or about the command or group that the words name. Fails with ``Misused``."""
+    if not words:
+        return _help_page()
+    name, *rest = words
+    if name not in commands.COMMANDS:
+        raise errors.Misused(USAGE, "ackd", f"no command {name!r}{_nearest(name, commands.COMMANDS)}")
+    found = commands.load(name)
+    if not isinstance(found, Group):
+        return Parser(found, name).format_help()
+    if not rest:
+        return _group_page(found, name)
+    if rest[0] not in found.commands:
+        wrong = f"no command {rest[0]!r}{_nearest(rest[0], found.commands)}"
+        raise errors.Misused(_group_usage(name), f"ackd {name}", wrong)
+    return Parser(found.commands[rest[0]], f"{name} {rest[0]}").format_help()
+
+
 def _help_page() -> str:
     from ackd.cli.command_line import page, rows
 
     sections = {
-        "Options": rows({"--version": "Print the version and exit.", "-h, --help": "Show this message and exit."}),
+        "Options": rows({"-V, --version": "Print the version and exit.", "-h, --help": "Show this message and exit."}),
         "Commands": rows({name: words for name, (_, words) in commands.COMMANDS.items()}),
         "Exit codes": rows({str(code): words for code, words in errors.EXIT_CODES}),
     }

@@ -33,7 +33,6 @@ class FilteredStream:
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
-        self._has_colours = stream.isatty()
 
     @property
     def unfiltered(self) -> TextIO:
@@ -49,7 +48,7 @@ class FilteredStream:
             self.write(line)
 
     def _made_harmless(self, text: str) -> str:
-        if not self._has_colours:
+        if "\x1b" not in text or not _shows_colours(self._stream):
             return _lines_made_harmless(text)
         parts = re.split(_COLOURS, text)  # every second one is a colour
         parts[::2] = map(_lines_made_harmless, parts[::2])
@@ -79,6 +78,12 @@ def clear_screen() -> None:
         stream.flush()
 
 
+def _shows_colours(stream: TextIO) -> bool:
+    from ackd.facts.drawing import colour_wanted
+
+    return stream.isatty() or colour_wanted(stream)
+
+
 def _is_plain(text: str) -> bool:
     """Tell lines of plain ASCII, which need no filter."""
     return text.isascii() and text.replace("\n", "").replace("\t", "").isprintable()
@@ -91,12 +96,18 @@ def _lines_made_harmless(text: str) -> str:
 
 
 def echo(text: str, *, err: bool = False, colour: bool | None = None) -> None:
-    """Print one line, at once. Colours go to a terminal only, unless ``colour`` says otherwise."""
+    """Print one line, at once. Colours go where ``facts.colour_wanted`` says, unless ``colour`` says otherwise."""
     stream = sys.stderr if err else sys.stdout
-    if "\x1b" in text and not (stream.isatty() if colour is None else colour):
+    if "\x1b" in text and not (_wants_colour(stream) if colour is None else colour):
         text = re.sub(_COLOURS, "", text)
     stream.write(f"{text}\n")
     stream.flush()
+
+
+def _wants_colour(stream: TextIO) -> bool:
+    from ackd.facts.drawing import colour_wanted
+
+    return colour_wanted(stream)
 
 
 def styled(text: str, style: str) -> str:

@@ -31,13 +31,19 @@ def ack(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | No
 
 
 @command
-@_MESSAGES
+@argument("message_ids", nargs="*", metavar="ID...")
+@argument("--all", dest="everything", action="store_true", help="All messages that the agent was told of.")
 @AGENT
 @for_root
-def done(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None) -> None:
+def done(site: Site, as_json: bool, message_ids: tuple[str, ...], agent: str | None, everything: bool) -> None:
     """Say that messages are completed. An ID is whole, a unique beginning, its hash, or a path."""
+    if everything == bool(message_ids):
+        raise WrongUsage("name the messages, or say --all")
     client = Client.at(site, agent)
-    _report(client, "done", client.done(*message_ids), as_json=as_json)
+    written = client.done(*message_ids, everything=everything)
+    if not written and not as_json:
+        say("nothing is in hand: `ackd inbox` lists what waits")
+    _report(client, "done", written, as_json=as_json)
 
 
 @command
@@ -88,7 +94,7 @@ def _report(client: Client, word: str, written: tuple[WrittenReceipt, ...], *, a
     count = len({one.path for one in written} - {None})
     with accepted(f"{word}: {count} written"):
         if as_json:
-            print_json([_as_data(one) for one in written])
+            print_json({"receipts": [_as_data(one) for one in written]})
             return
         waits = _waits(client)
         for one in written:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.cli.command_line import argument, command, for_team
-from ackd.cli.errors import Ended
+from ackd.cli.index_notice import announce_building
 from ackd.cli.output import clear_screen, echo, print_json
 from ackd.client import Client
 
@@ -17,25 +16,25 @@ if TYPE_CHECKING:
     from ackd.client.status import DaemonStatus, Status
     from ackd.config.site import Site
 
-_TOTALS: Final = ("queued", "in_flight", "completed", "dead", "corrupt")
+_TOTALS: Final = ("queued", "in_flight", "retrying", "unread", "completed", "dead", "corrupt")
+#: Who waits for whom is shown for so many; a bus may have hundreds of workers.
+_MOST_WAITS: Final = 20
 
 
 @command
-@argument("--watch", action="store_true", help="Repeat every second, until Ctrl-C.")
+@argument("--watch", action="store_true", help="Repeat every second, until Ctrl-C, which is exit 130.")
 @for_team
 def status(site: Site, as_json: bool, watch: bool) -> None:
     """Show the daemon, the agents and their mail."""
+    announce_building()
     if not watch:
         _show(site, as_json=as_json)
         return
-    try:
-        while True:
-            if not as_json:
-                clear_screen()
-            _show(site, as_json=as_json)
-            time.sleep(1)
-    except KeyboardInterrupt:
-        raise Ended(0) from None
+    while True:
+        if not as_json:
+            clear_screen()
+        _show(site, as_json=as_json)
+        time.sleep(1)
 
 
 def _show(site: Site, *, as_json: bool) -> None:
@@ -47,18 +46,21 @@ def _show(site: Site, *, as_json: bool) -> None:
 
 
 def _print(site: Site, found: Status) -> None:
-    from ackd import facts
     from ackd.cli.agent_table import print_agents
-    from ackd.cli.output import printable, say, styled
+    from ackd.cli.table import say_folded as say
 
     say(daemon_line(site, found.daemon))
     for fault in found.faults:
-        echo(styled(printable(f"fault: {_fault_words(fault)}"), "red"), colour=facts.colour_wanted(sys.stdout))
+        say(f"fault: {_fault_words(fault)}", "red")
     echo("")
     print_agents({name: agent.details for name, agent in found.agents.items()}, time.time())
     echo("")
     totals = found.totals
-    say("  ".join(f"{totals.get(key, 0)} {key.replace('_', ' ')}" for key in _TOTALS))
+    say(f"  {_totals_words(totals)}".strip())
+    for wait in found.waits[:_MOST_WAITS]:
+        say(f"waits: {_wait_words(wait)}")
+    if len(found.waits) > _MOST_WAITS:
+        say(f"waits: {len(found.waits) - _MOST_WAITS} more, which `ackd status --json` lists")
     for stray in found.strays:
         say(f"stray: {stray['file']}: {stray['reason']}. {stray['mend']}")
     for held in found.held:
@@ -66,12 +68,33 @@ def _print(site: Site, found: Status) -> None:
             f"held: {held.get('message_id')} for {held.get('agent')}, {held.get('reason')}: "
             f"`ackd loop release {str(held.get('message_id')).partition('@')[0]}` lets it go"
         )
+    for one in found.deadlines:
+        say(f"{_due_words(one)}: {one.get('message_id')} for {one.get('agent')}, {one.get('state')}")
     for escalation in found.escalations:
         say(f"open escalation: {_escalation_words(escalation)}")
     if not any(totals.get(key) for key in _TOTALS):
-        echo("no mail yet: `ackd send AGENT --body TEXT` writes the first")
+        say("no mail yet: `ackd send AGENT --body TEXT` writes the first")
     if totals.get("dead") or totals.get("corrupt"):
-        echo("`ackd dead list` shows what is dead or corrupt, and why")
+        say("`ackd dead list` shows what is dead or corrupt, and why")
+
+
+def _totals_words(totals: Mapping[str, int]) -> str:
+    """The team's mail, each message once. What is retried or unread is known while a daemon runs."""
+    apart = totals.get("retrying", 0) + totals.get("unread", 0)
+    shown = {**{key: totals.get(key, 0) for key in _TOTALS}, "in_flight": max(0, totals.get("in_flight", 0) - apart)}
+    return "  ".join(
+        f"{number} {key.replace('_', ' ')}"
+        for key, number in shown.items()
+        if key not in ("retrying", "unread") or number
+    )
+
+
+def _wait_words(wait: Mapping[str, Any]) -> str:
+    """Word it as ``leader for worker, 3 messages, the oldest came 12 min ago``."""
+    whom = f" for {wait['for']}" if wait.get("for") else ""
+    since = _ago(str(wait.get("since", "")))
+    oldest = f", {'which' if str(wait.get('what')).startswith('1 ') else 'the oldest'} came{since}" if since else ""
+    return f"{wait.get('agent')}{whom}, {wait.get('what')}{oldest}"
 
 
 def daemon_line(site: Site, daemon: DaemonStatus) -> str:
@@ -82,6 +105,11 @@ def daemon_line(site: Site, daemon: DaemonStatus) -> str:
     words += [f"session {daemon.session_id}"] if daemon.session_id else []
     words += [f"watching by {daemon.watch}"] if daemon.watch else []
     return f"daemon: {', '.join(words)}"
+
+
+def _due_words(one: Mapping[str, Any]) -> str:
+    due, expires = one.get("deadline"), one.get("expires")
+    return " and ".join([f"due {due}"] * bool(due) + [f"expires {expires}"] * bool(expires))
 
 
 def _fault_words(fault: Mapping[str, Any]) -> str:

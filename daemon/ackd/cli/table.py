@@ -1,7 +1,8 @@
 """Tables for people, as wide as the terminal.
 
-On a terminal rich draws the table; into a pipe go plain columns, untruncated, for grep and awk. Cells come from whoever
-could write a file: each goes through ``printable``.
+On a terminal rich draws the table; into a pipe go plain columns, untruncated, for grep and awk. On a terminal that is
+too narrow for columns each row is a paragraph. Cells come from whoever could write a file: each goes through
+``printable``.
 """
 
 from __future__ import annotations
@@ -10,12 +11,20 @@ import sys
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Final
 
-from ackd.cli.output import echo, printable
+from ackd.cli.output import STYLES, echo, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 _LEAST_ROOM: Final = 12
+#: On a terminal narrower than this, columns would leave the last of them no room.
+NARROW_COLUMNS: Final = 60
+_INDENT: Final = "  "
+_NOTHING: Final = ("", "-", "0")
+#: A space at which a line is not folded; no cell contains it, because it is not printable.
+_TOGETHER: Final = "\x1f"
+#: The styles of cells, as escape codes.
+_CODES: Final = {**STYLES, "cyan": "36", "dim": "2"}
 
 
 def age(seconds: float) -> str:
@@ -40,12 +49,78 @@ def print_table(
     unless it is empty. ``whole``: a last cell that does not fit is shown below its row, too, instead of being cut.
     """
     clean = [[printable(cell) for cell in row] for row in rows]
+    if is_narrow():
+        _print_paragraphs(columns, clean, styles or {}, list(map(printable, below)))
+        return
     if sys.stdout.isatty():
         _print_rich(columns, clean, styles or {}, ["", *map(printable, below)], whole=whole)
         return
+    looks = styles or {}
     widths = [max(len(row[number]) for row in [list(columns), *clean]) for number in range(len(columns))]
     for row in [list(columns), *clean]:
-        echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        cells = list(zip(row, widths, strict=True))
+        echo(
+            "  ".join(_painted(cell, looks.get(cell, "")) + " " * (width - len(cell)) for cell, width in cells).rstrip()
+        )
+
+
+# --- narrow terminals -------------------------------------------------------------------------------------------------
+def is_narrow() -> bool:
+    """Tell whether stdout is a terminal that has no room for columns."""
+    return sys.stdout.isatty() and columns_of_terminal() < NARROW_COLUMNS
+
+
+def say_folded(text: str, style: str = "", indent: str = _INDENT) -> None:
+    """Print one line for people. On a narrow terminal it is folded between words, and what is left is indented."""
+    clean = printable(text)
+    for line in folded(clean, columns_of_terminal(), indent) if is_narrow() else [clean]:
+        echo(_painted(line, style))
+
+
+def folded(text: str, width: int, indent: str = _INDENT) -> Iterator[str]:
+    """The text in lines of at most ``width`` cells, all but the first indented. A longer word has a line of its own and
+    is not cut: an id or a path that is cut cannot be typed."""
+    from ackd.facts.harmless import cells
+
+    begun = text[: len(text) - len(text.lstrip())]
+    line, empty = begun, True
+    for word in text.split(" "):
+        if not word:
+            continue
+        if not empty and cells(line) + 1 + cells(word) > width:
+            yield line
+            line, empty = indent, True
+        line, empty = f"{line}{'' if empty else ' '}{word}", False
+    yield line
+
+
+def _print_paragraphs(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], styles: Mapping[str, str], below: Sequence[str]
+) -> None:
+    """Print each row as its first cell and, indented below it, the others with their titles, then the last one alone.
+    A cell that says nothing, or none, is left out."""
+    width = columns_of_terminal()
+    for row, more in zip_longest(rows, below, fillvalue=""):
+        first, *middle = zip(columns, row, strict=True)
+        echo(_painted(first[1], "bold"))
+        last = middle.pop()[1] if middle else ""
+        parts = [f"{title.lower()} {cell}".replace(" ", _TOGETHER) for title, cell in middle if cell not in _NOTHING]
+        said = ", ".join(parts)
+        style = next((styles[cell] for _, cell in middle if cell in styles), "")
+        for text, look in ((said, style), (str(more), "dim"), (last if last != "-" else "", styles.get(last, ""))):
+            for line in folded(f"{_INDENT}{text}", width) if text else ():
+                echo(_painted(line.replace(_TOGETHER, " "), look))
+
+
+def columns_of_terminal() -> int:
+    from ackd.cli.command_line import columns
+
+    return columns()
+
+
+def _painted(text: str, style: str) -> str:
+    code = "1" if style == "bold" else _CODES.get(style)
+    return f"\x1b[{code}m{text}\x1b[0m" if code else text
 
 
 def _print_rich(

@@ -18,10 +18,13 @@ from typing import TYPE_CHECKING, Final
 from ackd import facts
 from ackd.cli.command_line import argument, at_least, command, for_team
 from ackd.cli.errors import WrongUsage
+from ackd.cli.index_notice import announce_building
 from ackd.cli.output import as_it_is, echo, escaped_json
+from ackd.client import log_history
 from ackd.client.errors import NoSessionLog
-from ackd.client.tail import DEFAULT_LINES, LogFilter, LogTail
+from ackd.client.tail import DEFAULT_LINES, LogFilter, LogTail, known_agent
 from ackd.core.message import USER
+from ackd.core.message_facts import progress
 from ackd.core.throttle import ProgressDisplay
 
 if TYPE_CHECKING:
@@ -55,6 +58,7 @@ def parse_since(text: str, now: float) -> float:
     dest="types",
     action="append",
     metavar="T",
+    complete="ackd.facts.table:FACTS",
     help="Lines of this type (message_dead, or dead) or family (message).",
 )
 @argument("--agent", metavar="A", help="Lines about this agent, or from it.")
@@ -75,11 +79,13 @@ def tail(
 
     Several --type are alternatives; different options must all fit.
 
-    Exit codes: 0 shown, 2 wrong usage, 66 no session log yet, 130 ended by Ctrl-C.
+    Exit codes: 0 shown, 2 wrong usage, 66 no session log yet, 67 no such agent, 130 ended by Ctrl-C.
     """
+    announce_building()
+    whom = None if agent is None else known_agent(site, agent)
     bare = message.strip().removeprefix("<").removesuffix(">") if message else None
-    wanted = LogFilter(types, agent, bare, parse_since(since, time.time()) if since else None)
-    log = LogTail(site.logs, wanted)
+    wanted = LogFilter(types, whom, bare, parse_since(since, time.time()) if since else None)
+    log = LogTail(site.logs, wanted, log_history.search(site))
     if not log.has_log:
         nothing = NoSessionLog(site.logs)
         if not following:
@@ -98,7 +104,7 @@ def watch(stream: Iterator[Line | None], printer: Printer, clock: Callable[[], f
     display: ProgressDisplay[Line] = ProgressDisplay()
     for line in stream:
         if line is not None:
-            if printer.as_json or line.type != "progress":
+            if printer.as_json or line.type != progress.type:
                 printer.one(line)
             else:
                 final = line.data.get("final") is True

@@ -20,18 +20,16 @@ import orjson
 from ackd import facts
 from ackd.cli.output import escaped_json
 from ackd.core.escalations import stamp
+from ackd.core.message_facts import progress
 from ackd.core.throttle import ProgressDisplay
+from ackd.facts.table import FACTS
 from ackd.storage.session_log import Line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, MutableMapping
 
-#: What an operator should look into.
-LOUD: Final = frozenset(
-    "message_dead message_rejected escalation loop_detected message_held io_error spool_lost watch_degraded "
-    "watch_overflow notify_failed task_failed log_gap stray_file deadlock_detected report_overdue bus_bad_line "
-    "worker_stale".split()
-)
+#: Types of lines that an operator should look into.
+LOUD: Final = frozenset(type_ for type_, row in FACTS.items() if row.loud)
 _DEL: Final = b"\x7f"
 #: As much as a pipe that has room takes at once (PIPE_BUF).
 _AT_ONCE_BYTES: Final = 4096
@@ -52,7 +50,7 @@ class TerminalView:
 
     def show(self, type_: str, data: dict[str, object], at: float) -> None:
         line = Line(stamp(at), "", 0, "daemon", type_, data, b"")
-        if type_ == "progress":
+        if type_ == progress.type:
             final = data.get("final") is True
             self._say(self._held.offer(facts.agent_of(line), line, time.monotonic(), final=final))
         else:

@@ -20,6 +20,7 @@ made of these methods. Failures are named errors (``ackd.client.errors``, ``ackd
 from ackd.client.client import Client
 from ackd.client.errors import (
     BadText,
+    BadTime,
     CannotRead,
     CannotWrite,
     MessageGone,
@@ -31,6 +32,7 @@ from ackd.client.errors import (
     NotHeld,
     NotHolder,
     NotRequeueable,
+    NotSender,
     UnknownType,
 )
 from ackd.core.errors import AckdError
@@ -38,6 +40,7 @@ from ackd.core.errors import AckdError
 __all__ = [
     "AckdError",
     "BadText",
+    "BadTime",
     "CannotRead",
     "CannotWrite",
     "Client",
@@ -50,5 +53,6 @@ __all__ = [
     "NotHeld",
     "NotHolder",
     "NotRequeueable",
+    "NotSender",
     "UnknownType",
 ]

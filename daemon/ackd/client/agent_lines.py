@@ -7,62 +7,64 @@ Fails with OSError where the logs cannot be read.
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
+from ackd.core.agent_facts import agent_state, checkpoint, child_restart, context_threshold, idle_reminder, nudge, probe
 from ackd.core.message import identity
+from ackd.core.message_facts import (
+    message_claimed,
+    message_completed,
+    message_dead,
+    message_told,
+    message_withdrawn,
+)
+from ackd.facts.table import FACTS
 from ackd.storage import session_log
+from ackd.storage.log_index import LineQuery
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from ackd.client.message_history import MessageHistory
+    from ackd.storage.log_index import LogSearch
     from ackd.storage.session_log import Line
 
-#: Line types about an agent and the process or pane behind its endpoint.
-_ABOUT_AGENTS: Final = frozenset(
-    "agent_state agent_request child_started child_ended child_restart keys_sent pane_found pane_gone pane_stuck "
-    "late_word bad_line".split()
-)
-_BEGINS: Final = frozenset({"message_claimed", "message_told"})
-_ENDS: Final = frozenset({"message_completed", "message_dead", "message_withdrawn"})
-#: Line type → the name of its count, and the words for one and for several.
+_BEGINS: Final = frozenset({message_claimed.type, message_told.type})
+_ENDS: Final = frozenset({message_completed.type, message_dead.type, message_withdrawn.type})
+#: Line type → the name of its count, and the words for one and for several. An endpoint kind declares ``pane_stuck``.
 _COUNTED: Final[Mapping[str, tuple[str, str, str]]] = {
-    "nudge": ("nudges", "woken once", "woken {} times"),
-    "probe": ("status_checks", "checked on once", "checked on {} times"),
-    "idle_reminder": ("reminders", "reminded once", "reminded {} times"),
-    "child_restart": ("restarts", "restarted once", "restarted {} times"),
+    nudge.type: ("nudges", "woken once", "woken {} times"),
+    probe.type: ("status_checks", "checked on once", "checked on {} times"),
+    idle_reminder.type: ("reminders", "reminded once", "reminded {} times"),
+    child_restart.type: ("restarts", "restarted once", "restarted {} times"),
     "pane_stuck": ("prompts", "waited for a person once", "waited for a person {} times"),
-    "checkpoint": ("checkpoints", "1 checkpoint", "{} checkpoints"),
-    "context_threshold": ("full_contexts", "1 full context", "{} full contexts"),
+    checkpoint.type: ("checkpoints", "1 checkpoint", "{} checkpoints"),
+    context_threshold.type: ("full_contexts", "1 full context", "{} full contexts"),
 }
 
 
-def last_agent_state(logs_dir: Path, agent: str) -> Line | None:
+def last_agent_state(logs: LogSearch, agent: str) -> Line | None:
     """Return the agent's last ``agent_state`` line of the newest session. An older session's is no longer true."""
-    newest = session_log.session_files(logs_dir)[-1:]
+    newest = session_log.session_files(logs.logs_dir)[-1:]
     ends = {path: session_log.end_of_lines(path) for path in newest}
-    lines = session_log.iter_logs(logs_dir, newest_first=True, ends=ends, containing=b'"agent_state"')
-    return next((line for line in lines if line.type == "agent_state" and _is_about(line, agent)), None)
+    wanted = LineQuery(alone=agent, types=(agent_state.type,))
+    return next(iter(logs.find(wanted, newest_first=True, limit=1, ends=ends)), None)
 
 
 # --- while an agent had a message -------------------------------------------------------------------------------------
-def lines_around(logs_dir: Path, history: MessageHistory) -> tuple[Line, ...]:
+def lines_around(logs: LogSearch, history: MessageHistory) -> tuple[Line, ...]:
     """Return the lines about the message's agents while they had it, oldest first. None names a message."""
-    found = [line for one in history.recipients for line in _around_one(logs_dir, history.events, one.agent)]
+    found = [line for one in history.recipients for line in _around_one(logs, history.events, one.agent)]
     return tuple(sorted(found, key=lambda line: line.at))
 
 
-def _around_one(logs_dir: Path, events: Iterable[Line], agent: str) -> list[Line]:
+def _around_one(logs: LogSearch, events: Iterable[Line], agent: str) -> list[Line]:
     own = [line for line in events if _is_about(line, agent) and line.type in _BEGINS | _ENDS]
     begun = next((line.at for line in own if line.type in _BEGINS), None)
     if begun is None:
         return []
-    ended = own[-1].at if own[-1].type in _ENDS else float("inf")
-    newest_first = session_log.iter_logs(logs_dir, newest_first=True, containing=f'"{agent}"'.encode())
-    since = takewhile(lambda line: line.at >= begun, newest_first)
-    return [line for line in since if line.at <= ended and _is_about(line, agent) and _names_no_message(line)][::-1]
+    ended = own[-1].at if own[-1].type in _ENDS else None
+    return [line for line in logs.find(LineQuery(alone=agent, since=begun, until=ended)) if _is_about_agents(line)]
 
 
 def _is_about(line: Line, agent: str) -> bool:
@@ -70,8 +72,9 @@ def _is_about(line: Line, agent: str) -> bool:
     return isinstance(named, str) and identity(named) == identity(agent)
 
 
-def _names_no_message(line: Line) -> bool:
-    return line.type in _ABOUT_AGENTS and "message_id" not in line.data
+def _is_about_agents(line: Line) -> bool:
+    row = FACTS.get(line.type)
+    return row is not None and row.of_agent
 
 
 def attempt_counts(lines: Iterable[Line], agent: str) -> dict[str, int]:
@@ -82,7 +85,7 @@ def attempt_counts(lines: Iterable[Line], agent: str) -> dict[str, int]:
             name = _COUNTED[line.type][0]
             found[name] = found.get(name, 0) + 1
             rung = line.data.get("rung")
-            if line.type == "nudge" and isinstance(rung, int):
+            if line.type == nudge.type and isinstance(rung, int):
                 found["highest_rung"] = max(found.get("highest_rung", 0), rung)
     return found
 

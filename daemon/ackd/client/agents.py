@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackd.client.errors import NoDaemon
 from ackd.client.status import endpoint_of
 from ackd.client.writing import check_reader, creating
+from ackd.core.agent_facts import NOT_DONE, agent_request, nudged
 from ackd.core.errors import RootHeld
 from ackd.core.message import USER, ReceiptKind, identity, is_agent_name
 from ackd.core.requests import NEED_A_LIFE, refusal
@@ -34,8 +35,6 @@ K = ReceiptKind
 FILE_TIMEOUT_S: Final = 5.0
 PROCESS_TIMEOUT_S: Final = 20.0
 _POLL_S: Final = 0.03
-#: The prefix of a "nudged" line for a nudge that did not reach its agent.
-_NOT_DONE: Final = "not done: "
 
 #: Results of a request.
 DONE: Final = "done"
@@ -151,13 +150,14 @@ class _Request:
         for agent, receipt in self._receipts.items():
             found = self._answer(line, agent, receipt.name) if self._answers[agent].result == ASKED else None
             if found is not None:
-                self._answers[agent] = AgentAnswer(agent, self._kind.value, *found)
+                result, words = found
+                self._answers[agent] = AgentAnswer(agent, self._kind.value, result, words)
 
     def _answer(self, line: Line, agent: str, receipt: str) -> tuple[str, str] | None:
         data = line.data
         if self._kind is K.NUDGE and not data.get("refused"):
             return _nudge_answer(line, agent)
-        if line.type != "agent_request" or data.get("receipt") != receipt:
+        if line.type != agent_request.type or data.get("receipt") != receipt:
             return None
         return (REFUSED if data.get("refused") else DONE), str(data.get("answer"))
 
@@ -167,11 +167,11 @@ def _nudge_answer(line: Line, agent: str) -> tuple[str, str] | None:
     data = line.data
     if identity(str(data.get("agent", ""))) != identity(agent):
         return None
-    if line.type == "nudged" and data.get("rung") == 0:
+    if line.type == nudged.type and data.get("rung") == 0:
         done, about = str(data.get("done")), data.get("message_id")
-        if done.startswith(_NOT_DONE):
-            return REFUSED, f"not nudged for {about}: {done.removeprefix(_NOT_DONE)}"
+        if done.startswith(NOT_DONE):
+            return REFUSED, f"not nudged for {about}: {done.removeprefix(NOT_DONE)}"
         return DONE, f"nudged for {about}: {done}"
-    if line.type == "agent_request" and data.get("request") == K.NUDGE.value and "receipt" not in data:
+    if line.type == agent_request.type and data.get("request") == K.NUDGE.value and "receipt" not in data:
         return REFUSED, str(data.get("answer"))
     return None

@@ -29,7 +29,7 @@ class CheckResult(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Nothing failed; there may be warnings."""
+        """Tell whether nothing failed. There may be warnings."""
         return all(finding.level != FAIL for finding in self.findings)
 
 

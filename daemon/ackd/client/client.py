@@ -13,10 +13,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from ackd.client.agents import AgentAnswer
+    from ackd.client.cancelling import Cancelled
     from ackd.client.check import CheckResult
     from ackd.client.dead_letters import DeadLetter, DeadLetterResult
     from ackd.client.loops import HeldMessage, ReleasedMessage
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ackd.client.receipts import WrittenReceipt
     from ackd.client.sending import Body, Progress, Sent
     from ackd.client.status import AgentStatus, Status
+    from ackd.client.thread_waiting import Awaited, AwaitedMessage
+    from ackd.client.threads import Thread
     from ackd.config.site import Site
     from ackd.core.words import ReceiptKind
     from ackd.storage.session_log import Line
@@ -93,21 +96,43 @@ class Client:
         self, to: str | Iterable[str], body: Body, *, cc: str | Iterable[str] = (), type: str = "message",  # noqa: A002
         priority: str = "normal", sender: str | None = None, thread_id: str | None = None,
         in_reply_to: str | None = None, repository: str | None = None, issue: str | None = None, force: bool = False,
+        part_of: str | None = None, notify_when_done: bool | None = None,
         wait: str | None = None, timeout_s: float = 300.0, progress: Progress | None = None,
+        expires: str | None = None, deadline: str | None = None, once: str | None = None,
     ) -> Sent:  # fmt: skip
         """Queue a message for each recipient, all or none.
 
-        ``wait="acked"`` or ``wait="completed"`` returns when every recipient has, when one never will, or after
-        ``timeout_s``: look at ``sent.outcome``. Once the message is queued nothing raises, because an error would look
-        like a refusal, and whoever tried again would send it twice.
+        ``wait="told"``, ``"seen"``, ``"acked"`` or ``"completed"`` returns when every recipient has come so far, when
+        one never will, or after ``timeout_s``: look at ``sent.outcome``. ``wait="all"`` waits for all parts as well.
+        Once the message is queued nothing raises, because an error would look like a refusal, and whoever tried again
+        would send it twice.
+
+        ``part_of`` names the message that the sender has and sends this one for. What a command sends that ackd started
+        for one message is a part of that by itself, unless ``part_of`` is ``none``. ``notify_when_done`` says whether
+        the sender is told when all parts have ended; None: as the recipient's table says.
+
+        ``expires`` and ``deadline`` are durations ("20m") or times of RFC 3339: if nobody has it in hand when it
+        expires, it is not delivered any more; it should be completed by its deadline. ``once`` is a key: sent again
+        with the same key and content within the dedup window, it is the same message (``sent.repeated``).
         """
         from ackd.client import sending
 
         return sending.send(
-            self.site, _tuple(to), body, sending.Delivery(force, wait, timeout_s, progress or sending.Progress()),
+            self.site, _tuple(to), body, sending.SendOptions(force, wait, timeout_s, progress or sending.Progress()),
             cc=_tuple(cc), type=type, priority=priority, sender=sender or self.agent, thread_id=thread_id,
-            in_reply_to=in_reply_to, repository=repository, issue=issue,
+            in_reply_to=in_reply_to, repository=repository, issue=issue, part_of=part_of,
+            notify=None if notify_when_done is None else "yes" if notify_when_done else "no",
+            expires=expires, deadline=deadline, once=once,
         )  # fmt: skip
+
+    def cancel(
+        self, *message_ids: str, tree: bool = False, reason: str | None = None, agent: str | None = None
+    ) -> tuple[Cancelled, ...]:
+        """Ask that messages be worked on no more, which only their sender and ``user`` may; with ``tree`` also every
+        open message that came of them. A completion that comes before the daemon acts on it counts."""
+        from ackd.client import cancelling
+
+        return cancelling.cancel(self.site, message_ids, agent or self.agent, reason, tree=tree)
 
     def reply(
         self, message_id: str, body: Body, *, type: str = "message", priority: str = "normal",  # noqa: A002
@@ -117,7 +142,7 @@ class Client:
         """Answer a message: to its sender, in its thread. The answer counts as an ack."""
         from ackd.client import sending
 
-        delivery = sending.Delivery(force, wait, timeout_s, progress or sending.Progress())
+        delivery = sending.SendOptions(force, wait, timeout_s, progress or sending.Progress())
         return sending.reply(
             self.site, message_id, body, delivery, type=type, priority=priority, agent=agent or self.agent
         )
@@ -152,9 +177,14 @@ class Client:
 
         return self._say(ReceiptKind.ACK, message_ids, agent)
 
-    def done(self, *message_ids: str, agent: str | None = None) -> tuple[WrittenReceipt, ...]:
-        """Say that messages are dealt with."""
+    def done(self, *message_ids: str, agent: str | None = None, everything: bool = False) -> tuple[WrittenReceipt, ...]:
+        """Say that messages are dealt with; with ``everything`` also all that the agent has in hand."""
         from ackd.core.words import ReceiptKind
+
+        if everything:
+            from ackd.client import receipts
+
+            message_ids = (*message_ids, *receipts.in_hand(self._place(), agent or self.agent))
 
         return self._say(ReceiptKind.DONE, message_ids, agent)
 
@@ -211,6 +241,28 @@ class Client:
         from ackd.client import explain
 
         return explain.explain(self.site, message_id)
+
+    def thread(self, message_id: str, *, whole: bool = True) -> Thread:
+        """Tell how far a message and all that came of it have come, and who waits for whom: the whole thread from its
+        first message on, or (``whole=False``) from this message on."""
+        from ackd.client import threads
+
+        return threads.thread(self.site, message_id, whole=whole)
+
+    def wait(
+        self, message_ids: str | Iterable[str], *, tree: bool = False, any_of: bool = False, timeout_s: float = 300.0,
+        heard: Callable[[AwaitedMessage], None] | None = None,
+    ) -> Awaited:  # fmt: skip
+        """Wait until messages have ended, with ``tree`` also all parts that come of them: look at ``outcome``.
+
+        With ``any_of`` it is enough that one of them was completed. ``heard`` is called with each end as it comes.
+        """
+        from ackd.client import thread_waiting
+
+        return thread_waiting.wait(
+            self.site, _tuple(message_ids), tree=tree, any_of=any_of, timeout_s=timeout_s,
+            heard=heard or (lambda _one: None),
+        )  # fmt: skip
 
     def tail(
         self, *, types: str | Iterable[str] = (), agent: str | None = None, message: str | None = None,

@@ -23,6 +23,7 @@ from ackd.core.errors import AmbiguousMessage, BadMessage, RootHeld
 from ackd.core.headers import NONE_OF_OURS
 from ackd.core.message import Folder, ReceiptKind
 from ackd.core.names import dead_letter_recipient
+from ackd.formats import utc_times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -73,6 +74,7 @@ class DeadLetter:
         content = asdict(self)
         content["file"] = str(content.pop("path"))
         content["from"] = content.pop("sender")
+        content["at"] = utc_times.in_utc(self.at) if self.at else None  # another program may have written it
         return content
 
 

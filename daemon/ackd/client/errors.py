@@ -4,12 +4,14 @@
     ├── TheirFault
     │   ├── NoSpeaker      nothing says which agent speaks, and it matters
     │   ├── NotHolder      the agent that speaks does not hold the message (message_id, agent, holders)
+    │   ├── NotSender      only its sender and user may cancel a message (message_id, agent, sender)
     │   ├── MessageGone    the message was there a moment ago (path)
     │   ├── MessageOver    the message is completed or dead, and nothing can be said about it (message_id, state)
     │   ├── UnknownType    a message type that the team does not accept (type, nearest)
     │   ├── NotHeld        no held message fits what was named (wanted)
     │   ├── NoRecipient    a dead letter does not say which queue it came from (name)
     │   ├── NotRequeueable a dead letter that is too large, or not a regular file (name, limit_bytes)
+    │   ├── BadTime        no time and no duration, or one that is past (option, text, why)
     │   └── BadText        a body or a checkpoint that cannot be sent as it is (why)
     ├── NoSessionLog       no daemon has written a session log here yet (logs_dir)
     ├── NoDaemon           no daemon is running, and this needs one (words)
@@ -53,6 +55,33 @@ class NotHolder(TheirFault):
         has = f"{listed(self.holders)} {'has' if len(self.holders) == 1 else 'have'} it"
         by = f" ({self.source} says who speaks here; --agent NAME says otherwise)" if self.source else ""
         return f"{self.message_id} is not {self.agent}'s mail: {has}{by}"
+
+
+class NotSender(TheirFault):
+    """Somebody else than its sender, or a person, wants to cancel a message."""
+
+    def __init__(self, message_id: str, agent: str, sender: str) -> None:
+        super().__init__(message_id, agent, sender)
+        self.message_id = message_id
+        self.agent = agent
+        self.sender = sender
+
+    def __str__(self) -> str:
+        who = f"{self.sender}, who sent it, and user" if self.sender else "its sender and user"
+        return f"{self.message_id} was not sent by {self.agent}: only {who} may cancel it"
+
+
+class BadTime(TheirFault):
+    """``option``: what the time was given for."""
+
+    def __init__(self, option: str, text: str, why: str) -> None:
+        super().__init__(option, text, why)
+        self.option = option
+        self.text = text
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.option}: {self.text!r} {self.why}"
 
 
 class MessageGone(TheirFault):

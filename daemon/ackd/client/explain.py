@@ -11,13 +11,15 @@ import os
 import re
 import time
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from ackd.client import agent_lines, message_history
+from ackd.client import agent_lines, log_history, message_history
 from ackd.core import message_ids
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
 from ackd.core.message import Folder
-from ackd.storage import message_lookup, root_lock, session_log
+from ackd.storage import message_lookup, root_lock
+from ackd.storage.log_index import LineQuery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,14 +35,11 @@ _HEADERS: Final = (("from", rb"from"), ("type", rb"x-ignite-type"), ("priority",
 def explain(site: Site, wanted: str) -> MessageHistory:
     """Return the history of the message that ``wanted`` means: an id, a unique beginning of one, a hash, or a path."""
     message_id = find_id(site, wanted)
-    try:
-        lines = session_log.find_message_lines(site.logs, message_id)
-    except UnknownMessage:
-        lines = []
-    history = message_history.history_of(lines, message_id)
+    logs = log_history.search(site)
+    history = message_history.history_of(logs.find(LineQuery(about=message_id)), message_id)
     if not history.recipients:
         history = _from_disk(site, history)
-    history = replace(history, around=agent_lines.lines_around(site.logs, history))
+    history = replace(history, around=agent_lines.lines_around(logs, history))
     daemon_runs = root_lock.holder(site.run) is not None
     recipients = tuple(_completed(site, history, one, daemon_runs=daemon_runs) for one in history.recipients)
     return replace(history, recipients=recipients)
@@ -48,13 +47,13 @@ def explain(site: Site, wanted: str) -> MessageHistory:
 
 def _completed(site: Site, history: MessageHistory, one: RecipientHistory, *, daemon_runs: bool) -> RecipientHistory:
     """Add what the disk, the clock and the lines about the agent say of one recipient."""
-    found = _file_of(site.root, history.message_id, one)
+    found = _file_of(site.root, history, one)
     state = message_history.corrected(one, found.folder if found else None)
     step = message_history.next_step(
         state,
         history.message_id,
         now=time.time(),
-        agent_state=agent_lines.last_agent_state(site.logs, one.agent),
+        agent_state=agent_lines.last_agent_state(log_history.search(site), one.agent),
         daemon_runs=daemon_runs,
     )
     attempts = agent_lines.attempt_counts((*history.events, *history.around), one.agent)
@@ -64,22 +63,32 @@ def _completed(site: Site, history: MessageHistory, one: RecipientHistory, *, da
 
 # --- which message is meant -------------------------------------------------------------------------------------------
 def find_id(site: Site, wanted: str) -> str:
-    """Return the one id that is meant, among those in the logs and those on disk."""
+    """Return the one id that is meant, among those in the logs and those on disk.
+
+    The archive is read only if nothing else knows the message: it may hold a month of mail.
+    """
     bare = wanted.strip().removeprefix("<").removesuffix(">")
-    ids = session_log.matching_ids(site.logs, bare)
+    bare = message_lookup.id_in(bare) or bare
+    ids = log_history.search(site).ids(bare)
     if bare in ids:
         return bare
-    try:
-        on_disk = {one.message_id for one in message_lookup.find(site.root, bare)}
-    except UnknownMessage:
-        on_disk = set()
-    except AmbiguousMessage as error:
-        on_disk = set(error.candidates)
+    on_disk = _on_disk(site, bare, (*message_lookup.LIVE, Folder.DEAD))
     if not ids and not on_disk:
-        on_disk = {one.message_id for one in _strays(site, bare) if one.message_id}
+        on_disk = _on_disk(site, bare, (Folder.ARCHIVE,))
+    if not ids and not on_disk:
+        on_disk = {one.message_id for one in _strays(site, wanted) if one.message_id}
     if len(on_disk) == 1 and not message_ids.fits(bare, next(iter(on_disk))):
         return on_disk.pop()  # ``wanted`` was the path of a file
-    return session_log.choose_id(bare, ids | on_disk)
+    return message_ids.choose(bare, ids | on_disk)
+
+
+def _on_disk(site: Site, wanted: str, folders: tuple[Folder, ...]) -> set[str]:
+    try:
+        return {one.message_id for one in message_lookup.find(site.root, wanted, folders=folders)}
+    except UnknownMessage:
+        return set()
+    except AmbiguousMessage as error:
+        return set(error.candidates)
 
 
 def _strays(site: Site, wanted: str, agent: str | None = None) -> list[Stray]:
@@ -119,14 +128,26 @@ def _path_of_stray(site: Site, message_id: str, one: RecipientHistory) -> Path |
     return next((stray.path for stray in _strays(site, message_id, one.agent)), None)
 
 
-def _file_of(root: Path, message_id: str, one: RecipientHistory) -> FoundMessage | None:
+def _file_of(root: Path, history: MessageHistory, one: RecipientHistory) -> FoundMessage | None:
     """Return the recipient's file, if there is one. The whole archive is read only if nothing else finds it."""
+    message_id = history.message_id
     look: tuple[Callable[[], FoundMessage | None], ...] = (
         lambda: _by_id(root, message_id, one.agent, (*message_lookup.LIVE, Folder.DEAD)),
         lambda: _archived_by_name(root, message_id, one),
-        lambda: _by_id(root, message_id, one.agent, (Folder.ARCHIVE,)),
+        lambda: _by_id(root, message_id, one.agent, (Folder.ARCHIVE,)) if _may_be_archived(root, one) else None,
     )
     return next((found for search in look if (found := search()) is not None), None)
+
+
+def _may_be_archived(root: Path, one: RecipientHistory) -> bool:
+    """Say whether the archive could have the file under another name than the log's. Not if its days were removed: the
+    archive is removed by whole days."""
+    done = one.proof_of("completed")
+    if done is None:
+        return True
+    at = datetime.fromisoformat(done.at).timestamp()
+    near = [time.strftime("%Y%m%d", time.gmtime(at + days * 86_400)) for days in (-1, 0, 1)]
+    return any((root / "archive" / name).is_dir() for name in near)
 
 
 def _by_id(root: Path, message_id: str, agent: str, folders: tuple[Folder, ...]) -> FoundMessage | None:

@@ -5,6 +5,7 @@ body, and does not count as reading the messages; ``read`` does, when the recipi
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -57,7 +58,7 @@ class ReadMessage:
 
     @property
     def state(self) -> str:
-        """The state: queued, processing, delivered, acked, retrying, completed or dead."""
+        """The state: queued, processing, delivered, acked, retrying, completed, dead, cancelled or withdrawn."""
         return _state(self._folder, self.data)
 
 
@@ -86,6 +87,8 @@ class MailEntry(NamedTuple):
     subject: str | None
     file: str
     arrived_at: float
+    expires: str | None = None
+    deadline: str | None = None
 
 
 class Inbox(NamedTuple):
@@ -107,16 +110,21 @@ def inbox(site: Site, agent: str | None, *, everything: bool) -> Inbox:
 
 def _entries(site: Site, name: str, everything: bool) -> Iterator[MailEntry]:
     boxes = site.box_dirs(name)
-    for box in boxes:
-        yield from _entries_in(box, Folder.QUEUE)
-    for box in boxes:
-        yield from _entries_in(box / "processed", Folder.PROCESSED)
+    waiting = [entry for box in boxes for entry in _entries_in(box, Folder.QUEUE)]
+    told = [entry for box in boxes for entry in _entries_in(box / "processed", Folder.PROCESSED)]
+    moved = set(map(_file_of, told))  # what was claimed between the two looks was seen twice
+    yield from (entry for entry in waiting if entry.message_id is None or _file_of(entry) not in moved)
+    yield from told
     if everything:
         from ackd.storage import message_lookup
 
         for one in message_lookup.in_folders(site.root, (Folder.DEAD, Folder.ARCHIVE), name):
             if (entry := _entry(one.path, one.folder)) is not None:
                 yield entry
+
+
+def _file_of(entry: MailEntry) -> tuple[str | None, str]:
+    return entry.message_id, os.path.basename(entry.file)  # noqa: PTH119 - cheaper than a Path
 
 
 def _entries_in(directory: Path, folder: Folder) -> list[MailEntry]:
@@ -126,6 +134,34 @@ def _entries_in(directory: Path, folder: Folder) -> list[MailEntry]:
         return []
     found = (_entry(directory / name, folder) for name in names if not name.startswith(".") and name != "processed")
     return sorted((entry for entry in found if entry is not None), key=lambda entry: entry.arrived_at)
+
+
+def recent(site: Site, agent: str | None = None, *, on_its_way: bool = False, limit: int = 200) -> Iterator[MailEntry]:
+    """List the newest messages, the newest first, without reading more files than that: of one agent or of all; with
+    ``on_its_way`` none that are dead or completed. The archive is looked into only as far back as needed."""
+    boxes = site.box_dirs(agent) if agent is not None else [site.queue / box for box in site.boxes()]
+    found = [(path, Folder.QUEUE) for box in boxes for path in _message_files(box)]
+    found += [(path, Folder.PROCESSED) for box in boxes for path in _message_files(box / "processed")]
+    if not on_its_way:
+        found += [(path, Folder.DEAD) for path in _message_files(site.dead_letter)]
+        for day in sorted(_named(site.archive), reverse=True) if len(found) < limit else ():
+            found += [(path, Folder.ARCHIVE) for box in _named(day) for path in _message_files(box)]
+            if len(found) >= limit:
+                break
+    found.sort(key=lambda one: (re.findall(r"\d{16}", one[0].name)[-1:], one[0].name), reverse=True)
+    entries = (_entry(path, folder) for path, folder in found[:limit])
+    return (entry for entry in entries if entry is not None)
+
+
+def _message_files(directory: Path) -> list[Path]:
+    return [path for path in _named(directory) if is_message_file(path.name)]
+
+
+def _named(directory: Path) -> list[Path]:
+    try:
+        return list(directory.iterdir())
+    except OSError:
+        return []
 
 
 def _entry(path: Path, folder: Folder) -> MailEntry | None:
@@ -155,6 +191,8 @@ def _entry(path: Path, folder: Folder) -> MailEntry | None:
         subject=subject(raw.body),
         file=str(path),
         arrived_at=arrived_at,
+        expires=fields.get("x-ackd-expires") or None,
+        deadline=fields.get("x-ackd-deadline") or None,
     )
 
 
@@ -165,9 +203,9 @@ def _state(folder: Folder, head: bytes) -> str:
         case Folder.PROCESSED:
             return ignite.standing(head).status.value
         case Folder.DEAD:
-            return "dead"
+            return "cancelled" if ignite.standing(head).cancelled else "dead"
         case Folder.ARCHIVE:
-            return "completed"
+            return "withdrawn" if ignite.split_head(head).fields.get("x-ackd-ended") == "withdrawn" else "completed"
         case _:
             return "queued"
 

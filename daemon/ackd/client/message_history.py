@@ -13,6 +13,22 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.core.message import Folder, identity
+from ackd.core.message_facts import (
+    message_acked,
+    message_cancel,
+    message_claimed,
+    message_completed,
+    message_dead,
+    message_duplicate,
+    message_held,
+    message_queued,
+    message_released,
+    message_requeued,
+    message_retry,
+    message_seen,
+    message_told,
+    message_withdrawn,
+)
 from ackd.core.message_files import STRAY_CURE, STRAY_WORDS
 from ackd.facts import clock_time, duration, evidence, short_id, visible
 
@@ -24,33 +40,37 @@ if TYPE_CHECKING:
 
 RECEIPTS: Final = ("queued", "claimed", "told", "seen", "acked", "completed")
 #: From the least finished to the most. A message with several recipients is in the state of the least finished one.
-STATES: Final = ("stray", "queued", "retrying", "processing", "delivered", "acked", "dead", "withdrawn", "completed")
-OVER: Final = frozenset({"dead", "withdrawn", "completed"})
+STATES: Final = (
+    "stray", "queued", "retrying", "processing", "delivered", "acked", "cancelling", "dead", "cancelled", "withdrawn",
+    "completed",
+)  # fmt: skip
+OVER: Final = frozenset({"dead", "cancelled", "withdrawn", "completed"})
 
 #: Line type → the state it leads to, and the states in which the line comes too late to change anything.
 _LEADS_TO: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
-    "message_queued": ("queued", frozenset()),
-    "message_claimed": ("processing", OVER | {"acked"}),
-    "message_told": ("delivered", OVER | {"acked"}),
-    "message_acked": ("acked", OVER),
-    "message_completed": ("completed", frozenset()),
-    "message_retry": ("retrying", OVER),
-    "message_dead": ("dead", frozenset({"completed"})),
-    "message_withdrawn": ("withdrawn", frozenset({"completed"})),
-    "message_requeued": ("queued", frozenset()),
+    message_queued.type: ("queued", frozenset()),
+    message_claimed.type: ("processing", OVER | {"acked"}),
+    message_told.type: ("delivered", OVER | {"acked"}),
+    message_acked.type: ("acked", OVER),
+    message_completed.type: ("completed", frozenset()),
+    message_retry.type: ("retrying", OVER),
+    message_dead.type: ("dead", frozenset({"completed"})),
+    message_withdrawn.type: ("withdrawn", frozenset({"completed"})),
+    message_requeued.type: ("queued", frozenset()),
+    message_cancel.type: ("cancelling", OVER),
 }
-_HOLDING: Final = ("message_held", "message_released")
+_HOLDING: Final = (message_held.type, message_released.type)
 #: After a restart every message that is found gets a "queued" line again. These states survive it: the file's header
 #: has them.
 _OUTLIVE_RESTART: Final = frozenset({"delivered", "acked", "retrying"})
 #: Line type → the receipt it proves, and the key of its data that names the proof.
 _PROOFS: Final[Mapping[str, tuple[str, str]]] = {
-    "message_queued": ("queued", "file"),
-    "message_claimed": ("claimed", "file"),
-    "message_told": ("told", "proof"),
-    "message_seen": ("seen", "evidence"),
-    "message_acked": ("acked", "by"),
-    "message_completed": ("completed", "by"),
+    message_queued.type: ("queued", "file"),
+    message_claimed.type: ("claimed", "file"),
+    message_told.type: ("told", "proof"),
+    message_seen.type: ("seen", "evidence"),
+    message_acked.type: ("acked", "by"),
+    message_completed.type: ("completed", "by"),
 }
 
 
@@ -106,7 +126,8 @@ class MessageHistory:
     answers: tuple[str, ...] = ()
     #: Lines about its agents while they had the message (client/agent_lines.py).
     around: tuple[Line, ...] = ()
-    #: ``from``, ``type``, ``priority``, ``thread_id``, ``in_reply_to``, ``task_id``, as far as they are known.
+    #: ``from``, ``type``, ``priority``, ``thread_id``, ``in_reply_to``, ``part_of``, ``root``, ``task_id``, as far as
+    #: they are known.
     header: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -134,25 +155,25 @@ def history_of(lines: Iterable[Line], message_id: str) -> MessageHistory:
                 events.append(line)
             continue
         events.append(line)
-        if line.type == "message_queued":
+        if line.type == message_queued.type:
             header = header or _header(line.data)
-        who = _recipient(line)
+        who = recipient_of(line)
         if who is None:
             continue
         one = recipients.get(who) or RecipientHistory(str(line.data["agent"]))
-        if line.type == "message_queued":
+        if line.type == message_queued.type:
             before[who] = one
-        elif line.type == "message_duplicate":  # the queued line was a copy's: the message itself is where it was
+        elif line.type == message_duplicate.type:  # the queued line was a copy's: the message itself is where it was
             one = before.get(who, one)
         recipients[who] = after_line(one, line)
     return MessageHistory(message_id, tuple(recipients.values()), tuple(events), tuple(answers), header=header)
 
 
-def _recipient(line: Line) -> str | None:
+def recipient_of(line: Line) -> str | None:
     """Return the identity of the recipient that the line is about; None for a line that must not make up a recipient,
     like a warning about a receipt for nobody's message."""
     agent = line.data.get("agent")
-    known = line.type in _LEADS_TO or line.type in ("message_seen", "message_duplicate", *_HOLDING)
+    known = line.type in _LEADS_TO or line.type in (message_seen.type, message_duplicate.type, *_HOLDING)
     return identity(agent) if known and isinstance(agent, str) else None
 
 
@@ -160,17 +181,17 @@ def after_line(before: RecipientHistory, line: Line) -> RecipientHistory:
     """Return the recipient's history after one more line."""
     file = _text(line.data, "file") or before.file
     match line.type:
-        case "message_duplicate":
+        case message_duplicate.type:
             return before
-        case "message_held":
+        case message_held.type:
             return replace(before, held=_text(line.data, "reason") or "a loop")
-        case "message_released" | "message_claimed":
+        case message_released.type | message_claimed.type:
             before = replace(before, held="")
-        case "message_requeued":  # it starts afresh: earlier receipts prove nothing now
+        case message_requeued.type:  # it starts afresh: earlier receipts prove nothing now
             return RecipientHistory(
                 before.agent, receipts=(ReceiptProof("queued", line.timestamp, before.agent, "requeued"),), file=file
             )
-        case "message_retry" | "message_dead" | "message_withdrawn":
+        case message_retry.type | message_dead.type | message_withdrawn.type:
             before = replace(
                 before,
                 reason=_text(line.data, "reason"),
@@ -181,8 +202,10 @@ def after_line(before: RecipientHistory, line: Line) -> RecipientHistory:
 
 def _state_after(before: RecipientHistory, line: Line) -> str:
     state, too_late_in = _LEADS_TO.get(line.type, (before.state, frozenset()))
-    if line.type == "message_queued" and line.data.get("recovered"):
+    if line.type == message_queued.type and line.data.get("recovered"):
         too_late_in = _OUTLIVE_RESTART
+    if line.type == message_dead.type and line.data.get("end") == "cancelled":
+        state = "cancelled"
     return before.state if before.state in too_late_in else state
 
 
@@ -205,7 +228,10 @@ def _receipts_after(before: RecipientHistory, line: Line) -> tuple[ReceiptProof,
 
 def _header(data: Mapping[str, Any]) -> dict[str, str]:
     names = {"message_type": "type"}
-    wanted = ("from", "message_type", "priority", "thread_id", "in_reply_to", "task_id")
+    wanted = (
+        *("from", "message_type", "priority", "thread_id", "in_reply_to", "part_of", "root", "task_id"),
+        *("expires", "deadline"),
+    )
     return {names.get(key, key): text for key in wanted if (text := _text(data, key)) is not None}
 
 
@@ -237,7 +263,7 @@ def stray(agent: str) -> RecipientHistory:
 
 def corrected(history: RecipientHistory, folder: Folder | None) -> RecipientHistory:
     """Correct the state by the disk: a dead letter that lies in a queue was requeued while no daemon wrote a log."""
-    if folder is Folder.QUEUE and history.state in ("dead", "withdrawn"):
+    if folder is Folder.QUEUE and history.state in ("dead", "cancelled", "withdrawn"):
         return RecipientHistory(
             history.agent, file=history.file, note="it was put back into the queue after the last log line"
         )
@@ -249,7 +275,7 @@ def next_step(
     history: RecipientHistory, message_id: str, *, now: float, agent_state: Line | None, daemon_runs: bool
 ) -> str:
     """Say in one sentence what happens next; empty when nothing more is to come."""
-    if history.state == "dead":
+    if history.state in ("dead", "cancelled"):
         return f"nothing, unless someone digs it up: ackd dead requeue {short_id(message_id)}"
     if history.state in OVER:
         return ""
@@ -262,6 +288,7 @@ def next_step(
         "delivered": _awaited(history, who),
         "acked": f"waiting for {who} to complete it",
         "retrying": _again(history, now),
+        "cancelling": f"waiting for {who} to let go of it",
     }[history.state]
     if history.state in ("queued", "retrying") and not history.held and agent_state is not None:
         step += hindrance(agent_state, who)

@@ -11,8 +11,8 @@ Fails with ``NoSpeaker``, ``NotHolder``, ``UnknownAgent``, ``UnknownMessage``, `
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ackd.client.errors import BadText, MessageOver
-from ackd.client.identity import holder
+from ackd.client.errors import BadText, MessageOver, NoSpeaker
+from ackd.client.identity import holder, named_agent
 from ackd.client.writing import check_reader, creating
 from ackd.config.site import Site
 from ackd.core.words import Folder, ReceiptKind
@@ -44,6 +44,18 @@ def drop(
         WrittenReceipt(one.message_id, name, str(paths[one.message_id]) if one.message_id in paths else None)
         for name, one in found
     )
+
+
+def in_hand(site: Site, agent: str | None) -> tuple[str, ...]:
+    """Return the ids of the messages that the agent was told of and has not completed. What still waits in its queue is
+    not among them. Fails with ``NoSpeaker``."""
+    from ackd.storage import message_lookup
+
+    name = named_agent(site, agent)
+    if name is None:
+        raise NoSpeaker
+    found = message_lookup.in_folders(site.root, (Folder.PROCESSED,), name)
+    return tuple(dict.fromkeys(one.message_id for one in found))
 
 
 def checkpoint(site: Site, message_id: str, text: bytes, step: int | None, agent: str | None) -> WrittenReceipt:

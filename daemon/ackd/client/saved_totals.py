@@ -18,21 +18,18 @@ from ackd.storage import session_log
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackd.storage.log_index import LogSearch
 
-def saved_totals(state_dir: Path, logs_dir: Path) -> dict[str, int] | None:
+
+def saved_totals(state_dir: Path, logs: LogSearch) -> dict[str, int] | None:
     """Return the totals; None where there are neither saved totals nor a log."""
-    saved, files = _read(state_dir / "totals.json"), session_log.session_files(logs_dir)
+    saved, files = _read(state_dir / "totals.json"), session_log.session_files(logs.logs_dir)
     if not saved and not files:
         return None
-    totals = {name: _number(saved.get(name)) for name in COUNTED.values()}
     counted_log, offset = str(saved.get("log", "")), _number(saved.get("offset"))
-    for path in files:
-        if _age(path.name) < _age(counted_log):
-            continue
-        for line in session_log.read_lines(path, offset if path.name == counted_log else 0):
-            if (name := COUNTED.get(line.type)) is not None:
-                totals[name] += 1
-    return totals
+    starts = {path: offset if path.name == counted_log else 0 for path in files if _age(path.name) >= _age(counted_log)}
+    found = logs.counts(COUNTED, starts)
+    return {name: _number(saved.get(name)) + found[type_] for type_, name in COUNTED.items()}
 
 
 def _read(path: Path) -> dict[str, Any]:

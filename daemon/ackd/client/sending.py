@@ -24,6 +24,13 @@ from ackd.core.names import USER, agent_name, identity
 from ackd.core.words import KNOWN_TYPES, accepted_types
 
 DEFAULT_WAIT_S: Final = 300.0
+#: How far a message can be waited for, each with what every recipient has then done; whoever is further counts, too.
+WAIT_STAGES: Final[Mapping[str, str]] = {
+    "told": "was told of it",
+    "seen": "has seen it",
+    "acked": "has acked it",
+    "completed": "has completed it",
+}
 
 #: A body, or a function that reads one. It is called after the names were checked, so that nobody types a page for a
 #: recipient who does not exist.
@@ -31,7 +38,7 @@ Body = str | Callable[[], str]
 
 
 class RecipientState(NamedTuple):
-    """How far the message has come with one recipient, as far as the session log proves it.
+    """The state of the message with one recipient, as far as the session log proves it.
 
     ``receipts``: pairs of a receipt (queued, claimed, told, seen, acked, completed) with its time and its proof.
     """
@@ -45,7 +52,7 @@ class RecipientState(NamedTuple):
 class Waited(NamedTuple):
     """The end of a wait. ``outcome`` is one of:
 
-    done       every recipient has acked or completed it, as was asked
+    done       every recipient has come as far with it as was asked
     failed     a recipient never will: the message is dead, withdrawn or rejected
     timeout    the time was over first, or the log could not be read (``trouble``)
     no daemon  none came, or the one there was went away
@@ -68,6 +75,8 @@ class Sent(NamedTuple):
     daemon_running: bool
     warnings: tuple[str, ...] = ()
     waited: Waited | None = None
+    #: Sent once, and sent before: recipients to whom nothing was sent now.
+    repeated: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -85,7 +94,7 @@ class Progress:
         """Called once the message is queued, before any waiting."""
 
     def settled(self, sent: Sent, one: RecipientState) -> None:
-        """Called when one recipient has acked or completed it, as was asked, or never will."""
+        """Called when one recipient has come as far with it as was asked, or never will."""
 
 
 class Outgoing(NamedTuple):
@@ -101,6 +110,18 @@ class Outgoing(NamedTuple):
     in_reply_to: str | None = None
     repository: str | None = None
     issue: str | None = None
+    part_of: str | None = None
+    root: str | None = None
+    #: Whether the sender is told when all parts have ended: ``yes``, ``no``, or as the recipient's table says.
+    notify: str | None = None
+    expires: str | None = None
+    deadline: str | None = None
+    once: str | None = None
+
+    @property
+    def content(self) -> tuple[str | None, ...]:
+        """What makes it the same message as another one, as the daemon judges that."""
+        return (self.type, self.thread_id, self.in_reply_to, self.body)
 
     @property
     def recipients(self) -> tuple[str, ...]:
@@ -109,8 +130,9 @@ class Outgoing(NamedTuple):
         return tuple(reversed(folded.values()))
 
 
-class Delivery(NamedTuple):
-    """How a message is sent: ``wait`` is None, ``acked`` or ``completed``; ``force`` sends a body that is wrong."""
+class SendOptions(NamedTuple):
+    """Options of a call that sends. ``wait``: None, one of ``WAIT_STAGES``, or ``all`` (until it and all that comes of
+    it have ended). ``force``: send a wrong body, too."""
 
     force: bool = False
     wait: str | None = None
@@ -119,24 +141,39 @@ class Delivery(NamedTuple):
 
 
 def send(
-    site: Site, to: tuple[str, ...], body: Body, delivery: Delivery, *, cc: tuple[str, ...] = (),
-    type: str = "message", sender: str | None = None, priority: str = "normal", **headers: str | None,  # noqa: A002
+    site: Site, to: tuple[str, ...], body: Body, delivery: SendOptions, *, cc: tuple[str, ...] = (),
+    type: str = "message", sender: str | None = None, priority: str = "normal",  # noqa: A002
+    part_of: str | None = None, thread_id: str | None = None, in_reply_to: str | None = None, **headers: str | None,
 ) -> Sent:  # fmt: skip
-    """Queue a message for every one of ``to`` and ``cc``. ``headers`` are the optional fields of ``Outgoing``."""
+    """Queue a message for every one of ``to`` and ``cc``. ``headers`` are the optional fields of ``Outgoing``;
+    ``expires`` and ``deadline`` among them are given as durations or times.
+
+    ``part_of``: the message for which this one is sent (client/lineage.py), or ``none``.
+    """
     warnings = check_type(site, type, delivery.progress)
+    for option in ("expires", "deadline"):
+        if (given := headers.get(option)) is not None:
+            from ackd.client import due_times
+
+            headers[option] = due_times.header(f"--{option}", given, time.time())
+    if headers.get("once") == "":
+        raise BadText("--once needs a key that is not empty")
     with creating():  # a root that cannot be read cannot be written to
         author, to, cc = _sender(site, sender), _resolved(site, to), _resolved(site, cc)
+    came = _lineage(site, author, (*to, *cc), type, part_of, in_reply_to)
     text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
-    outgoing = Outgoing(author, to, cc, type, priority, text, **headers)
+    own = {"thread_id": thread_id, "in_reply_to": in_reply_to, **headers}
+    fields = {**came, **{name: value for name, value in own.items() if value is not None}}
+    outgoing = Outgoing(author, to, cc, type, priority, text, **fields)
     return _post(site, outgoing, (*warnings, *doubts), delivery)
 
 
 def reply(
-    site: Site, message_id: str, body: Body, delivery: Delivery, *,
+    site: Site, message_id: str, body: Body, delivery: SendOptions, *,
     type: str = "message", priority: str = "normal", agent: str | None = None,  # noqa: A002
 ) -> Sent:  # fmt: skip
     """Answer the sender of a message, in its thread."""
-    from ackd.formats import ignite
+    from ackd.client import lineage
     from ackd.storage import message_lookup
 
     warnings = check_type(site, type, delivery.progress)
@@ -144,8 +181,9 @@ def reply(
     head = message_lookup.read_head(original.path)
     if head is None:
         raise MessageGone(str(original.path))
-    fields = {name.lower(): value for name, value in ignite.headers(head)}
+    fields = lineage.fields_of(head)
     to = (site.resolve_agent(fields.get("from", "")),)
+    came = lineage.of_answer(original.message_id, fields)
     text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
     outgoing = Outgoing(
         sender=author,
@@ -154,10 +192,11 @@ def reply(
         type=type,
         priority=priority,
         body=text,
-        thread_id=fields.get("x-ignite-thread-id") or original.message_id,
+        thread_id=came.thread_id,
         in_reply_to=original.message_id,
         repository=fields.get("x-ignite-repository") or None,
         issue=fields.get("x-ignite-issue") or None,
+        root=came.root,
     )
     return _post(site, outgoing, (*warnings, *doubts), delivery)
 
@@ -170,6 +209,24 @@ def _sender(site: Site, given: str | None) -> str:
         return site.resolve_agent(name)
     except UnknownAgent:
         return agent_name(name, site.reserved)
+
+
+def _lineage(
+    site: Site, author: str, recipients: tuple[str, ...], type_: str, part_of: str | None, in_reply_to: str | None
+) -> dict[str, str]:
+    """The fields of ``Outgoing`` that say which message this one comes of."""
+    if part_of is None and in_reply_to is None and "ACKD_MESSAGE_ID" not in os.environ:
+        return {}  # nearly always
+    from ackd.client import lineage
+
+    came = lineage.Lineage()
+    if part_of is not None and part_of != lineage.NO_PART:
+        came = lineage.of_part(site, author, part_of)
+    elif in_reply_to is not None:
+        came = lineage.of_answer_to(site, author, in_reply_to)
+    elif part_of is None:
+        came = lineage.of_run(author, recipients, type_)
+    return {key: value for key, value in came._asdict().items() if value is not None}
 
 
 def _resolved(site: Site, names: tuple[str, ...]) -> tuple[str, ...]:
@@ -196,7 +253,7 @@ def _warned(words: str, progress: Progress) -> tuple[str, ...]:
     return (words,)
 
 
-def checked_body(type_: str, text: str, delivery: Delivery) -> tuple[str, tuple[str, ...]]:
+def checked_body(type_: str, text: str, delivery: SendOptions) -> tuple[str, tuple[str, ...]]:
     """The body as it will be written, proven right for its type, and no warnings. With ``force`` it is only proven that
     it can be written, and what is wrong with it is a warning."""
     try:
@@ -253,19 +310,44 @@ def _as_content(text: str) -> str:
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
-def _post(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: Delivery) -> Sent:
+def _post(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions) -> Sent:
     """Queue the message, and wait if that was asked for."""
     if delivery.wait is None:
-        sent = queue(site, outgoing)._replace(warnings=warnings)
+        sent = _queued(site, outgoing, warnings, delivery)
         delivery.progress.queued(sent)
         return sent
-    from ackd.client.waiting import Waiter
+    if delivery.wait == "all":
+        return _post_and_wait_for_all(site, outgoing, warnings, delivery)
+    from ackd.client.waiting import LogWaiter
 
-    waiter = Waiter(site, delivery.wait)  # before the first byte is written, so that no line is missed
-    sent = queue(site, outgoing)._replace(warnings=warnings)
+    waiter = LogWaiter(site, delivery.wait)  # before the first byte is written, so that no line is missed
+    sent = _queued(site, outgoing, warnings, delivery)
     delivery.progress.queued(sent)
     waited = waiter.wait(sent, delivery.timeout_s, delivery.progress)
     return sent._replace(waited=waited, daemon_running=waited.outcome != "no daemon")
+
+
+def _post_and_wait_for_all(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions) -> Sent:
+    from ackd.client.thread_waiting import ThreadWaiter
+
+    waiter = ThreadWaiter(site, tree=True)  # before the first byte is written
+    sent = _queued(site, outgoing, warnings, delivery)
+    delivery.progress.queued(sent)
+    progress = delivery.progress
+    awaited = waiter.wait(
+        [sent.message_id],
+        delivery.timeout_s,
+        lambda one: progress.settled(sent, RecipientState(one.agent, one.state, one.reason)),
+    )
+    waited = Waited(awaited.outcome, awaited.recipients_of(sent.message_id), awaited.words, awaited.trouble)
+    return sent._replace(waited=waited, daemon_running=waited.outcome != "no daemon")
+
+
+def _queued(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions) -> Sent:
+    sent = queue(site, outgoing)
+    for words in sent.warnings:
+        delivery.progress.warned(words)
+    return sent._replace(warnings=(*warnings, *sent.warnings))
 
 
 def queue(site: Site, outgoing: Outgoing) -> Sent:
@@ -276,6 +358,10 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
     now_ns = time.time_ns()
     wall = now_ns / 1e9
     message_id = ignite.bare_id(ignite.new_message_id(wall, os.getpid(), os.urandom(6)))
+    if outgoing.once is not None:
+        from ackd.client import sending_once
+
+        message_id = sending_once.message_id(outgoing.once, outgoing.sender, outgoing.content)
     data = ignite.build(
         message_id=message_id,
         sender=outgoing.sender,
@@ -290,6 +376,11 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
         repository=outgoing.repository,
         issue=outgoing.issue,
         copies="all" if len(outgoing.recipients) > 1 else None,
+        part_of=outgoing.part_of,
+        root=outgoing.root,
+        notify=outgoing.notify,
+        expires=outgoing.expires,
+        deadline=outgoing.deadline,
         extra_types=accepted_types(site.extra_types, site.unknown_types),
     )
     if len(data) > site.max_message_bytes:
@@ -302,5 +393,40 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
     with creating(*boxes):
         for box in boxes:
             maildrop.make_box(box, fsync=site.fsync)
+        if outgoing.once is not None:
+            return _queue_once(site, outgoing, message_id, boxes, data)
         files = tuple(maildrop.drop_all(items, fsync=site.fsync))
     return Sent(message_id, recipients, files, root_lock.holder(site.run) is not None)
+
+
+def _queue_once(site: Site, outgoing: Outgoing, message_id: str, boxes: list[str], data: bytes) -> Sent:
+    """Write it for every recipient that was not sent it before, with the same key and content."""
+    from ackd.client import sending_once
+    from ackd.formats import ignite
+    from ackd.storage import maildrop, root_lock
+
+    files: dict[str, str] = {}
+    others: dict[str, str] = {}
+    items: list[tuple[str, tuple[str, str, bytes]]] = []
+    with maildrop.locked(boxes):
+        for name, box in zip(outgoing.recipients, boxes, strict=True):
+            number = sending_once.file_number(outgoing.once or "", outgoing.sender, name)
+            file = ignite.file_name(outgoing.type, number)
+            before = sending_once.sent_before(site, name, file, time.time())
+            same = [path for path, ident in before if ident == message_id]
+            if same:
+                files[name] = same[-1]
+                continue
+            items.append((name, (box, file, data)))
+            if before:
+                others[name] = before[-1][1]
+        paths = maildrop.drop_all([item for _, item in items], fsync=site.fsync) if items else []
+    repeated = tuple(files)
+    files |= {name: path for (name, _), path in zip(items, paths, strict=True)}
+    doubts = tuple(
+        f"the key was used before for another message to {name}, {ident}: its content differs, so this is a new one"
+        for name, ident in others.items()
+    )
+    running = root_lock.holder(site.run) is not None
+    in_order = tuple(files[name] for name in outgoing.recipients)
+    return Sent(message_id, outgoing.recipients, in_order, running, doubts, repeated=repeated)

@@ -1,4 +1,4 @@
-"""How a team stands: the daemon, the agents and their mail.
+"""The state of a team: the daemon, the agents and their mail.
 
 While a daemon runs, states and reasons are those of its page run/status.json. The page is half a second behind at most.
 Where the session log reaches further than the page knows, the next page is waited for, so that a caller who was told
@@ -23,6 +23,7 @@ from ackd.client import dead_letters, loops
 from ackd.config.site import ALWAYS
 from ackd.core.message import USER, identity
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file
+from ackd.endpoints.registry import DEFAULT, INSIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -47,7 +48,11 @@ class DaemonStatus(NamedTuple):
 
 
 class AgentStatus(NamedTuple):
-    """An agent as it stands. ``details`` has everything that is known of it, as `ackd status --json` prints it."""
+    """An agent as it stands. ``details`` has everything that is known of it, as `ackd status --json` prints it.
+
+    ``in_flight`` counts all that the agent was given, ``retrying`` and ``unread`` what of that waits to be offered
+    again, and what lies in an inbox unread. Both are known while a daemon runs.
+    """
 
     name: str
     endpoint: str
@@ -56,15 +61,17 @@ class AgentStatus(NamedTuple):
     in_flight: int
     reason: str | None
     details: Mapping[str, Any]
+    retrying: int = 0
+    unread: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a team stands. ``details`` has everything, as `ackd status --json` prints it.
+    """The state of a team. ``details`` has everything, as `ackd status --json` prints it.
 
     ``faults``, ``escalations``, ``strays`` and ``held`` are entries of it: what keeps the daemon or anybody from
     writing, what somebody was told and has not dealt with, files in queues that are never read, messages that wait for
-    a person.
+    a person. ``waits``: which agent waits for which, and what for.
     """
 
     daemon: DaemonStatus
@@ -74,7 +81,10 @@ class Status:
     escalations: tuple[Any, ...]
     strays: tuple[Mapping[str, Any], ...]
     held: tuple[Mapping[str, Any], ...]
+    #: Open messages that have a deadline or may expire, those that are due first; only while a daemon runs.
+    deadlines: tuple[Mapping[str, Any], ...]
     details: Mapping[str, Any]
+    waits: tuple[Mapping[str, Any], ...] = ()
 
 
 def status(site: Site) -> Status:
@@ -89,19 +99,23 @@ def status(site: Site) -> Status:
         escalations=tuple(details.get("escalations", ())),
         strays=tuple(_list(details.get("strays"))),
         held=tuple(_list(details.get("held"))),
+        deadlines=tuple(_list(details.get("deadlines"))),
         details=details,
+        waits=tuple(_list(details.get("waits"))),
     )
 
 
 def _agent(name: str, said: Mapping[str, Any]) -> AgentStatus:
     return AgentStatus(
         name=name,
-        endpoint=str(said.get("endpoint", "inbox")),
+        endpoint=str(said.get("endpoint", DEFAULT)),
         state=str(said.get("state", "unknown")),
         queued=_number(said.get("queued")),
         in_flight=_number(said.get("in_flight")),
         reason=str(said["reason"]) if said.get("reason") else None,
         details=said,
+        retrying=_number(said.get("retrying")),
+        unread=_number(said.get("unread")),
     )
 
 
@@ -113,11 +127,13 @@ def _details(site: Site) -> dict[str, Any]:
     page = _newest_page(site, pid) if pid is not None else {}
     daemon = page.pop("daemon", {})
     has_page = bool(page)
-    agents = {name: _agent_on_disk(site, name) for name in site.known_agents()}
+    boxes = site.boxes_by_agent()
+    agents = {name: _agent_on_disk(site, name, boxes.get(identity(name), [])) for name in site.known_agents()}
     if not has_page:
         _add_pauses(site, agents)
+    spellings = {identity(one): one for one in reversed(agents)}
     for name, said in page.pop("agents", {}).items():
-        spelling = next((one for one in agents if identity(one) == identity(name)), name)
+        spelling = spellings.get(identity(name), name)
         counts = {key: agents[spelling][key] for key in _COUNTS} if spelling in agents else {}
         agents[spelling] = {**said, **counts}
     named = {"session_id": daemon.get("session_id"), "pid": daemon.get("pid") or pid or None}
@@ -134,6 +150,15 @@ def _details(site: Site) -> dict[str, Any]:
     faults = [*_list(page.pop("faults", [])), *_faults_of_disk(site)]
     named_daemon = {**daemon, "running": pid is not None, **named}
     return {"daemon": named_daemon, "faults": faults, "agents": agents, "totals": totals, **page}
+
+
+def running_daemon(site: Site) -> dict[str, Any]:
+    """Return what a running daemon's page says of itself; nothing without a daemon, or without a page of it."""
+    from ackd.storage import root_lock
+
+    pid = root_lock.holder(site.run)
+    said = _page(site, pid).get("daemon", {}) if pid is not None else {}
+    return said if isinstance(said, dict) else {}
 
 
 def _list(said: object) -> list[dict[str, Any]]:
@@ -195,16 +220,16 @@ def _page(site: Site, pid: int) -> dict[str, Any]:
 
 
 # --- agents and totals on disk ----------------------------------------------------------------------------------------
-def _agent_on_disk(site: Site, name: str) -> dict[str, Any]:
-    boxes = site.box_dirs(name)
-    counts = {"queued": sum(map(_mail, boxes)), "in_flight": sum(_mail(box / "processed") for box in boxes)}
+def _agent_on_disk(site: Site, name: str, boxes: list[str]) -> dict[str, Any]:
+    queues = [f"{site.queue}/{box}" for box in boxes]
+    counts = {"queued": sum(map(_mail, queues)), "in_flight": sum(_mail(f"{queue}/processed") for queue in queues)}
     return {"endpoint": endpoint_of(site, name), "state": "unknown", **counts}
 
 
 def endpoint_of(site: Site, name: str) -> str:
     """Return the agent's endpoint kind by the config, given the spelling that counts."""
     inside = name in ALWAYS and name != USER
-    return str(site.agents.get(name, {}).get("endpoint", "handler" if inside else "inbox"))
+    return str(site.agents.get(name, {}).get("endpoint", INSIDE if inside else DEFAULT))
 
 
 def _add_pauses(site: Site, agents: dict[str, dict[str, Any]]) -> None:
@@ -213,14 +238,14 @@ def _add_pauses(site: Site, agents: dict[str, dict[str, Any]]) -> None:
     from ackd.storage.paused import BadPauses, Pauses
 
     pauses = Pauses(site.state)
-    reason = "by hand"
+    unreadable = ""
     try:
         pauses.load()
     except (OSError, BadPauses) as error:
-        reason = str(error)
+        unreadable = str(error)
     for name, said in agents.items():
-        if name in pauses or (reason != "by hand" and name not in ALWAYS):
-            said |= {"state": "paused", "reason": reason}
+        if name in pauses or (unreadable and name not in ALWAYS):
+            said |= {"state": "paused", "reason": unreadable or "by hand"}
 
 
 def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:
@@ -232,9 +257,10 @@ def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, 
 def _saved(site: Site) -> dict[str, int]:
     """Return the totals of all sessions, as the last daemon saved them or its log tells. A root that never had a daemon
     of ours (an IGNITE workspace) has at most its archive."""
+    from ackd.client import log_history
     from ackd.client.saved_totals import saved_totals
 
-    totals = saved_totals(site.state, site.logs)
+    totals = saved_totals(site.state, log_history.search(site))
     return totals if totals is not None else {"completed": _archived(site)}
 
 
@@ -242,7 +268,7 @@ def _archived(site: Site) -> int:
     return sum(_count(box) for day in _subdirectories(site.archive) for box in _subdirectories(day))
 
 
-def _mail(directory: Path) -> int:
+def _mail(directory: str) -> int:
     """Count messages by their names. A file with another name is never delivered, so it does not wait."""
     try:
         with os.scandir(directory) as entries:

@@ -48,6 +48,7 @@ class Finding(NamedTuple):
 
 def surroundings(site: Site, config: Config) -> Iterator[Finding]:
     yield _answered("daemon", lambda: daemon(site))
+    yield from running_config(site, config)
     yield _answered("trust", lambda: trust(site))
     if not os.path.isdir(site.root):  # noqa: PTH112 - Path.is_dir raises where nobody may look
         yield _answered("root", lambda: absent(site.root))
@@ -99,6 +100,24 @@ def daemon(site: Site) -> Finding:
     if pid is None:
         return Finding(OK, "daemon", "not running (`ackd run` starts it)")
     return Finding(OK, "daemon", f"running, pid {pid}" if pid else "running")
+
+
+def running_config(site: Site, config: Config) -> Iterator[Finding]:
+    """Compare the config on disk with the one that the running daemon has, which reads it at its start."""
+    from ackd.client.status import running_daemon
+
+    try:
+        said = running_daemon(site)
+    except OSError:  # another row says why
+        return
+    known = said.get("config_hash")
+    if isinstance(known, str) and known != config.fingerprint():
+        words = (
+            f"{site.config_path} is not what the running daemon (pid {said.get('pid')}) has read: it goes on by that"
+        )
+        yield Finding(
+            WARN, "config", words, "end the daemon and start it again with `ackd run`; its mail waits meanwhile"
+        )
 
 
 def writable(root: Path) -> Finding:

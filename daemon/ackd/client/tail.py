@@ -12,10 +12,11 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ackd.client import log_history
 from ackd.client.errors import NoSessionLog
-from ackd.core import message_ids
-from ackd.core.message import identity
+from ackd.core.errors import UnknownAgent
 from ackd.storage import session_log
+from ackd.storage.log_index import LineQuery, LogSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,34 +41,37 @@ class LogFilter:
     since: float | None = None
 
     def __bool__(self) -> bool:
-        """Whether there is any condition at all."""
+        """Tell whether there is any condition at all."""
         return bool(self.types or self.agent or self.message or self.since is not None)
 
     def takes(self, line: Line) -> bool:
-        return (
-            (not self.types or any(is_of_type(line.type, wanted) for wanted in self.types))
-            and (self.agent is None or concerns(line, self.agent))
-            and (self.message is None or message_ids.fits(self.message, str(line.data.get("message_id", ""))))
-            and (self.since is None or line.at >= self.since)
-        )
+        return self.query.takes(line)
+
+    @property
+    def query(self) -> LineQuery:
+        return LineQuery(types=self.types, agent=self.agent, message=self.message, since=self.since)
 
 
-def is_of_type(type_: str, wanted: str) -> bool:
-    """``message_dead`` is taken by its name, by its family ``message`` and by its last word ``dead``."""
-    return type_ == wanted or type_.startswith(f"{wanted}_") or type_ == f"message_{wanted}"
+def known_agent(site: Site, name: str) -> str:
+    """Return the name of an agent whose lines are wanted. One that has left the team may still be in the log.
 
-
-def concerns(line: Line, agent: str) -> bool:
-    """Tell whether the line is about the agent, or names it as sender, as the one told, or as a member of a loop."""
-    named = (line.data.get(key) for key in ("agent", "from", "to", "a", "b"))
-    return any(isinstance(name, str) and identity(name) == identity(agent) for name in named)
+    Fails with ``UnknownAgent`` if no line of the log is about the name either.
+    """
+    try:
+        return site.resolve_agent(name)
+    except UnknownAgent:
+        if next(iter(log_history.search(site).find(LineQuery(agent=name), limit=1)), None) is not None:
+            return name
+        raise
 
 
 class LogTail:
     """The lines of the log that fit, before and after the moment at which this was made."""
 
-    def __init__(self, logs_dir: Path, wanted: LogFilter | None = None) -> None:
+    def __init__(self, logs_dir: Path, wanted: LogFilter | None = None, search: LogSearch | None = None) -> None:
+        """``search`` finds the lines before that moment; by default all logs are read for them."""
         self.wanted = wanted or LogFilter()
+        self._search = search or LogSearch(logs_dir)
         self._follower = session_log.Follower(logs_dir)
 
     @property
@@ -79,15 +83,7 @@ class LogTail:
         wanted = self.wanted
         if count is None:
             count = DEFAULT_LINES if wanted.since is None else sys.maxsize
-        searched = wanted.message or ""
-        containing = searched.encode() if searched.isascii() and '"' not in searched else b""
-        ends = self._follower.ends
-        lines = session_log.iter_logs(self._follower.logs_dir, newest_first=True, ends=ends, containing=containing)
-        if wanted.since is not None:
-            since = wanted.since
-            lines = itertools.takewhile(lambda line: line.at >= since, lines)
-        newest = itertools.islice((line for line in lines if wanted.takes(line)), count)
-        return list(newest)[::-1]
+        return self._search.find(wanted.query, newest_first=True, limit=count, ends=self._follower.ends)[::-1]
 
     def new(self) -> Iterator[Line]:
         """Yield the lines that came since the last call, without waiting for more."""
@@ -104,7 +100,9 @@ def tail(
     site: Site, wanted: LogFilter | None = None, *, count: int | None = None, follow: bool = False
 ) -> Iterator[Line]:
     """Yield the last lines that fit and, with ``follow``, those that come, for ever."""
-    log = LogTail(site.logs, wanted)
+    if wanted is not None and wanted.agent is not None:
+        known_agent(site, wanted.agent)
+    log = LogTail(site.logs, wanted, log_history.search(site))
     if not log.has_log and not follow:
         raise NoSessionLog(site.logs)
     return itertools.chain(log.last(count), filter(None, log.follow()) if follow else ())

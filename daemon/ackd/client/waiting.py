@@ -1,4 +1,4 @@
-"""Waiting until every recipient has acked or completed a message, by following the session log.
+"""Waiting until every recipient was told of a message, or has seen, acked or completed it: the session log is followed.
 
 Only a line of the log counts, never a file that has moved. When the time is over, or the daemon has gone, the message
 goes on without the caller, and the answer says what the log proves so far.
@@ -16,8 +16,17 @@ from ackd.client.agent_lines import last_agent_state
 from ackd.client.message_history import RecipientHistory, after_line, hindrance
 from ackd.client.sending import RecipientState, Waited
 from ackd.core.message import identity
+from ackd.core.message_facts import (
+    message_acked,
+    message_completed,
+    message_rejected,
+    message_retry,
+    message_seen,
+    message_told,
+)
 from ackd.facts import duration, visible
 from ackd.storage import root_lock, session_log
+from ackd.storage.log_index import LogSearch
 
 if TYPE_CHECKING:
     from ackd.client.sending import Progress, Sent
@@ -29,14 +38,18 @@ POLL_S: Final = 0.05
 DAEMON_GRACE_S: Final = 3.0
 #: Lines that were written before the time was over are still read, for this long at most.
 CATCH_UP_S: Final = 1.0
-_GOOD: Final = {
-    "acked": frozenset({"message_acked", "message_completed"}),
-    "completed": frozenset({"message_completed"}),
+#: The stages in their order, with the line that proves each; a line of a later stage proves it, too.
+_LINES: Final = {
+    "told": message_told.type,
+    "seen": message_seen.type,
+    "acked": message_acked.type,
+    "completed": message_completed.type,
 }
-_BAD: Final = frozenset({"dead", "withdrawn", "rejected"})
+_GOOD: Final = {stage: frozenset([*_LINES.values()][number:]) for number, stage in enumerate(_LINES)}
+_BAD: Final = frozenset({"dead", "cancelled", "withdrawn", "rejected"})
 
 
-class Waiter:
+class LogWaiter:
     """Follows the log from the moment it is made, which is before the message is written."""
 
     def __init__(self, site: Site, until: str, grace_s: float | None = None) -> None:
@@ -97,7 +110,7 @@ class Waiter:
         else:
             return
         self._histories[who] = history
-        if line.type == "message_retry":
+        if line.type == message_retry.type:
             self._retries[who] = line
         if line.type in _GOOD[self._until] or history.state in _BAD:
             self._open.discard(who)
@@ -141,13 +154,13 @@ class Waiter:
         return f"retrying after: {visible(self._histories[who].reason)} ({count}), {_again(data)}"
 
     def _hindrance(self, history: RecipientHistory) -> str:
-        state = last_agent_state(self._site.logs, history.agent)
+        state = last_agent_state(LogSearch(self._site.logs), history.agent)  # who sends builds no index
         return hindrance(state, visible(history.agent)) if state is not None else ""
 
 
 def _is_rejection_of(line: Line, names: set[str]) -> bool:
     """A file that could not be read has no id in the log, only its name."""
-    return line.type == "message_rejected" and str(line.data.get("file", "")).rpartition("/")[2] in names
+    return line.type == message_rejected.type and str(line.data.get("file", "")).rpartition("/")[2] in names
 
 
 def _proof(history: RecipientHistory, receipt: str) -> str:

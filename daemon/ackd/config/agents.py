@@ -1,8 +1,8 @@
 """[agents.NAME], [delivery] and [liveness]: how one agent is reached, and how the engine is to treat it.
 
-``Agent`` has the keys that every kind of endpoint understands. Each kind adds its own in a subclass (``SETTINGS`` of
-``endpoints/<kind>/settings.py``), mostly by combining several of the classes below, and reports there what cannot be
-right in a table. ``read_agent`` finds the subclass by the table's ``endpoint``.
+``AgentSettings`` has the keys that every kind of endpoint understands. Each kind adds its own in a subclass
+(``SETTINGS`` of ``endpoints/<kind>/settings.py``), mostly by combining several of the classes below, and reports there
+what cannot be right in a table. ``read_agent`` finds the subclass by the table's ``endpoint``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pydantic import Field, PrivateAttr, Strict, field_validator
 from pydantic_core import PydanticCustomError
 
 from ackd.config.values import Seconds, SecondsOrZero, Table, Words
-from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy
+from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy, OnDeadline
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:
@@ -34,19 +34,22 @@ _TEAM: Final = EnginePolicy()
 TEAM_ONLY: Final = frozenset({"dedup_window_s", "loop_limit", "durability"})
 
 
-class Delivery(Table):
+class DeliverySettings(Table):
     ack_timeout_s: Seconds = _AGENT.ack_timeout_s
     processing_timeout_s: Seconds = _AGENT.processing_timeout_s
     task_timeout_s: Seconds = _AGENT.task_timeout_s
     busy_timeout_s: Seconds = _AGENT.busy_timeout_s
     hung_after_s: SecondsOrZero = _AGENT.hung_after_s
     remind_after_s: Seconds = _AGENT.remind_after_s
+    cancel_timeout_s: Seconds = _AGENT.cancel_timeout_s
+    on_deadline: Literal["tell", "cancel"] = "tell"
     retry_limit: Annotated[int, Field(ge=0, le=100)] = _AGENT.retry_limit
     backoff_base_s: SecondsOrZero = _AGENT.backoff_base_s
     backoff_cap_s: SecondsOrZero = _AGENT.backoff_cap_s
     crash_limit: Annotated[int, Field(ge=1, le=1000)] = _AGENT.crash_limit
     max_in_flight: Annotated[int, Field(ge=1, le=UNLIMITED)] = _AGENT.max_in_flight
     aging_s: Seconds = _AGENT.aging_s
+    notify_when_done: bool = _AGENT.notify_when_done
     dedup_window_s: SecondsOrZero = _TEAM.dedup_window_s
     loop_limit: Annotated[int, Field(ge=1, le=10_000)] = _TEAM.loop_limit
     durability: Literal["power", "process"] = "power"
@@ -54,13 +57,13 @@ class Delivery(Table):
     completes_on_type: dict[str, Completion] = Field(default_factory=dict)
 
 
-class Liveness(Table):
+class LivenessSettings(Table):
     heartbeat_timeout_s: Seconds = 120
     probe_timeout_s: Seconds = _AGENT.probe_timeout_s
     context_threshold: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] = _AGENT.context_threshold
 
 
-class Agent(Table):
+class AgentSettings(Table):
     """The keys that every agent's table may have. A number that is None here is taken from [delivery].
 
     The class variables are what a kind of endpoint fixes; see ``core.policy.AgentPolicy`` for their meaning.
@@ -82,12 +85,15 @@ class Agent(Table):
     busy_timeout_s: Seconds | None = None
     hung_after_s: SecondsOrZero | None = None
     remind_after_s: Seconds | None = None
+    cancel_timeout_s: Seconds | None = None
+    on_deadline: Literal["tell", "cancel"] | None = None
     retry_limit: Annotated[int, Field(ge=0, le=100)] | None = None
     backoff_base_s: SecondsOrZero | None = None
     backoff_cap_s: SecondsOrZero | None = None
     crash_limit: Annotated[int, Field(ge=1, le=1000)] | None = None
     max_in_flight: Annotated[int, Field(ge=1, le=UNLIMITED)] | None = None
     aging_s: Seconds | None = None
+    notify_when_done: bool | None = None
 
     #: Keys of other kinds that stand in the table.
     _misplaced: tuple[str, ...] = PrivateAttr(default=())
@@ -112,7 +118,7 @@ class Agent(Table):
         """Complaints about what types and ranges cannot say: for the kinds to extend."""
         yield from ()
 
-    def policy(self, delivery: Delivery, liveness: Liveness) -> AgentPolicy:
+    def policy(self, delivery: DeliverySettings, liveness: LivenessSettings) -> AgentPolicy:
         """The policy by which the engine treats this agent: from its own numbers, else the team's, else its
         endpoint's."""
 
@@ -120,9 +126,10 @@ class Agent(Table):
             own = getattr(self, key)
             return own if own is not None else getattr(delivery, key)
 
-        shared = Agent.model_fields.keys() - {"endpoint", "max_in_flight"}
+        shared = AgentSettings.model_fields.keys() - {"endpoint", "max_in_flight", "on_deadline"}
         return AgentPolicy(
             **{key: number(key) for key in sorted(shared)},
+            on_deadline=OnDeadline(number("on_deadline")),
             max_in_flight=number("max_in_flight") if self.one_at_a_time else self.max_in_flight or UNLIMITED,
             volatile=self.volatile,
             unwatched=self.unwatched,
@@ -130,12 +137,12 @@ class Agent(Table):
             **self._more_policy(delivery, liveness),
         )
 
-    def _more_policy(self, delivery: Delivery, liveness: Liveness) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
+    def _more_policy(self, delivery: DeliverySettings, liveness: LivenessSettings) -> dict[str, Any]:  # noqa: ARG002 - for subclasses
         """The part of the policy that only some kinds have."""
         return {}
 
 
-class ReadingAgent(Agent):
+class ReadingAgent(AgentSettings):
     """Keys of agents whose mail is not completed by the end of a run: these keys say by what it is."""
 
     completes_on: Completion | None = None
@@ -144,7 +151,7 @@ class ReadingAgent(Agent):
     #: The way in which notices are completed, whatever ``completes_on`` says.
     notices_complete_on: ClassVar[CompletesOn | None] = None
 
-    def _more_policy(self, delivery: Delivery, liveness: Liveness) -> dict[str, Any]:
+    def _more_policy(self, delivery: DeliverySettings, liveness: LivenessSettings) -> dict[str, Any]:
         all_mail = CompletesOn(self.completes_on or delivery.completes_on)
         by_type = {**delivery.completes_on_type, **self.completes_on_type}
         return {
@@ -155,7 +162,7 @@ class ReadingAgent(Agent):
         }
 
 
-class StartedAgent(Agent):
+class StartedAgent(AgentSettings):
     """Keys of agents for whom ackd starts a program."""
 
     cwd: str = "."
@@ -188,7 +195,7 @@ class CommandAgent(StartedAgent):
         return (*self.command, *super()._texts())
 
 
-class LongLivedAgent(Agent):
+class LongLivedAgent(AgentSettings):
     """Keys of agents behind whose endpoint something lives: it is watched, woken by a ladder, and ackd may start it."""
 
     restart: Literal["on-failure", "always", "never"] = "on-failure"
@@ -205,14 +212,14 @@ class LongLivedAgent(Agent):
             yield ("ladder",), "each rung once, in the order " + ", ".join(RUNGS)
         yield from super().complaints()
 
-    def _more_policy(self, delivery: Delivery, liveness: Liveness) -> dict[str, Any]:
+    def _more_policy(self, delivery: DeliverySettings, liveness: LivenessSettings) -> dict[str, Any]:
         def number(key: str) -> Any:
             own = getattr(self, key)
             return own if own is not None else getattr(liveness, key)
 
         return {
             **super()._more_policy(delivery, liveness),
-            **{key: number(key) for key in Liveness.model_fields},
+            **{key: number(key) for key in LivenessSettings.model_fields},
             "rungs": len(self.ladder),
             "ladder": tuple(RUNGS[name] for name in self.ladder),
             "restarts": self.restarts,
@@ -222,13 +229,13 @@ class LongLivedAgent(Agent):
 
 # --- by kind ----------------------------------------------------------------------------------------------------------
 @cache
-def settings_of(kind: str) -> type[Agent]:
+def settings_of(kind: str) -> type[AgentSettings]:
     """The model of a kind's tables. Raises KeyError for a kind that does not exist."""
-    found: type[Agent] = registry.part(kind, "settings").SETTINGS
+    found: type[AgentSettings] = registry.part(kind, "settings").SETTINGS
     return found
 
 
-def agent_of(kind: str, **keys: Any) -> Agent:
+def agent_of(kind: str, **keys: Any) -> AgentSettings:
     """The table of an agent that stands in no file; keys that its kind does not have are left out."""
     model = settings_of(kind)
     return model(endpoint=kind, **{key: value for key, value in keys.items() if key in model.model_fields})
@@ -250,7 +257,7 @@ def read_agent(table: object) -> object:
     if not isinstance(table, dict):
         return table
     kind = table.get("endpoint", registry.DEFAULT)
-    model = settings_of(kind) if isinstance(kind, str) and kind in registry.KINDS else Agent
+    model = settings_of(kind) if isinstance(kind, str) and kind in registry.KINDS else AgentSettings
     misplaced = table.keys() & (set(agent_keys()) - model.model_fields.keys())
     agent = model.model_validate({key: value for key, value in table.items() if key not in misplaced})
     agent._misplaced = tuple(sorted(misplaced))  # noqa: SLF001 - no part of what the table says

@@ -17,7 +17,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, Type
 
 from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SerializeAsAny, ValidationError, create_model
 
-from ackd.config.agents import TEAM_ONLY, Agent, Delivery, Liveness, ReadingAgent, agent_keys, agent_of, read_agent
+from ackd.config.agents import (
+    TEAM_ONLY,
+    AgentSettings,
+    DeliverySettings,
+    LivenessSettings,
+    ReadingAgent,
+    agent_keys,
+    agent_of,
+    read_agent,
+)
 from ackd.config.problems import ConfigSource, in_words
 from ackd.config.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
 from ackd.config.values import SecondsOrZero, Table, Words
@@ -43,7 +52,7 @@ class WatchSettings(Table):
     settle_s: Annotated[float, Field(ge=0, le=60, allow_inf_nan=False)] = 1
 
 
-class TmuxSettings(Table):
+class TmuxServerSettings(Table):
     """``socket``: the server's name (``tmux -L``), or with a slash in it its path (``-S``); empty: tmux's own."""
 
     socket: str = ""
@@ -57,14 +66,14 @@ class DaemonSettings(Table):
 class OwnAgents(Protocol):
     """Agents that a capability brings to every team that has its table, beside those of the config."""
 
-    def table(self, name: str) -> Agent | None:
+    def table(self, name: str) -> AgentSettings | None:
         """The agent's table, under any spelling; None: not one of these."""
 
     def policy(self, name: str) -> AgentPolicy | None:
         """The policy by which the engine treats the agent, if the capability sets it; None: it follows from the
         table."""
 
-    def templates(self) -> Mapping[str, Agent]:
+    def templates(self) -> Mapping[str, AgentSettings]:
         """The tables by which agents will be made, for `ackd check`, by what it calls them."""
 
 
@@ -96,14 +105,16 @@ class Config(_CapabilityTables):
     max_message_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = DEFAULT_MAX_MESSAGE_BYTES
     extra_types: Words = ()
     unknown_types: Literal["quarantine", "deliver"] = "quarantine"
-    delivery: Delivery = Delivery()
+    delivery: DeliverySettings = DeliverySettings()
     watch: WatchSettings = WatchSettings()
-    liveness: Liveness = Liveness()
+    liveness: LivenessSettings = LivenessSettings()
     daemon: DaemonSettings = DaemonSettings()
-    tmux: TmuxSettings = TmuxSettings()
+    tmux: TmuxServerSettings = TmuxServerSettings()
     #: Profiles of terminal programs, by name. Their keys are checked by endpoints/tmux/screen/profile.py.
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    agents: dict[str, Annotated[SerializeAsAny[Agent], BeforeValidator(read_agent)]] = Field(default_factory=dict)
+    agents: dict[str, Annotated[SerializeAsAny[AgentSettings], BeforeValidator(read_agent)]] = Field(
+        default_factory=dict
+    )
 
     _source: ConfigSource | None = PrivateAttr(default=None)
 
@@ -123,7 +134,7 @@ class Config(_CapabilityTables):
 
     @property
     def tmux_socket(self) -> str:
-        """The socket as in ``TmuxSettings.socket``; a path is relative to the config, as all paths in it are."""
+        """The socket as in ``TmuxServerSettings.socket``; a path is relative to the config, as all paths in it are."""
         socket = self.tmux.socket
         return str(self.base_dir / socket) if "/" in socket else socket
 
@@ -153,7 +164,7 @@ class Config(_CapabilityTables):
             if one.own_agents and (table := getattr(self, one.name)) is not None
         )
 
-    def agent(self, name: str) -> Agent:
+    def agent(self, name: str) -> AgentSettings:
         """The agent's table, under any spelling of its name. An agent without one is an inbox, or one of those inside
         the daemon."""
         if name in self.agents:  # mostly the case; searching for every agent would take the square of their number
@@ -246,7 +257,7 @@ def _meaningless(config: Config) -> Iterator[Problem]:
         yield problem(("delivery", "backoff_cap_s"), "must not be less than backoff_base_s")
 
 
-def _agent_problems(config: Config, name: str, table: Agent) -> Iterator[Problem]:
+def _agent_problems(config: Config, name: str, table: AgentSettings) -> Iterator[Problem]:
     for key, what in (*table.misplaced(), *table.complaints()):
         yield config.problem(("agents", name, *key), what)
     if identity(name) == identity(MONITOR) and table.endpoint != registry.INSIDE:
@@ -255,7 +266,7 @@ def _agent_problems(config: Config, name: str, table: Agent) -> Iterator[Problem
 
 def _completion_problems(config: Config) -> Iterator[Problem]:
     known = sorted(KNOWN_TYPES | set(config.extra_types))
-    tables: list[tuple[tuple[str, ...], Delivery | ReadingAgent]] = [(("delivery",), config.delivery)]
+    tables: list[tuple[tuple[str, ...], DeliverySettings | ReadingAgent]] = [(("delivery",), config.delivery)]
     tables += [(("agents", name), one) for name, one in config.agents.items() if isinstance(one, ReadingAgent)]
     for where, table in tables:
         for type_ in table.completes_on_type:
@@ -285,11 +296,11 @@ def _has_box(config: Config, name: str) -> bool:
 
 def _known_keys(table: tuple[str, ...]) -> list[str]:
     models: dict[str, type[BaseModel]] = {
-        "delivery": Delivery,
+        "delivery": DeliverySettings,
         "watch": WatchSettings,
-        "liveness": Liveness,
+        "liveness": LivenessSettings,
         "daemon": DaemonSettings,
-        "tmux": TmuxSettings,
+        "tmux": TmuxServerSettings,
         **_CAPABILITY_TABLES,
     }
     match table:

@@ -4,13 +4,14 @@ This module finds ackd.toml (or a bare root), decides whether it may be trusted,
 maps every spelling of an agent's name to the canonical one. The config as a whole is not judged: only the few keys that
 `send` and `ack` need are taken, because pydantic costs more than everything else these commands do; `ackd check` and
 `ackd run` read it all (config/model.py). Fails with ``BadConfig`` (no site, one that others could have put there, bad
-TOML, a key of the wrong type), ``BadName`` and ``UnknownAgent``; reading directories may raise OSError, except that a
-directory which is not there yet counts as empty.
+TOML, a key of the wrong type), ``NoRoot`` (one that was named and is not there), ``BadName`` and ``UnknownAgent``;
+reading directories may raise OSError, except that a directory which is not there yet counts as empty.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import os
 import re
+import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from ackd.config import plain_toml
 from ackd.coordination.registry import CAPABILITIES
-from ackd.core.errors import BadConfig, BadName, Problem, UnknownAgent
+from ackd.core.errors import BadConfig, BadName, NoRoot, Problem, UnknownAgent
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 
 CONFIG_NAME: Final = "ackd.toml"
@@ -55,6 +56,8 @@ class Site(NamedTuple):
     reserved: frozenset[str] = RESERVED_NAMES
     #: False: the config says durability = "process", so writers may leave flushing to the kernel.
     fsync: bool = True
+    #: A message that is sent once stays one message for this long.
+    dedup_window_s: float = 86_400
     #: The raw tables of capabilities, by name, as far as the config has them. Each capability reads its own.
     tables: Mapping[str, Mapping[str, object]] = MappingProxyType({})
 
@@ -103,6 +106,14 @@ class Site(NamedTuple):
         except FileNotFoundError:
             return []
         return [name for name in names if is_agent_name(name, self.reserved)]
+
+    def boxes_by_agent(self) -> dict[str, list[str]]:
+        """The queue directories of every agent, by its identity. Whoever asks for all agents asks once: ``box_dir`` and
+        ``box_dirs`` read the directory for each."""
+        found: dict[str, list[str]] = {}
+        for box in self.boxes():
+            found.setdefault(identity(box), []).append(box)
+        return found
 
     def known_agents(self) -> list[str]:
         """Everyone who has an address, one spelling each: the config's, else the directory's, else the built-in."""
@@ -177,8 +188,12 @@ def _find(
     read: Callable[[Path, Path | None], Site],
 ) -> Site:
     here = Path(cwd) if cwd is not None else Path.cwd()
+    named_by = "--root"
     if root is None and config is None:
         root, config = env.get("ACKD_ROOT") or None, env.get("ACKD_CONFIG") or None
+        named_by = "ACKD_ROOT"
+    if root is not None:
+        _must_be_there(here / root, named_by)
     if config is not None:
         return read(here / config, here / root if root is not None else None)
     if root is not None:
@@ -197,9 +212,20 @@ def _site_at(root: Path, here: Path, env: Mapping[str, str], read: Callable[[Pat
     found = _upwards(root.parent, CONFIG_NAME) or _upwards(here, CONFIG_NAME)
     if found is not None:
         return _found(found, root, env, read)
-    if not root.is_dir():
-        raise BadConfig(str(root), (Problem("", "no such directory: `ackd init --root` makes one"),))
     return Site(config_path=None, root=root)
+
+
+def _must_be_there(root: Path, named_by: str) -> None:
+    """Raise NoRoot for a directory that was named and does not exist. With a slip of the pen mail would else be queued
+    where no daemon ever looks."""
+    try:
+        if stat.S_ISDIR(os.stat(root).st_mode):  # noqa: PTH116
+            return
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError:
+        return  # it cannot be looked at, and whoever needs it says why
+    raise NoRoot(os.path.abspath(root), named_by)  # noqa: PTH100
 
 
 def _found(config: Path, root: Path | None, env: Mapping[str, str], read: Callable[[Path, Path | None], Site]) -> Site:
@@ -334,6 +360,7 @@ def read_site(path: Path, root: Path | None = None) -> Site:
         extra_types=tuple(map(str, take(data, "extra_types", list, []))),
         unknown_types=take(data, "unknown_types", str, "quarantine"),
         fsync=take(data, "delivery", dict, {}).get("durability", "power") != "process",
+        dedup_window_s=_seconds(take(data, "delivery", dict, {}).get("dedup_window_s"), 86_400),
         tables={one.name: take(data, one.name, dict, {}) for one in CAPABILITIES if one.settings and one.name in data},
         reserved=RESERVED_NAMES | _ensemble_names(data.get("ensemble"), path.parent, root),
     )
@@ -341,6 +368,11 @@ def read_site(path: Path, root: Path | None = None) -> Site:
     if problems:
         raise BadConfig(str(path), tuple(problems))
     return site
+
+
+def _seconds(value: object, default: float) -> float:
+    """A number of the config, as far as it is one: whether it makes sense is the daemon's to say."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else default
 
 
 def _read_root(path: Path, root: Path | None = None) -> Site:

@@ -141,7 +141,7 @@ def _tell_of_death(state: EngineState, agent: Agent, why: str) -> None:
         agent.name,
         Cause.DIED,
         derived_id("died", agent.name, int(state.now.wall)),
-        f"{agent.name} is down: {why}. {agent_rules.what_waits(agent)}",
+        f"{agent.name} is down: {why}. {agent_rules.what_waits(state, agent)}",
         action,
     )
 
@@ -196,8 +196,7 @@ def _ask(state: EngineState, agent: Agent, held: Delivery, quiet_s: float) -> No
     agent.asked_at, agent.unasked = state.now.mono, False
     text = f"Status check: are you still working on {held.message.task_id or held.message.message_id}?"
     state.record(probe(**delivery_facts.about(held), text=text, quiet_s=quiet_s))
-    order = (agent.name, held.key, held.message, held.place)
-    state.emit(ProbeAgent(*order, text, attempt=held.tells))
+    state.emit(ProbeAgent(agent.name, held.key, held.message, held.place, text, attempt=held.tells))
 
 
 def _not_asked(state: EngineState, held: Delivery | None) -> None:

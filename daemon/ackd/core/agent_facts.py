@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.fact import BLUE, DIM, GREEN, YELLOW, fact
 
@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from ackd.core.fact import Shown
 
 
-@fact("agent", "■", BLUE, lambda of: f"{of['state']}{of('reason', ': {}')}{of('until', ', until {}')}")
+@fact("agent", "■", BLUE, lambda of: f"{of['state']}{of('reason', ': {}')}{of('until', ', until {}')}", of_agent=True)
 def agent_state(*, agent: str, state: str, reason: str | None = None, until: str | None = None) -> None:
-    """Whether the agent can be given work has changed (available, busy, parked, paused, down)."""
+    """The agent can be given work now, or no longer (available, busy, parked, paused, down)."""
 
 
 @fact("screen", "·", DIM, lambda of: f"its screen says: {of['doing']}")
@@ -22,7 +22,7 @@ def agent_shows(*, agent: str, doing: str) -> None:
 
 @fact("liveness", "·", DIM, lambda of: f"{of['liveness']}{of('before', ', before: {}')}")
 def liveness(*, agent: str, liveness: str, before: str | None = None) -> None:
-    """Whether an agent that holds work is believed to be alive has changed."""
+    """An agent that holds work is now believed to be alive, or no longer."""
 
 
 # --- waking -----------------------------------------------------------------------------------------------------------
@@ -35,6 +35,10 @@ def nudge(*, message_id: str, agent: str, rung: int, by: str | None = None) -> N
     """The agent is silent: a rung of its ladder is due. ``by``: a person asked for it."""
 
 
+#: The beginning of ``done`` in the lines ``nudged`` and ``probed``, where nothing came of it.
+NOT_DONE: Final = "not done: "
+
+
 @fact("nudge", "!", YELLOW, lambda of: f"{of('rung', 'rung {}: ')}{of['done']}")
 def nudged(
     *,
@@ -44,7 +48,7 @@ def nudged(
     message_id: str | None = None,
     task_id: str | None = None,
 ) -> None:
-    """What came of a rung of the ladder."""
+    """A rung of the ladder was tried; ``done`` says what came of it."""
 
 
 @fact("check", "?", YELLOW, lambda of: f"quiet{of.time('quiet_s', ' for {}')}: “{of['text']}”")
@@ -54,7 +58,7 @@ def probe(*, message_id: str, agent: str, text: str, quiet_s: float | None = Non
 
 @fact("check", "?", YELLOW, lambda of: f"{of['done']}")
 def probed(*, message_id: str, agent: str, done: str) -> None:
-    """What came of a status check."""
+    """A status check was tried; ``done`` says what came of it."""
 
 
 def _idle_reminder(of: Shown) -> str:
@@ -70,7 +74,7 @@ def idle_reminder(
 
 
 # --- requests of people -----------------------------------------------------------------------------------------------
-@fact("request", "■", BLUE, lambda of: f"{of['request']}{of('by', ', asked for by {}')}: {of['answer']}")
+@fact("request", "■", BLUE, lambda of: f"{of['request']}{of('by', ', asked for by {}')}: {of['answer']}", of_agent=True)
 def agent_request(
     *,
     agent: str,
@@ -90,7 +94,7 @@ def _child_started(of: Shown) -> str:
     return f"pid {of['pid']} started{of('generation', ', generation {}')}"
 
 
-@fact("child", "·", DIM, _child_started, routine=True)
+@fact("child", "·", DIM, _child_started, routine=True, of_agent=True)
 def child_started(
     *,
     agent: str,
@@ -111,7 +115,7 @@ def _child_ended(of: Shown) -> str:
     return f"pid {of['pid']} ended{code}{of.time('seconds', ', after {}')}{behind}"
 
 
-@fact("child", "·", DIM, _child_ended, routine=True)
+@fact("child", "·", DIM, _child_ended, routine=True, of_agent=True)
 def child_ended(
     *,
     agent: str,
@@ -134,7 +138,7 @@ def _child_restart(of: Shown) -> str:
     return f"started again {when}{deaths}{of('why', ': {}')}"
 
 
-@fact("restart", "↻", YELLOW, _child_restart)
+@fact("restart", "↻", YELLOW, _child_restart, of_agent=True)
 def child_restart(*, agent: str, in_s: float, why: str | None = None, count: int | None = None) -> None:
     """A child or pane that died, or that a person wants restarted, will be started again after ``in_s``."""
 

@@ -147,7 +147,7 @@ def stuck(state: EngineState, agent: Agent, reason: str, until: float | None, *,
         agent.name,
         Cause.STUCK,
         escalations.derived_id("stuck", agent.name, int(state.now.wall), asked),
-        f"{agent.name} does not go on by itself: {reason}. {what_waits(agent)}",
+        f"{agent.name} does not go on by itself: {reason}. {what_waits(state, agent)}",
         f"Look at it with `ackd agent attach {agent.name}` and answer it; ackd goes on when it is ready",
         about=asked,
     )
@@ -164,10 +164,17 @@ def goes_on(state: EngineState, agent: Agent) -> None:
         alerts.record_over(state, [known], "it goes on")
 
 
-def what_waits(agent: Agent) -> str:
+def what_waits(state: EngineState, agent: Agent) -> str:
+    """Say how many messages wait for the agent, of how many that are open in the whole team, and where."""
     waiting = len(agent.line) + len(agent.window)
-    counted = f"{waiting} of its {waiting} messages wait (100%)" if waiting else "0 messages wait (0%)"
-    return f"{counted} in queue/{agent.name}/"
+    return f"{counted_of_open(state, agent, waiting)}, in queue/{agent.name}/"
+
+
+def counted_of_open(state: EngineState, agent: Agent, waiting: int) -> str:
+    others = (one for one in state.agents.values() if one is not agent)
+    are_open = waiting + sum(len(one.line) + len(one.window) for one in others)
+    counted = f"{waiting} message waits" if waiting == 1 else f"{waiting} messages wait"
+    return f"{counted} for {agent.name}, of {are_open} open ({waiting / max(are_open, 1):.0%})"
 
 
 def ready(state: EngineState, agent: Agent) -> None:

@@ -22,6 +22,7 @@ from ackd.core.timers import ENGINE, TimerKind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ackd.core.message import Draft
     from ackd.core.state import Delivery, EngineState
 
 
@@ -44,10 +45,12 @@ def escalate(
     delivery: Delivery | None = None,
     to: str | None = None,
     about: str = "",
-) -> None:
-    """Open an escalation, or count this case into the one that is open for the same agent and cause.
+    notice: Draft | None = None,
+) -> OpenEscalation:
+    """Open an escalation, or count this case into the one that is open for the same agent and cause. Return it.
 
     ``about``: what it is about, if that is no message. If it goes to a person, ``on_escalation`` runs as well.
+    ``notice``: the notice to the sender of a dead message; a new escalation to the same reader says it, too.
     """
     existing = state.escalations.counted(agent, cause)
     if existing is not None and state.agent_called(existing.to) is None:
@@ -57,6 +60,8 @@ def escalate(
     if existing is None:
         to = to or reader(state, agent)
         draft = escalations.escalation(escalation_id, to, agent, cause.value, summary, action, delivery, state.now.wall)
+        if notice is not None and notice.recipient == to:
+            draft = escalations.with_notice(draft, notice)
         existing = OpenEscalation(escalation_id, agent, cause.value, to, state.now.wall)
         state.escalations.open(existing)
         state.emit(SendMessage(agent, draft, notify=state.agents[to].policy.reminds))
@@ -66,6 +71,7 @@ def escalate(
     if delivery is not None:
         data["message_id"] = delivery.message.message_id
     state.emit(RecordFact(message_facts.escalation(**data), lane=agent))
+    return existing
 
 
 def note_about(escalation: OpenEscalation, about: str) -> None:

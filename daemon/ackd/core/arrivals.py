@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import agent_rules, alerts, delivery_facts, holding, message_facts, passing
+from ackd.core import agent_rules, alerts, delivery_facts, due_times, holding, message_facts, parts_told, passing
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
 from ackd.core.delivery import SHOWN, Happening, State
 from ackd.core.effects import QuarantineFile
@@ -22,7 +22,7 @@ from ackd.core.message import MONITOR, Folder, Standing, Status
 from ackd.core.message_facts import message_rejected, message_warning
 from ackd.core.state import Answer
 from ackd.core.timers import ENGINE, TimerKind
-from ackd.core.transitions import apply, is_enough, line_up, sweep, watch_silence
+from ackd.core.transitions import apply, is_enough, line_up, sweep, tell_to_let_go, watch_silence
 from ackd.core.words import REPORT_TYPES, Rejection
 
 if TYPE_CHECKING:
@@ -34,6 +34,8 @@ H, S = Happening, State
 
 #: The state in which the engine itself is moving a file to this folder.
 _MOVES_TO: Final = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}
+#: States of a message that nobody will complete: its sender has sent it once more.
+_ON_THEIR_WAY_OUT: Final = (S.BURYING, S.DEAD, S.CANCELLED)
 _BEFORE_US: Final = "from before ackd first served this root"
 #: Recovery is over when ``RecoveryEnded`` comes, or when nothing from before has been met for this long.
 HEAR_OUT_S: Final = 0.25
@@ -68,23 +70,37 @@ def arrived(state: EngineState, event: events.Arrived) -> None:
     delivery = state.deliveries.open(message, place, arrived_at, met_at=state.now.wall, stamp=event.stamp)
     delivery.recovered, delivery.is_answer = event.recovered, passing.is_answer(state, delivery)
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
-        state.deliveries.set_state(delivery, S.DEAD)
+        was_cancelled = event.standing is not None and event.standing.cancelled
+        state.deliveries.set_state(delivery, S.CANCELLED if was_cancelled else S.DEAD)
         delivery.late = True
         return
+    delivery.due = due_times.due_times(message, event.arrived_at, state.now)
     if event.recovered and not state.reading:
         hear_out(state)
-    state.emit(delivery_facts.queued(delivery, recovered=event.recovered))
+    state.emit(delivery_facts.queued(delivery, recovered=event.recovered, logged=_is_old_news(state, event)))
     if _is_repeat(state, delivery, same):
         return
-    if event.warning:
-        state.record(message_warning(**delivery_facts.about(delivery), warning=event.warning))
+    doubts = (event.warning, message.doubts) if not event.recovered else (event.warning,)
+    for warning in filter(None, doubts):
+        state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
+    parts_told.came(state, delivery)
     _heard(state, delivery, recovered=event.recovered)
     if place.folder is Folder.PROCESSED:
         _resume(state, delivery, event)
     elif not holding.keeps(state, delivery):
         line_up(state, delivery)
+    if delivery.due is not None and state.deliveries.get(delivery.key) is not None:
+        state.timed.add(delivery.key)
+        due_times.watch(state, delivery)
     if state.reading:
         settle_answers(state, about=(message.message_id, delivery.agent))
+
+
+def _is_old_news(state: EngineState, event: events.Arrived) -> bool:
+    """Return whether the log has the message already, and it only goes on waiting to be read. An inbox may hold
+    hundreds of such messages, and a line about each of them at each start would look like new mail."""
+    told = event.standing is not None and event.standing.status in (Status.DELIVERED, Status.ACKED)
+    return event.logged and told and state.agents[event.message.recipient].policy.reminds
 
 
 def _is_our_own_move(same: list[Delivery], event: events.Arrived) -> bool:
@@ -104,7 +120,7 @@ def _is_repeat(state: EngineState, delivery: Delivery, others: list[Delivery]) -
     if not others and verdict is FRESH:
         return False  # nearly always
     # A twin that is dying or dead does not count: the sender has sent it once more.
-    open_ones = [d for d in others if d.state not in (S.BURYING, S.DEAD) and not d.duplicate]
+    open_ones = [d for d in others if d.state not in _ON_THEIR_WAY_OUT and not d.duplicate]
     twin = next((d for d in open_ones if d.message.digest == message.digest), None)
     if twin is not None or isinstance(verdict, Repeated):
         delivery.duplicate = True
@@ -178,8 +194,14 @@ def recovered(state: EngineState, *, reading: bool = False) -> None:
     state.timers.cancel(TimerKind.RECOVERY, ENGINE)
     if not reading:
         holding.forget_absent(state)
+        parts_told.recovered(state)
     alerts.start_summary_timer(state)
     settle_answers(state)
+    waiting, state.to_call_off = state.to_call_off, []
+    for key in waiting:
+        cancelled = state.deliveries.get(key)
+        if cancelled is not None and cancelled.state is S.CANCELLING:
+            tell_to_let_go(state, cancelled)
 
 
 def _resume(state: EngineState, delivery: Delivery, event: events.Arrived) -> None:

@@ -55,12 +55,12 @@ def archive_swept(*, days: list[str]) -> None:
 
 
 # --- watching ---------------------------------------------------------------------------------------------------------
-@fact("watch", "!", YELLOW, lambda _: "the kernel dropped notifications: everything is scanned again")
+@fact("watch", "!", YELLOW, lambda _: "the kernel dropped notifications: everything is scanned again", loud=True)
 def watch_overflow() -> None:
     """The kernel's queue of notifications overflowed."""
 
 
-@fact("watch", "!", YELLOW, lambda of: f"{of('mode') or 'polling'} from now on: {of['reason']}")
+@fact("watch", "!", YELLOW, lambda of: f"{of('mode') or 'polling'} from now on: {of['reason']}", loud=True)
 def watch_degraded(*, reason: str, mode: str | None = None, what: str | None = None) -> None:
     """inotify cannot be used, so directories are polled. ``what``: only those of the gateways."""
 
@@ -71,7 +71,7 @@ def watch_restored(*, mode: str | None = None, what: str | None = None) -> None:
 
 
 # --- the machine ------------------------------------------------------------------------------------------------------
-@fact("disk", "▲", RED, lambda of: f"{of['what']}: {of['error']}{of('advice', ' → {}')}")
+@fact("disk", "▲", RED, lambda of: f"{of['what']}: {of['error']}{of('advice', ' → {}')}", loud=True)
 def io_error(
     *,
     what: str,
@@ -96,11 +96,13 @@ def io_recovered(*, error: str, seconds: float, times: int) -> None:
     """A fault of the machine is over."""
 
 
-@fact("notify", "▲", RED, lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}")
+@fact(
+    "notify", "▲", RED, lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}", loud=True
+)
 def notify_failed(*, message_id: str, command: list[str], error: str) -> None:
     """The command on_escalation could not be run, or failed."""
 
 
-@fact("log", "▲", RED, lambda of: f"{of['lost']} lines could not be written to this log and are lost")
+@fact("log", "▲", RED, lambda of: f"{of['lost']} lines could not be written to this log and are lost", loud=True)
 def log_gap(*, lost: int) -> None:
     """Lines could not be written to the log; this one says how many are missing here."""

@@ -51,7 +51,7 @@ class _Slice:
     contents: set[int] = field(default_factory=set)
 
 
-class Completed:
+class CompletedMessages:
     __slots__ = ("_slice_s", "_slices", "_window_s")
 
     def __init__(self, window_s: float) -> None:
@@ -81,6 +81,10 @@ class Completed:
         content = _content_key(message_id, agent, digest)
         seen = any(content in one.contents for one in self._slices)
         return Repeated() if seen else SameIdOtherContent()
+
+    def knows(self, message_id: str, agent: str) -> bool:
+        """Return whether a message of this id was completed, whatever it said."""
+        return self._knows(_id_key(message_id, agent))
 
     def _knows(self, identity: int) -> bool:
         for one in self._slices:  # noqa: SIM110 - any() of a generator takes twice as long

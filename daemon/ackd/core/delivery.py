@@ -28,9 +28,13 @@ class State(Word):
     FINISHING = "finishing"  # its move to archive/ was asked for
     BURYING = "burying"  # its notices and its move to dead_letter/ were asked for
     REVIVING = "reviving"  # its move from dead_letter/ back to queue/ was asked for
+    CANCELLING = "cancelling"  # cancelled while its agent has it: the agent is being told to let go
+    ANNULLING = "annulling"  # cancelled: its notice and its move to dead_letter/ were asked for
+    WITHDRAWING = "withdrawing"  # cancelled before anyone was told: its move to archive/ was asked for
     COMPLETED = "completed"  # in archive/, or removed by its agent's hand
     DEAD = "dead"  # in dead_letter/, with its reason
-    WITHDRAWN = "withdrawn"  # removed from queue/ before anyone was told
+    CANCELLED = "cancelled"  # in dead_letter/ because it was cancelled: a late completion changes nothing
+    WITHDRAWN = "withdrawn"  # removed from queue/, or cancelled there, before anyone was told
 
 
 class Happening(Word):
@@ -58,6 +62,9 @@ class Happening(Word):
     DISK_FAILED = "disk failed"  # the move could not be made; nothing changed
     SPOOL_LOST = "directory gone"  # not its agent's deletion: the whole queue directory went, or it was written over
     REQUEUED = "requeued"  # by an operator
+    CANCELLED = "cancelled"  # by its sender, by a person, or because its deadline passed
+    LET_GO = "let go"  # its agent was told that it is cancelled, or has had its time to let go of it
+    EXPIRED = "expired"  # nobody had it in hand when it expired
 
 
 class Act(Word):
@@ -78,13 +85,17 @@ class Act(Word):
     AGAIN = "again"  # ask for the same move once more, later
     HOLD = "hold"  # back to the line; the agent waits for the disk
     WARN = "warn"
+    CALL_OFF = "call off"  # tell its agent to let go of it
+    ANNUL = "annul"  # tell its sender, and put it into dead_letter/ as cancelled
+    WITHDRAW = "withdraw"
+    TOO_LATE = "too late"  # completed after it was cancelled: write that down, and nothing else
     END = "end"  # the commit is on disk: write it down, forget the message
 
 
 S, H, A = State, Happening, Act
 
 #: Answers of an endpoint that may come after the message has moved on. They do nothing, and are no error.
-_LATE: Final = (H.TOLD, H.NOT_TOLD, H.AWAY, H.FAILED, H.EXHAUSTED, H.STOPPED)
+_LATE: Final = (H.TOLD, H.NOT_TOLD, H.AWAY, H.FAILED, H.EXHAUSTED, H.STOPPED, H.LET_GO)
 
 
 def _late(state: State) -> dict[Happening, tuple[State, Act]]:
@@ -92,7 +103,9 @@ def _late(state: State) -> dict[Happening, tuple[State, Act]]:
 
 
 #: Events that may come while the last move of a message is under way.
-_MEANWHILE: Final = (H.SEEN, H.ENOUGH, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED)
+_MEANWHILE: Final = (
+    H.SEEN, H.ENOUGH, H.ACKED, H.DONE, H.REFUSED, H.VANISHED, H.SPOOL_LOST, H.REQUEUED, H.CANCELLED, H.EXPIRED,
+)  # fmt: skip
 
 TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     S.QUEUED: {
@@ -106,10 +119,12 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.VANISHED: (S.WITHDRAWN, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.QUEUED, A.NOTHING),
+        H.CANCELLED: (S.WITHDRAWING, A.WITHDRAW),
+        H.EXPIRED: (S.BURYING, A.BURY),
     },
     S.CLAIMING: {
         **_late(S.CLAIMING),
-        **dict.fromkeys((H.ENOUGH, H.ACKED, H.DONE, H.REFUSED), (S.CLAIMING, A.REMEMBER)),
+        **dict.fromkeys((H.ENOUGH, H.ACKED, H.DONE, H.REFUSED, H.CANCELLED), (S.CLAIMING, A.REMEMBER)),
         H.SEEN: (S.CLAIMING, A.NOTE),
         H.CLAIMED: (S.PROCESSING, A.TELL),
         H.LOST: (S.WITHDRAWN, A.END),
@@ -117,6 +132,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.VANISHED: (S.CLAIMING, A.NOTHING),  # the move finds out by itself
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.CLAIMING, A.NOTHING),
+        H.EXPIRED: (S.CLAIMING, A.NOTHING),  # its turn came before that
     },
     S.PROCESSING: {
         H.TOLD: (S.DELIVERED, A.AWAIT),
@@ -133,6 +149,9 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.PROCESSING, A.NOTHING),
+        H.CANCELLED: (S.CANCELLING, A.CALL_OFF),
+        H.LET_GO: (S.PROCESSING, A.NOTHING),
+        H.EXPIRED: (S.PROCESSING, A.NOTHING),  # its agent has it
     },
     S.DELIVERED: {
         H.TOLD: (S.DELIVERED, A.NOTHING),  # a nudge's answer
@@ -152,6 +171,9 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.DELIVERED, A.NOTHING),
+        H.CANCELLED: (S.CANCELLING, A.CALL_OFF),
+        H.LET_GO: (S.DELIVERED, A.NOTHING),
+        H.EXPIRED: (S.DELIVERED, A.NOTHING),  # its agent has it
     },
     S.ACKED: {
         H.TOLD: (S.ACKED, A.NOTE),  # the ack was quicker than the proof
@@ -171,6 +193,9 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.ACKED, A.NOTHING),
+        H.CANCELLED: (S.CANCELLING, A.CALL_OFF),
+        H.LET_GO: (S.ACKED, A.NOTHING),
+        H.EXPIRED: (S.ACKED, A.NOTHING),  # its agent has it
     },
     S.RETRYING: {
         **_late(S.RETRYING),
@@ -184,6 +209,8 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.VANISHED: (S.COMPLETED, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.RETRYING, A.NOTHING),
+        H.CANCELLED: (S.ANNULLING, A.ANNUL),  # nobody has it in hand
+        H.EXPIRED: (S.BURYING, A.BURY),
     },
     S.FINISHING: {
         **_late(S.FINISHING),
@@ -203,7 +230,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
     },
     S.DEAD: {
         **_late(S.DEAD),
-        **dict.fromkeys((H.SEEN, H.ENOUGH, H.ACKED, H.REFUSED, H.VANISHED, H.SPOOL_LOST), (S.DEAD, A.NOTHING)),
+        **dict.fromkeys(_MEANWHILE, (S.DEAD, A.NOTHING)),
         H.DONE: (S.FINISHING, A.FINISH),  # a late completion
         H.REQUEUED: (S.REVIVING, A.REVIVE),
     },
@@ -215,15 +242,51 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.LOST: (S.DEAD, A.NOTHING),
         H.DISK_FAILED: (S.REVIVING, A.AGAIN),
     },
+    S.CANCELLING: {
+        H.TOLD: (S.CANCELLING, A.NOTE),  # its telling was under way
+        H.NOT_TOLD: (S.CANCELLING, A.NOTHING),
+        H.AWAY: (S.CANCELLING, A.NOTHING),
+        **dict.fromkeys((H.SEEN, H.ENOUGH, H.ACKED, H.CANCELLED, H.EXPIRED, H.REQUEUED), (S.CANCELLING, A.NOTHING)),
+        H.DONE: (S.FINISHING, A.FINISH),  # before the move: the completion counts
+        # However its work ends otherwise, its agent has let go of it.
+        **dict.fromkeys((H.LET_GO, H.REFUSED, H.FAILED, H.EXHAUSTED, H.STOPPED), (S.ANNULLING, A.ANNUL)),
+        H.VANISHED: (S.COMPLETED, A.END),
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+    },
+    S.ANNULLING: {
+        **_late(S.ANNULLING),
+        **dict.fromkeys(_MEANWHILE, (S.ANNULLING, A.NOTHING)),
+        H.DONE: (S.ANNULLING, A.REMEMBER),
+        H.MOVED: (S.CANCELLED, A.END),
+        H.LOST: (S.COMPLETED, A.END),  # its agent, who had it, completed it meanwhile
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+        H.DISK_FAILED: (S.ANNULLING, A.AGAIN),
+    },
+    S.WITHDRAWING: {
+        **_late(S.WITHDRAWING),
+        **dict.fromkeys(_MEANWHILE, (S.WITHDRAWING, A.NOTHING)),
+        H.DONE: (S.WITHDRAWING, A.TOO_LATE),
+        H.MOVED: (S.WITHDRAWN, A.END),
+        H.LOST: (S.WITHDRAWN, A.END),
+        H.DISK_FAILED: (S.WITHDRAWING, A.AGAIN),
+    },
+    S.CANCELLED: {
+        **_late(S.CANCELLED),
+        **dict.fromkeys(_MEANWHILE, (S.CANCELLED, A.NOTHING)),
+        H.DONE: (S.CANCELLED, A.TOO_LATE),
+        H.REQUEUED: (S.REVIVING, A.REVIVE),
+    },
     S.COMPLETED: {},
     S.WITHDRAWN: {},
 }
 
 #: States in which a message fills a place of its agent's window.
-IN_WINDOW: Final = frozenset({S.CLAIMING, S.PROCESSING, S.DELIVERED, S.ACKED})
+IN_WINDOW: Final = frozenset({S.CLAIMING, S.PROCESSING, S.DELIVERED, S.ACKED, S.CANCELLING})
 #: States that wait for a move on disk: its answer, and nothing else, says where the file is.
-MOVING: Final = frozenset({S.CLAIMING, S.FINISHING, S.BURYING, S.REVIVING})
-ENDED: Final = frozenset({S.COMPLETED, S.DEAD, S.WITHDRAWN})
+MOVING: Final = frozenset({S.CLAIMING, S.FINISHING, S.BURYING, S.REVIVING, S.ANNULLING, S.WITHDRAWING})
+ENDED: Final = frozenset({S.COMPLETED, S.DEAD, S.CANCELLED, S.WITHDRAWN})
+#: States of a message that lies in dead_letter/.
+IN_DEAD_LETTER: Final = frozenset({S.DEAD, S.CANCELLED})
 
 #: The word for each state in what people read: a move under way is shown as the state that it comes from.
 SHOWN: Final[dict[State, str]] = {
@@ -232,6 +295,7 @@ SHOWN: Final[dict[State, str]] = {
     S.FINISHING: "completing",
     S.BURYING: "dying",
     S.REVIVING: "dead",
+    S.ANNULLING: "cancelling",
 }
 
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from ackd.core import agent_facts, message_facts
 from ackd.core.effects import RecordFact
-from ackd.core.events import NotTold
+from ackd.core.escalations import stamp
+from ackd.core.events import NotTold, Told
 from ackd.core.signals import MessageMet, TaskEnded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ackd.core.effects import ProbeAgent
-    from ackd.core.events import Told
+    from ackd.core.effects import NudgeAgent, ProbeAgent
+    from ackd.core.events import NotTold
     from ackd.core.fact import Fact
     from ackd.core.message import Message, Progress
     from ackd.core.state import Delivery
@@ -30,11 +31,21 @@ def about(delivery: Delivery) -> dict[str, Any]:
 
 def probed(order: ProbeAgent, answer: Told | NotTold) -> Fact:
     """The fact that says what came of a status check. That the check was due is a fact before this one."""
-    done = f"not done: {answer.reason}" if isinstance(answer, NotTold) else answer.proof
-    return agent_facts.probed(message_id=order.message.message_id, agent=order.lane, done=done)
+    return agent_facts.probed(message_id=order.message.message_id, agent=order.lane, done=_done(answer))
 
 
-def queued(delivery: Delivery, *, recovered: bool) -> RecordFact:
+def nudged(order: NudgeAgent, answer: Told | NotTold) -> Fact:
+    """The fact that says what was done and seen. That a rung of the ladder was due is a fact before this one."""
+    return agent_facts.nudged(
+        message_id=order.message.message_id, agent=order.lane, rung=order.rung, done=_done(answer)
+    )
+
+
+def _done(answer: Told | NotTold) -> str:
+    return answer.proof if isinstance(answer, Told) else f"{agent_facts.NOT_DONE}{answer.reason}"
+
+
+def queued(delivery: Delivery, *, recovered: bool, logged: bool = False) -> RecordFact:
     message = delivery.message
     return RecordFact(
         message_facts.message_queued(
@@ -47,9 +58,15 @@ def queued(delivery: Delivery, *, recovered: bool) -> RecordFact:
             thread_id=message.thread_id,
             in_reply_to=message.in_reply_to,
             task_id=message.task_id,
+            part_of=message.part_of,
+            root=message.root,
+            notify=message.notify,
+            expires=stamp(message.expires_at) if message.expires_at is not None else None,
+            deadline=stamp(message.deadline_at) if message.deadline_at is not None else None,
             recovered=recovered or None,
         ),
         signal=MessageMet(message.message_id, delivery.agent),
+        logged=logged,
     )
 
 

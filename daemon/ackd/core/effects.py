@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from ackd.core.fact import Fact
 from ackd.core.message import Draft, Message, Place, ReceiptFile, WhichFile
+from ackd.core.parts import PartEnd, PartsNotice
 from ackd.core.signals import Signal
 from ackd.core.values import value
 from ackd.core.words import MessageEnd
@@ -38,6 +39,19 @@ class TellAgent:
     place: Place
     attempt: int
     crashes: int = 0
+
+
+@value
+class CallOff:
+    """Tell the agent, by the means of its endpoint, that the message is cancelled. Answer, some time later: LetGo, or
+    the end of its run."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+    why: str
+    attempt: int = 0
 
 
 @value
@@ -130,13 +144,15 @@ class WriteStatus:
 
 @value
 class ArchiveMessage:
-    """Move to archive/. Answer: Moved, MoveLost, SpoolFailed. ``duplicate``: archived untold, beside its twin."""
+    """Move to archive/. Answer: Moved, MoveLost, SpoolFailed. ``duplicate``: archived untold, beside its twin.
+    ``headers``: set before the move, for a message that was withdrawn."""
 
     lane: str
     key: int
     message: Message
     place: Place
     duplicate: bool = False
+    headers: tuple[tuple[str, str | None], ...] = ()
 
 
 @value
@@ -169,6 +185,17 @@ class ForgetMessage:
     message: Message
     place: Place
     end: MessageEnd
+    #: It was a part: kept in the journal until whoever sent it was told.
+    part: PartEnd | None = None
+
+
+@value
+class NoteParts:
+    """Have the journal keep a notice about parts that have ended, before it is written and (``is_written``) after."""
+
+    lane: str
+    notice: PartsNotice
+    is_written: bool
 
 
 @value
@@ -205,11 +232,13 @@ class RemindPerson:
 @value
 class RecordFact:
     """Write a line of the session log. With a lane, it is written once the effects before it in that lane are done.
-    ``signal``: the same news for other parts of the daemon, emitted when the line is recorded."""
+    ``signal``: the same news for other parts of the daemon, emitted when the line is recorded. ``logged``: the line is
+    in the log of an earlier session, and only the signal is emitted."""
 
     fact: Fact = field(hash=False)
     lane: str | None = None
     signal: Signal | None = field(default=None, compare=False)
+    logged: bool = False
 
     @property
     def type(self) -> str:
@@ -229,10 +258,15 @@ class DropReceipt:
     name: str
     which: WhichFile | None = None
 
+    @classmethod
+    def of(cls, lane: str, file: ReceiptFile) -> DropReceipt:
+        return cls(lane, file.name, file.which)
+
 
 Effect: TypeAlias = (
     ClaimMessage
     | TellAgent
+    | CallOff
     | NudgeAgent
     | ProbeAgent
     | RemindAgent
@@ -244,6 +278,7 @@ Effect: TypeAlias = (
     | BuryMessage
     | ReviveMessage
     | ForgetMessage
+    | NoteParts
     | QuarantineFile
     | SendMessage
     | RemindPerson

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import agent_rules, alerts, delivery_facts, escalations, headers, message_facts
-from ackd.core.delivery import SHOWN, Happening, State
+from ackd.core import agent_rules, alerts, delivery_facts, escalations, headers, message_facts, parts_told
+from ackd.core.delivery import IN_DEAD_LETTER, SHOWN, Happening, State
 from ackd.core.effects import (
     ArchiveMessage,
     BuryMessage,
@@ -35,7 +35,12 @@ H, S = Happening, State
 _COMPLETED = State.COMPLETED
 #: What an escalation of a death is called; any other death is ``DEAD``.
 _CAUSES: Final = {H.SILENT: Cause.SILENT, H.REFUSED: Cause.REFUSED, H.UNFINISHED: Cause.UNFINISHED}
-_ENDS: Final = {S.COMPLETED: MessageEnd.COMPLETED, S.DEAD: MessageEnd.DEAD, S.WITHDRAWN: MessageEnd.WITHDRAWN}
+_ENDS: Final = {
+    S.COMPLETED: MessageEnd.COMPLETED,
+    S.DEAD: MessageEnd.DEAD,
+    S.CANCELLED: MessageEnd.DEAD,
+    S.WITHDRAWN: MessageEnd.WITHDRAWN,
+}
 _BY_HAND = frozenset({Happening.VANISHED, Happening.LOST})
 
 
@@ -45,7 +50,10 @@ def ask_for_move(state: EngineState, delivery: Delivery) -> None:
     state.agents[lane].line.discard(key)
     if delivery.state is S.FINISHING:
         state.emit(ArchiveMessage(lane, key, message, place, delivery.duplicate))
-    elif delivery.state is S.BURYING:
+    elif delivery.state is S.WITHDRAWING:
+        words = headers.withdrawn(delivery, state.now.wall)
+        state.emit(ArchiveMessage(lane, key, message, place, headers=words))
+    elif delivery.state in (S.BURYING, S.ANNULLING):
         state.emit(BuryMessage(lane, key, message, place, headers.tombstone(delivery, state.now.wall)))
     elif delivery.state is S.REVIVING:
         state.emit(ReviveMessage(lane, key, message, place))
@@ -53,8 +61,9 @@ def ask_for_move(state: EngineState, delivery: Delivery) -> None:
 
 # --- dying ------------------------------------------------------------------------------------------------------------
 def bury(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
-    """Tell the sender and a leader of the death, then ask for the move to dead_letter/."""
-    delivery.reason = why
+    """Tell the sender and a leader of the death, in one mail if they are the same agent, then ask for the move to
+    dead_letter/."""
+    delivery.reason, delivery.ended = why, "expired" if happening is H.EXPIRED else ""
     delivery.pending_event = None  # an ack that the disk had put off: what was said since is the stronger word
     if happening is H.REFUSED:
         delivery.remember(state.now.wall, why)
@@ -66,17 +75,30 @@ def bury(state: EngineState, delivery: Delivery, happening: Happening, why: str)
 
 
 def _tell_of_death(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
-    cause = _CAUSES.get(happening, Cause.DEAD)
-    alerts.escalate(
+    sender = state.agent_called(delivery.message.sender)
+    if happening is H.EXPIRED and sender is not None:  # its sender set the time, and is told; nothing is to be mended
+        _tell_sender(state, delivery, why)
+        return
+    notice = escalations.dead_notice(delivery, sender, why, state.now.wall) if sender is not None else None
+    escalation_id = escalations.death_id(delivery)
+    opened = alerts.escalate(
         state,
         delivery.agent,
-        cause,
-        escalations.death_id(delivery),
+        _CAUSES.get(happening, Cause.DEAD),
+        escalation_id,
         escalations.death_summary(delivery, why),
         f"Look at it with `ackd explain {delivery.message.message_id}`, mend the cause, then "
         f"`ackd dead requeue {delivery.message.message_id}`",
         delivery,
+        notice=notice,
     )
+    # Compared by id and reader, which a restart keeps: a death that is met again after a crash makes no second mail.
+    told = notice is not None and (opened.escalation_id, opened.to) == (escalation_id, notice.recipient)
+    if notice is not None and not told:
+        state.emit(SendMessage(delivery.agent, notice))
+
+
+def _tell_sender(state: EngineState, delivery: Delivery, why: str) -> None:
     sender = state.agent_called(delivery.message.sender)
     if sender is not None:
         notice = escalations.dead_notice(delivery, sender, why, state.now.wall)
@@ -102,6 +124,52 @@ def pass_on(state: EngineState, delivery: Delivery, why: str) -> None:
     )
 
 
+# --- cancelled --------------------------------------------------------------------------------------------------------
+def annul(state: EngineState, delivery: Delivery, happening: Happening, how: str) -> None:
+    """Tell the sender that the message is cancelled, and ask for the move to dead_letter/. Nobody else is told: nothing
+    is to be mended. An agent that reads its mail by itself is told by mail."""
+    delivery.reason = delivery.cancellation.words if delivery.cancellation is not None else "cancelled"
+    delivery.ended, delivery.pending_event = "cancelled", None
+    if happening is not H.CANCELLED:
+        state.emit(
+            RecordFact(
+                message_facts.message_let_go(**delivery_facts.about(delivery), how=how or "its work has ended"),
+                lane=delivery.agent,
+            )
+        )
+        if state.agents[delivery.agent].policy.reminds:
+            _tell_reader(state, delivery)
+    if delivery.message.sender != MONITOR:
+        _tell_sender(state, delivery, delivery.reason)
+    ask_for_move(state, delivery)
+
+
+def _tell_reader(state: EngineState, delivery: Delivery) -> None:
+    message = delivery.message
+    summary = (
+        f"1 message that {delivery.agent} had ({message.type} from {message.sender}), {delivery.place}, is "
+        f"{delivery.reason}: 1 of 1 (100%) need not be done any more"
+    )
+    action = "Stop working on it. Nothing is to be answered"
+    state.emit(SendMessage(delivery.agent, escalations.cancel_notice(delivery, delivery.agent, summary, action)))
+
+
+def withdraw(state: EngineState, delivery: Delivery, _happening: Happening, why: str) -> None:
+    """Ask for the move to archive/ of a message that nobody was told of. Its sender is told if it was not its own
+    wish."""
+    delivery.reason, delivery.ended, delivery.pending_event = why, "withdrawn", None
+    message, by = delivery.message, delivery.cancellation
+    sender = state.agent_called(message.sender)
+    if sender is not None and message.sender != MONITOR and by is not None and state.agent_called(by.by) != sender:
+        summary = (
+            f"1 message for {delivery.agent} ({message.type} from {message.sender}), {delivery.place}, is "
+            f"{why}: 1 of 1 (100%) was not delivered"
+        )
+        action = "Nothing is to be done. If it is still wanted, send it again"
+        state.emit(SendMessage(delivery.agent, escalations.cancel_notice(delivery, sender, summary, action)))
+    ask_for_move(state, delivery)
+
+
 # --- ended ------------------------------------------------------------------------------------------------------------
 def end(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
     """Record the end, which is on disk now."""
@@ -112,7 +180,7 @@ def end(state: EngineState, delivery: Delivery, happening: Happening, why: str) 
         _record_end(state, delivery, duplicate, MessageEnd.DUPLICATE)
     elif delivery.state is _COMPLETED:
         _completed(state, delivery, happening, why)
-    elif delivery.state is S.DEAD:
+    elif delivery.state in IN_DEAD_LETTER:
         _dead(state, delivery)
     else:
         _withdrawn(state, delivery, why)
@@ -124,7 +192,8 @@ def end(state: EngineState, delivery: Delivery, happening: Happening, why: str) 
 def close(state: EngineState, delivery: Delivery) -> None:
     """Forget a message whose end is on disk and in the log."""
     end_ = MessageEnd.DUPLICATE if delivery.duplicate else _ENDS[delivery.state]
-    state.emit(ForgetMessage(delivery.agent, delivery.key, delivery.message, delivery.place, end_))
+    part = parts_told.ended(state, delivery)
+    state.emit(ForgetMessage(delivery.agent, delivery.key, delivery.message, delivery.place, end_, part))
     put_back(state, delivery)
 
 
@@ -132,6 +201,7 @@ def put_back(state: EngineState, delivery: Delivery) -> None:
     """Forget a message that has not ended, as a dead letter that was looked up and stays where it is."""
     drop_receipts(state, delivery)
     state.timers.cancel_all(delivery.key)
+    state.timed.discard(delivery.key)
     if delivery.held:
         state.end_hold(delivery)
     state.deliveries.close(delivery)
@@ -142,7 +212,7 @@ def drop_receipts(state: EngineState, delivery: Delivery, *, keep: ReceiptFile |
         return
     for receipt in delivery.receipts:
         if receipt != keep:
-            state.emit(DropReceipt(delivery.agent, *receipt))
+            state.emit(DropReceipt.of(delivery.agent, receipt))
     delivery.receipts = [receipt for receipt in delivery.receipts if receipt == keep]
 
 
@@ -199,16 +269,18 @@ def _dead(state: EngineState, delivery: Delivery) -> None:
         reason=reason,
         retry_count=delivery.retries,
         file=str(delivery.place),
+        end=delivery.ended or None,
     )
     _record_end(state, delivery, fact, MessageEnd.DEAD)
     if delivery_facts.is_task(delivery):
         state.emit(delivery_facts.task_ended(message_facts.task_failed, delivery, reason=reason))
-    released(state, delivery, reason, WorkerState.FAILED)
+    released(state, delivery, reason, WorkerState.IDLE if delivery.state is S.CANCELLED else WorkerState.FAILED)
 
 
 def _withdrawn(state: EngineState, delivery: Delivery, why: str) -> None:
     state.totals.withdrawn += 1
-    reason = why or "file deleted from the queue before its agent was told"
+    cancelled = delivery.reason if delivery.ended == "withdrawn" else ""
+    reason = why or cancelled or "file deleted from the queue before its agent was told"
     if delivery.pending_event is not None:
         reason += f" (it had said: {delivery.pending_event[1]})"
     fact = message_facts.message_withdrawn(**delivery_facts.about(delivery), reason=reason)
@@ -219,7 +291,7 @@ def _withdrawn(state: EngineState, delivery: Delivery, why: str) -> None:
 def over_with(state: EngineState, delivery: Delivery) -> None:
     """Close what was escalated about a message that ended, was brought back, or was taken after all. The escalation of
     its death is closed only when it lives again."""
-    ends = (Over.MESSAGE,) if delivery.state is S.DEAD else (Over.MESSAGE, Over.LETTER)
+    ends = (Over.MESSAGE,) if delivery.state in IN_DEAD_LETTER else (Over.MESSAGE, Over.LETTER)
     if ended := state.escalations.settled(delivery.agent, delivery.message.message_id, *ends):
         alerts.record_over(state, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
 

@@ -15,9 +15,11 @@ from ackd.core import (
     agent_rules,
     alerts,
     arrivals,
+    deadlines,
     delivery_facts,
     endings,
     events,
+    parts_told,
     passing,
     receipts,
     screen_rules,
@@ -45,7 +47,7 @@ _DRAINED, _FILLED = AgentHappening.DRAINED, AgentHappening.FILLED
 _CLAIMED, _MOVED = Happening.CLAIMED, Happening.MOVED
 
 #: Answers to a telling: each names the attempt that it belongs to.
-_OF_A_TELLING: Final = (events.Told, events.NotTold, events.EndpointAway, events.Hindered)
+_OF_A_TELLING: Final = (events.Told, events.NotTold, events.EndpointAway, events.Hindered, events.LetGo)
 
 #: Outcomes that do not show that the run had begun.
 _TAKEN_BACK: Final = frozenset({events.Outcome.STOPPED, events.Outcome.HINDERED})
@@ -61,6 +63,7 @@ _Answer: TypeAlias = (
     | events.NotTold
     | events.EndpointAway
     | events.Hindered
+    | events.LetGo
     | events.Seen
     | events.RunEnded
 )
@@ -106,6 +109,7 @@ class Engine:
                 | events.NotTold()
                 | events.EndpointAway()
                 | events.Hindered()
+                | events.LetGo()
                 | events.Seen()
             ):
                 delivery = self.state.deliveries.get(event.key)
@@ -124,6 +128,8 @@ class Engine:
                 arrivals.vanished(self.state, event)
             case events.SpoolLost():
                 arrivals.spool_lost(self.state, event)
+            case events.PartEnded(end, notify):
+                parts_told.ended_unnoticed(self.state, end, notify=notify)
             case events.LetterPurged(message_id, agent):
                 endings.purged(self.state, message_id, agent)
             case events.AgentJoined() | events.AgentPaused() | events.AgentResumed() | events.SignOfLife():
@@ -197,7 +203,7 @@ class Engine:
                 break
             key = agent.line.pop()
             delivery = state.deliveries.get(key) if key is not None else None
-            if delivery is not None:
+            if delivery is not None and not deadlines.expire_instead(state, delivery):
                 if delivery.idled.beside:
                     delivery.idled = replace(delivery.idled, beside=False)
                 apply(state, delivery, H.OFFERED)
@@ -245,6 +251,8 @@ class Engine:
                 apply(state, delivery, H.AWAY, reason)
             case events.Hindered(reason=reason):
                 self._hindered(delivery, reason)
+            case events.LetGo(how=how):
+                apply(state, delivery, H.LET_GO, how)
             case events.Seen(evidence=evidence):
                 apply(state, delivery, H.SEEN, evidence)
             case _:
@@ -265,6 +273,8 @@ class Engine:
         A script that defers and then exits 0 has deferred.
         """
         current = event.attempt in (0, delivery.tells)
+        if current and delivery.state is S.CANCELLING:
+            self._called_off(delivery, event)
         if not current or delivery.state not in IN_HAND:
             return
         if event.told:
@@ -284,6 +294,15 @@ class Engine:
                 fail(self.state, delivery, H.FAILED, event.detail)
             case _:
                 assert_never(event.outcome)
+
+    def _called_off(self, delivery: Delivery, event: events.RunEnded) -> None:
+        """Apply the end of a run whose message is being cancelled: it was completed before, or it is let go of."""
+        if event.told:
+            apply(self.state, delivery, H.TOLD, event.told)
+        if event.outcome is events.Outcome.DONE:
+            apply(self.state, delivery, H.DONE, event.detail)
+        else:
+            apply(self.state, delivery, H.LET_GO, event.detail)
 
 
 def _is_late(delivery: Delivery, event: _Answer) -> bool:

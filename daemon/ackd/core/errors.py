@@ -15,12 +15,13 @@
     │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (storage/checkpoints)
     │   ├── BadSessionId          a name that cannot be a log's (ackd/log)
     │   ├── BadConfig             ackd.toml is wrong (problems)
+    │   ├── NoRoot                a team's directory that was named and is not there (path, named_by)
     │   ├── NewerState            state/ was written by a newer ackd (path, version, known, by)
     │   ├── BadPath               a path that no lease can be about (path, why)
     │   ├── UnknownAgent          nobody of that name
     │   ├── UnknownMessage        no message of that id
     │   ├── AmbiguousMessage      an id prefix that fits several
-    │   ├── NoTrack               no message bus of that name, or none at all (wanted, known, house)
+    │   ├── NoTrack               no message bus of that name, or none at all (wanted, known, own_bus)
     │   ├── WhichTrack            several message buses fit: one has to be named (wanted, tracks)
     │   ├── BadAnswer             what a director says that makes no sense (key, why)
     │   ├── BadMeeting            a meeting's record that cannot be read
@@ -159,16 +160,16 @@ class BadBusLine(TheirFault):
 class NoTrack(TheirFault):
     """No message bus of the name that was given, or, without one (``wanted`` None), no message bus at all.
 
-    ``house``: the path of the team's own bus, which could be made.
+    ``own_bus``: the path of the team's own bus, which could be made.
     """
 
-    def __init__(self, wanted: str | None, known: tuple[str, ...], house: str) -> None:
-        super().__init__(wanted, known, house)
-        self.wanted, self.known, self.house = wanted, known, house
+    def __init__(self, wanted: str | None, known: tuple[str, ...], own_bus: str) -> None:
+        super().__init__(wanted, known, own_bus)
+        self.wanted, self.known, self.own_bus = wanted, known, own_bus
 
     def __str__(self) -> str:
         if self.wanted is None:
-            return f"no message bus here: `ackd bus init` makes one ({self.house})"
+            return f"no message bus here: `ackd bus init` makes one ({self.own_bus})"
         there = f"; there are: {', '.join(self.known)}" if self.known else ""
         return f"no track {self.wanted!r}{there}"
 
@@ -194,6 +195,18 @@ class BadConfig(TheirFault):
 
     def __str__(self) -> str:
         return f"{self.path}: " + "; ".join(map(str, self.problems))
+
+
+class NoRoot(TheirFault):
+    """``named_by``: ``--root`` or ``ACKD_ROOT``."""
+
+    def __init__(self, path: str, named_by: str) -> None:
+        super().__init__(path, named_by)
+        self.path = path
+        self.named_by = named_by
+
+    def __str__(self) -> str:
+        return f"{self.named_by} names {self.path}, which is no directory: `ackd init --root {self.path}` makes a team"
 
 
 class NewerState(TheirFault):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import enum
 import functools
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.delivery import State
-from ackd.core.message import MONITOR, Draft, Priority
+from ackd.core.message import MONITOR, AutoSubmitted, Draft, Priority
 from ackd.core.words import Word
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ class Cause(enum.StrEnum):
     IDLE = "idle"  # it took a message and is back at its prompt
     BLOCKED = "blocked"  # it says that it cannot go on
     OVERDUE = "overdue"  # it acknowledged a message long ago
+    DEADLINE = "deadline"  # a message was not completed by its deadline
     DEAD = "dead"  # a message failed too often
     REFUSED = "refused"  # its agent refused it
     UNFINISHED = "unfinished"  # its agent was idle for too long with it in hand
@@ -52,6 +53,7 @@ class Over(Word):
 #: The event that ends each cause. A cause that is not listed waits for an answer.
 ENDS: Final[dict[str, Over]] = {
     Cause.OVERDUE: Over.MESSAGE,
+    Cause.DEADLINE: Over.MESSAGE,
     Cause.IDLE: Over.MESSAGE,
     Cause.BLOCKED: Over.MESSAGE,
     Cause.LOOP_HELD: Over.MESSAGE,
@@ -190,6 +192,34 @@ def dead_notice(delivery: Delivery, to: str, reason: str, wall: float) -> Draft:
     return Draft(ident, MONITOR, to, "dead_letter", Priority.HIGH, body, message.thread_id, message.message_id)
 
 
+def with_notice(draft: Draft, notice: Draft) -> Draft:
+    """Return an escalation that also is the notice of a dead letter, for a reader who sent the dead message."""
+    body = {**draft.body, "dead_letter": dict(notice.body)}
+    return replace(draft, body=body, in_reply_to=notice.in_reply_to)
+
+
+def cancel_notice(delivery: Delivery, to: str, summary: str, action: str) -> Draft:
+    """Return the mail about a cancelled message that is no dead letter, or is for the agent that had it."""
+    message = delivery.message
+    body: dict[str, object] = {
+        "summary": summary,
+        "action": action,
+        "message_id": message.message_id,
+        "type": message.type,
+        "from": message.sender,
+        "to": delivery.agent,
+        "reason": delivery.reason,
+    }
+    ident = derived_id("cancelled", message.message_id, delivery.agent, to, _life(delivery))
+    auto = AutoSubmitted.GENERATED
+    return Draft(ident, MONITOR, to, "notification", Priority.HIGH, body, message.thread_id, message.message_id, auto)
+
+
+def deadline_id(kind: str, delivery: Delivery) -> str:
+    """Return an id about the deadline of a message: the same for all its attempts."""
+    return derived_id(kind, delivery.message.message_id, delivery.agent, _life(delivery))
+
+
 def death_id(delivery: Delivery) -> str:
     return derived_id("escalation", delivery.message.message_id, delivery.agent, _life(delivery))
 
@@ -216,7 +246,7 @@ def _life(delivery: Delivery) -> int:
 
 
 def _identify(delivery: Delivery) -> dict[str, object]:
-    message, dying = delivery.message, delivery.state is State.BURYING
+    message, dying = delivery.message, delivery.state in (State.BURYING, State.ANNULLING)
     return {
         "message_id": message.message_id,
         "type": message.type,

@@ -11,6 +11,7 @@ from typing import TypeAlias
 
 from ackd.core.idleness import Doing
 from ackd.core.message import Message, Place, Progress, Receipt, Standing
+from ackd.core.parts import PartEnd
 from ackd.core.policy import AgentPolicy
 from ackd.core.values import value
 from ackd.core.waits import Wait
@@ -60,7 +61,8 @@ class Arrived:
 
     ``arrived_at``: the file's mtime as wall seconds. ``standing``: for ``processed/`` only. ``recovered``: met by the
     scan at start. ``crashes``: how often ackd itself died with it in hand. ``run_alive``: its exec run was adopted.
-    ``stamp``: identifies the file; 0 if unknown. ``warning``: what is wrong with its body, which delays nothing.
+    ``logged``: the session before has recorded it, and was ended in order. ``stamp``: identifies the file; 0 if
+    unknown. ``warning``: what is wrong with its body, which delays nothing.
     """
 
     message: Message
@@ -70,6 +72,7 @@ class Arrived:
     recovered: bool = False
     crashes: int = 0
     run_alive: bool = False
+    logged: bool = False
     stamp: int = 0
     warning: str = ""
 
@@ -117,6 +120,15 @@ class SpoolLost:
 @value
 class ReceiptCame:
     receipt: Receipt
+
+
+@value
+class PartEnded:
+    """A start found out that a part has ended while no daemon ran. ``notify``: what its header says of telling its
+    sender, if anything."""
+
+    end: PartEnd
+    notify: bool | None = None
 
 
 # --- answers to effects -----------------------------------------------------------------------------------------------
@@ -207,6 +219,16 @@ class Hindered:
 
     key: int
     reason: str
+    attempt: int = 0
+
+
+@value
+class LetGo:
+    """The agent was told that the message is cancelled, or had nothing to let go of; ``how`` for people. A run that is
+    ended for it answers by ``RunEnded``."""
+
+    key: int
+    how: str
     attempt: int = 0
 
 
@@ -425,6 +447,7 @@ Event: TypeAlias = (
     | Vanished
     | SpoolLost
     | ReceiptCame
+    | PartEnded
     | Claimed
     | Moved
     | MoveLost
@@ -434,6 +457,7 @@ Event: TypeAlias = (
     | NotTold
     | EndpointAway
     | Hindered
+    | LetGo
     | Reminded
     | NotProbed
     | Seen

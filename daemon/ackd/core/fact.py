@@ -65,7 +65,8 @@ class Shown(Protocol):
 
 
 class FactType(NamedTuple):
-    """How one type of line is shown, and what it counts for. ``declared`` is the function that names its fields."""
+    """The row of one type of line: how it is shown, and what it counts for. ``declared``: the function that names its
+    fields."""
 
     type: str
     declared: Callable[..., None]
@@ -77,6 +78,18 @@ class FactType(NamedTuple):
     routine: bool
     #: The total in state/totals.json that each such line adds one to, if any; only for facts about messages.
     counts: str | None
+    #: Something that an operator should look into: a warning in structured logs.
+    loud: bool
+    #: About an agent and what lives behind its endpoint: told in the history of the message that it has in hand.
+    of_agent: bool
+
+
+class FactMaker(Protocol[Fields]):
+    """The constructor of a type of fact. ``type`` is the line's type, for those who read the log."""
+
+    type: str
+
+    def __call__(self, *args: Fields.args, **kwargs: Fields.kwargs) -> Fact: ...
 
 
 def fact(
@@ -87,10 +100,12 @@ def fact(
     *,
     routine: bool = False,
     counts: str | None = None,
-) -> Callable[[Callable[Fields, None]], Callable[Fields, Fact]]:
+    loud: bool = False,
+    of_agent: bool = False,
+) -> Callable[[Callable[Fields, None]], FactMaker[Fields]]:
     """Declare a type of fact: the decorated function becomes its constructor."""
 
-    def declare(function: Callable[Fields, None]) -> Callable[Fields, Fact]:
+    def declare(function: Callable[Fields, None]) -> FactMaker[Fields]:
         type_ = function.__name__
         renamed = "from_" in function.__annotations__  # "from" is a word of Python
         new, pair = tuple.__new__, Fact
@@ -112,8 +127,10 @@ def fact(
         make = make_with_from if renamed else make_without_none if function.__kwdefaults__ else make_whole
         make.__name__ = type_
         make.__doc__ = function.__doc__
-        make.declares = FactType(type_, function, kind, symbol, style, sentence, routine, counts)  # type: ignore[attr-defined]
-        return cast("Callable[Fields, Fact]", make)
+        row = FactType(type_, function, kind, symbol, style, sentence, routine, counts, loud, of_agent)
+        make.declares = row  # type: ignore[attr-defined]
+        make.type = type_  # type: ignore[attr-defined]
+        return cast("FactMaker[Fields]", make)
 
     return declare
 

@@ -16,10 +16,21 @@ if TYPE_CHECKING:
 
 Headers: TypeAlias = tuple[tuple[str, str | None], ...]
 
-#: Removes all of them, so that the message is as its sender wrote it.
-NONE_OF_OURS: Final[Headers] = tuple(
-    (f"X-IGNITE-{name}", None)
-    for name in "Status Seen Idle Processed-At Retry-Count Next-Retry-After Error-Reason Error-At Recipient".split()
+#: How a message ended that was cancelled, withdrawn by its sender, or expired.
+ENDED: Final = "X-ACKD-Ended"
+#: The times that its sender gave it.
+EXPIRES: Final = "X-ACKD-Expires"
+DEADLINE: Final = "X-ACKD-Deadline"
+#: Removes all of ours, so that the message is as its sender wrote it, and the times that its sender gave it: whoever
+#: puts a dead letter back wants it delivered now.
+NONE_OF_OURS: Final[Headers] = (
+    *(
+        (f"X-IGNITE-{name}", None)
+        for name in "Status Seen Idle Processed-At Retry-Count Next-Retry-After Error-Reason Error-At Recipient".split()
+    ),
+    (ENDED, None),
+    (EXPIRES, None),
+    (DEADLINE, None),
 )
 
 
@@ -84,6 +95,17 @@ def tombstone(delivery: Delivery, wall: float) -> Headers:
         ("X-IGNITE-Error-At", local_seconds(wall)),
         ("X-IGNITE-Retry-Count", str(delivery.retries)),
         ("X-IGNITE-Recipient", delivery.agent),
+        (ENDED, delivery.ended or None),
+    )
+
+
+def withdrawn(delivery: Delivery, wall: float) -> Headers:
+    """Return the headers of a message that was cancelled before anyone was told. In the archive they tell it from one
+    that was completed."""
+    return (
+        (ENDED, "withdrawn"),
+        ("X-IGNITE-Error-Reason", one_line(delivery.reason)),
+        ("X-IGNITE-Error-At", local_seconds(wall)),
     )
 
 

@@ -110,6 +110,12 @@ class Message:
     verdict: str | None = None  # of an evaluation_result
     automatic: bool = False  # Auto-Submitted: no person or agent wrote it
     others: tuple[str, ...] = ()  # whom else it names, if nobody says that they have it
+    part_of: str | None = None  # the message for which its sender sent it
+    root: str | None = None  # the first message of all that this one came of
+    notify: bool | None = None  # whether its sender is told when all parts have ended; None: as its agent's table says
+    expires_at: float | None = None  # wall: if nobody has it in hand by then, it is not delivered any more
+    deadline_at: float | None = None  # wall: it should be completed by then
+    doubts: str = ""  # what is wrong with its headers, which delays nothing
 
 
 @value
@@ -143,6 +149,7 @@ class Standing:
     seen: bool = False
     idled: Idled = FRESH
     error: str | None = None  # X-IGNITE-Error-Reason
+    cancelled: bool = False  # of a dead letter: a late completion changes nothing
 
 
 #: Tells files of one name apart: inode, mtime, size, and a hash of the content that is valid in this process only.
@@ -166,7 +173,8 @@ class Receipt:
     ``agent`` is None only for operator requests; ``message_id`` is whole, not a prefix. ``file`` names a file in
     ``corrupt/`` or ``dead_letter/``, and ``folder`` which of them, if that is given. A quarantined file has no id that
     can be believed, so ``message_id`` is empty; it is empty too for requests that name an agent only. ``text`` and
-    ``step`` belong to a checkpoint; ``by``: who asks.
+    ``step`` belong to a checkpoint; ``by``: who asks. ``of`` belongs to a cancellation: the message from which this
+    one came, and with which it is cancelled.
     """
 
     kind: ReceiptKind
@@ -179,6 +187,7 @@ class Receipt:
     step: int | None = None
     by: str | None = None
     folder: Folder | None = None
+    of: str | None = None
     which: WhichFile | None = field(default=None, compare=False)
 
     @property

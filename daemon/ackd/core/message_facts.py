@@ -24,7 +24,12 @@ def evidence(said: str) -> str:
 # --- the life of a message --------------------------------------------------------------------------------------------
 def _queued(of: Shown) -> str:
     more = (
-        of("task_id", ", task {}") + of.id("in_reply_to", ", in reply to {}") + of.mark("recovered", ", found at start")
+        of("task_id", ", task {}")
+        + of.id("in_reply_to", ", in reply to {}")
+        + of.id("part_of", ", part of {}")
+        + of("expires", ", expires {}")
+        + of("deadline", ", due {}")
+        + of.mark("recovered", ", found at start")
     )
     return f"from {of['from']}: {of['message_type']}, {of['priority']}{more}"
 
@@ -41,6 +46,11 @@ def message_queued(
     thread_id: str | None = None,
     in_reply_to: str | None = None,
     task_id: str | None = None,
+    part_of: str | None = None,
+    root: str | None = None,
+    notify: bool | None = None,
+    expires: str | None = None,
+    deadline: str | None = None,
     recovered: bool | None = None,
 ) -> None:
     """A message was met in its agent's queue for the first time, or by the first look of a new daemon."""
@@ -114,7 +124,7 @@ def _dead(of: Shown) -> str:
     return f"{of['reason']}{tried}{of.mark('recovered', ', found at start')}"
 
 
-@fact("dead", "✗", RED, _dead)
+@fact("dead", "✗", RED, _dead, loud=True)
 def message_dead(
     *,
     message_id: str,
@@ -123,17 +133,60 @@ def message_dead(
     from_: str | None = None,
     retry_count: int | None = None,
     file: str | None = None,
+    end: str | None = None,
     recovered: bool | None = None,
 ) -> None:
-    """The message was given up and moved to dead_letter/."""
+    """The message was given up and moved to dead_letter/. ``end``: ``cancelled`` (a late completion changes nothing) or
+    ``expired``."""
 
 
 @fact("withdrawn", "-", YELLOW, lambda of: of["reason"], counts="withdrawn")
 def message_withdrawn(*, message_id: str, agent: str, reason: str, recovered: bool | None = None) -> None:
-    """The message's file was removed, moved or replaced by hand before it was told."""
+    """The message's file was removed, moved or replaced by hand before it was told; or it was cancelled by then, and
+    lies in the archive."""
 
 
-@fact("rejected", "✗", RED, lambda of: f"{of['file']}: {of['reason']} [{of['code']}], kept as {of['kept_as']}")
+def _cancel(of: Shown) -> str:
+    reason = f"{of.id('of', ' with {}')}{of('reason', ': {}')}"
+    return f"cancelled by {of['by']}{reason} (it is {of['state']})"
+
+
+@fact("cancel", "✗", YELLOW, _cancel)
+def message_cancel(
+    *, message_id: str, agent: str, by: str, state: str, reason: str | None = None, of: str | None = None
+) -> None:
+    """Its sender or a person cancelled the message. What came of that is a line of its own. ``of``: the message from
+    which it came, and with which it was cancelled."""
+
+
+@fact("let go", "·", CYAN, lambda of: f"its agent has let go of it: {of['how']}")
+def message_let_go(*, message_id: str, agent: str, how: str) -> None:
+    """The agent that had a cancelled message was told so, or its work on it was ended."""
+
+
+@fact("late", "!", YELLOW, lambda of: f"completed by {evidence(of['by'])} after it was cancelled: it stays cancelled")
+def message_late(*, message_id: str, agent: str, by: str) -> None:
+    """A completion came after the message was cancelled. It changes nothing."""
+
+
+@fact("deadline", "!", YELLOW, lambda of: f"due at {of['deadline']}: its agent is reminded {of['how']}")
+def deadline_near(*, message_id: str, agent: str, deadline: str, how: str) -> None:
+    """Most of the time until the message's deadline is over, and its agent has not completed it."""
+
+
+def _deadline_passed(of: Shown) -> str:
+    then = ", and is cancelled" if of["then"] == "cancel" else ""
+    return f"not completed by {of['deadline']}: it is {of['state']}{then}"
+
+
+@fact("deadline", "▲", RED, _deadline_passed)
+def deadline_passed(*, message_id: str, agent: str, deadline: str, state: str, then: str) -> None:
+    """The message's deadline is past, and it is not completed. ``then``: ``tell`` or ``cancel`` (on_deadline)."""
+
+
+@fact(
+    "rejected", "✗", RED, lambda of: f"{of['file']}: {of['reason']} [{of['code']}], kept as {of['kept_as']}", loud=True
+)
 def message_rejected(
     *,
     file: str,
@@ -202,7 +255,7 @@ def message_copied(*, message_id: str, agent: str, file: str, of: str) -> None:
     """A message that somebody dropped into one queue names this agent too: it gets a copy."""
 
 
-@fact("held", "▲", RED, lambda of: f"held in the queue: {of['reason']}{of('release', '; `{}` lets it go')}")
+@fact("held", "▲", RED, lambda of: f"held in the queue: {of['reason']}{of('release', '; `{}` lets it go')}", loud=True)
 def message_held(
     *,
     message_id: str,
@@ -228,6 +281,12 @@ def message_released(*, message_id: str, agent: str, by: str | None = None) -> N
 )
 def message_waits(*, message_id: str, agent: str, waits_for: list[str] | None = None) -> None:
     """The agent that holds the message waits for others, or waits no more (without ``waits_for``)."""
+
+
+@fact("parts", "✓", CYAN, lambda of: f"all {of['parts']} parts have ended, its holder is told: {of.counts('ends')}")
+def parts_ended(*, message_id: str, agent: str, notice_id: str, parts: int, ends: dict[str, int]) -> None:
+    """All parts that the agent sent for the message have ended, and it is told what came of each. ``ends``: how many
+    ended in which way."""
 
 
 def _progress(of: Shown) -> str:
@@ -276,7 +335,7 @@ def task_complete(*, message_id: str, agent: str, message_type: str, task_id: st
     """A task was completed."""
 
 
-@fact("task", "✗", RED, _task("failed"))
+@fact("task", "✗", RED, _task("failed"), loud=True)
 def task_failed(
     *, message_id: str, agent: str, message_type: str, reason: str | None = None, task_id: str | None = None
 ) -> None:
@@ -313,7 +372,7 @@ def _cases(of: Shown, words: str) -> str:
     return f", {counted} {words}" if isinstance(counted, int) and counted > 1 else ""
 
 
-@fact("escalation", "▲", RED, lambda of: f"{of['cause']}: told {of['to']}{_cases(of, 'cases by now')}")
+@fact("escalation", "▲", RED, lambda of: f"{of['cause']}: told {of['to']}{_cases(of, 'cases by now')}", loud=True)
 def escalation(
     *,
     cause: str,
@@ -356,7 +415,7 @@ def _loop(of: Shown) -> str:
     return f"{names} passed {of['about']} around {of['rounds']} times"
 
 
-@fact("loop", "▲", RED, _loop)
+@fact("loop", "▲", RED, _loop, loud=True)
 def loop_detected(*, members: list[str], about: str, rounds: int) -> None:
     """Agents send one thing around among themselves."""
 
@@ -385,7 +444,7 @@ def reminder(*, message_id: str, agent: str) -> None:
     """Mail in an inbox has waited for remind_after_s: on_escalation was run."""
 
 
-@fact("stray", "!", YELLOW, lambda of: f"left where it lies: {of['file']}: {of['reason']}")
+@fact("stray", "!", YELLOW, lambda of: f"left where it lies: {of['file']}: {of['reason']}", loud=True)
 def stray_file(*, file: str, reason: str, agent: str | None = None, track: str | None = None) -> None:
     """A file lies in a queue, or in another protocol's directory, that is no message."""
 
@@ -396,7 +455,7 @@ def _spool_lost(of: Shown) -> str:
     return f"its queue directory was removed, and {number} files with it{of('files', ': {}')}"
 
 
-@fact("lost", "▲", RED, _spool_lost)
+@fact("lost", "▲", RED, _spool_lost, loud=True)
 def spool_lost(*, agent: str, files: list[str]) -> None:
     """An agent's queue directory was removed or replaced, and open messages with it."""
 

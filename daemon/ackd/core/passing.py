@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from ackd.core import deadlines
 from ackd.core.availability import AgentState
 from ackd.core.delivery import Happening, State
 from ackd.core.idleness import Doing
@@ -33,6 +34,8 @@ def offer(state: EngineState, agent: Agent) -> None:
         delivery = state.deliveries.get(key)
         if delivery is not None and may_pass(delivery, agent):
             agent.line.discard(key)
+            if deadlines.expire_instead(state, delivery):
+                continue
             delivery.idled = replace(delivery.idled, beside=True)
             apply(state, delivery, Happening.OFFERED)
             return

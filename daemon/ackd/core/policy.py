@@ -28,6 +28,13 @@ NOTICE_TYPES: Final = frozenset({"progress_update", "notification"})
 REQUEST_TYPES: Final = frozenset({"board_request", "status_check", "shutdown_request"})
 
 
+class OnDeadline(Word):
+    """What is done, besides telling somebody, about a message that is not completed by its deadline."""
+
+    TELL = "tell"  # nothing else
+    CANCEL = "cancel"
+
+
 class CompletesOn(Word):
     """The event that completes a message, besides its agent's own word, which always does."""
 
@@ -48,6 +55,9 @@ class AgentPolicy:
     task_timeout_s: float = 1800
     busy_timeout_s: float = 900
     remind_after_s: float = 900
+    #: An agent that was told that its message is cancelled has this long to let go of it.
+    cancel_timeout_s: float = 60
+    on_deadline: OnDeadline = OnDeadline.TELL
     retry_limit: int = 3
     backoff_base_s: float = 5
     backoff_cap_s: float = 300
@@ -76,6 +86,8 @@ class AgentPolicy:
     unwatched: bool = False
     #: True: mail waits to be read, and one reminder is given after remind_after_s (inbox).
     reminds: bool = False
+    #: True: whoever sends it parts of a message is told once when all of them have ended. A message may say otherwise.
+    notify_when_done: bool = False
     #: What completes its mail: in general, mail that only informs, and mail of single types.
     completes_on: CompletesOn = CompletesOn.DONE
     notices_complete_on: CompletesOn = CompletesOn.DONE

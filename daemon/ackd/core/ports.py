@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVarTuple
 
-from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
-from ackd.core.events import EndpointAway, Event, Hindered, NotTold, Now, Told
+from ackd.core.effects import AskCheckpoint, CallOff, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
+from ackd.core.events import EndpointAway, Event, Hindered, LetGo, NotTold, Now, Told
 from ackd.core.fact import Fact
 from ackd.core.message import Place
 from ackd.core.signals import Emit, unheard
@@ -149,6 +149,11 @@ class Endpoint(ABC):
     @abstractmethod
     async def stop(self, drain_s: float) -> None:
         """Let what runs finish for ``drain_s``, end the rest, post RunEnded(STOPPED) for it."""
+
+    def call_off(self, order: CallOff) -> LetGo | None:
+        """Tell the agent that its message is cancelled. None: the answer comes through ``post``, as ``LetGo`` or with
+        the end of its run; the engine waits for it for ``cancel_timeout_s``. This does not wait."""
+        return LetGo(order.key, "it reads its mail by itself", order.attempt)
 
     @property
     def inhabited(self) -> Inhabited | None:

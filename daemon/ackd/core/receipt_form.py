@@ -19,7 +19,7 @@ MAX_CHECKPOINT_BYTES: Final = 65_536
 MAX_STEP: Final = 1_000_000_000
 #: Receipts that an operator may drop without naming an agent.
 OPERATOR_KINDS: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
-_KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file", "text", "step", "by", "folder"})
+_KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file", "text", "step", "by", "folder", "of"})
 #: Keys whose text may have several lines.
 _PROSE: Final = frozenset({"reason", "text"})
 
@@ -34,6 +34,7 @@ class Said(NamedTuple):
     step: int | None
     by: str | None
     folder: Folder | None
+    of: str | None
 
 
 def checked(name: str, content: Mapping[str, object]) -> Said:
@@ -51,7 +52,9 @@ def checked(name: str, content: Mapping[str, object]) -> Said:
         raise BadReceipt(name, "no agent")
     bare = message_id.removeprefix("<").removesuffix(">") if message_id is not None else ""
     reason = _text(name, content, "reason", MAX_REASON_CHARS)
-    return Said(kind, bare, agent, reason, file, *_checkpoint(name, kind, content), by, _folder(name, content, file))
+    of = _cancelled_with(name, kind, content, by)
+    text, step = _checkpoint(name, kind, content)
+    return Said(kind, bare, agent, reason, file, text, step, by, _folder(name, content, file), of)
 
 
 def _check_target(name: str, kind: ReceiptKind, message_id: str | None, file: str | None) -> None:
@@ -72,6 +75,19 @@ def _folder(name: str, content: Mapping[str, object], file: str | None) -> Folde
     if file is None:
         raise BadReceipt(name, "folder without a file")
     return Folder(word)
+
+
+def _cancelled_with(name: str, kind: ReceiptKind, content: Mapping[str, object], by: str | None) -> str | None:
+    """Return the id of the message with which this one is cancelled. Only a cancellation has one, and it says who
+    asks."""
+    of = _text(name, content, "of", 998)
+    if kind is not ReceiptKind.CANCEL:
+        if of is not None:
+            raise BadReceipt(name, f"{kind.value} has no of")
+        return None
+    if by is None:
+        raise BadReceipt(name, "no by: a cancellation says who asks, its sender or user")
+    return of.removeprefix("<").removesuffix(">") if of is not None else None
 
 
 def _agent(name: str, content: Mapping[str, object], key: str) -> str | None:

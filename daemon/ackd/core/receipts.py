@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core import agent_rules, alerts, delivery_facts, endings, holding
 from ackd.core.arrivals import hear_out
-from ackd.core.delivery import MOVING, SHOWN, Happening, State
+from ackd.core.delivery import IN_DEAD_LETTER, MOVING, SHOWN, Happening, State
 from ackd.core.effects import DropReceipt
-from ackd.core.message import Receipt, ReceiptKind
-from ackd.core.message_facts import message_warning
+from ackd.core.message import USER, Receipt, ReceiptKind, identity
+from ackd.core.message_facts import message_cancel, message_warning
+from ackd.core.state import Cancellation
 from ackd.core.transitions import IN_HAND, apply, fail
 
 if TYPE_CHECKING:
@@ -30,7 +31,12 @@ _HAPPENS: Final = {
     ReceiptKind.REFUSE: H.REFUSED,
     ReceiptKind.DEFER: H.FAILED,
     ReceiptKind.REQUEUE: H.REQUEUED,
+    ReceiptKind.CANCEL: H.CANCELLED,
 }
+#: Happenings that say nothing about the agent that has the message, or were not said by it.
+_BY_OTHERS: Final = frozenset({H.SEEN, H.REQUEUED, H.CANCELLED})
+#: States in which a cancellation comes too late, or has come before.
+_OVER: Final = frozenset({S.FINISHING, S.BURYING, S.REVIVING, *IN_DEAD_LETTER})
 
 
 def heard(state: EngineState, receipt: Receipt) -> None:
@@ -43,22 +49,30 @@ def heard(state: EngineState, receipt: Receipt) -> None:
         if receipt.receipt_file not in delivery.heard:
             delivery.heard.add(receipt.receipt_file)
             holding.release(state, delivery, receipt.by or "a person")
-        state.emit(DropReceipt(delivery.agent, *receipt.receipt_file))
+        state.emit(DropReceipt.of(delivery.agent, receipt.receipt_file))
     elif delivery is None and agent is not None and _answers_escalation(state, receipt, agent):
-        state.emit(DropReceipt(agent, *receipt.receipt_file))
+        state.emit(DropReceipt.of(agent, receipt.receipt_file))
     elif delivery is None or happening is None:
         _drop_unknown(state, receipt, agent)
+    elif receipt.receipt_file not in delivery.heard and happening is H.CANCELLED:
+        _cancel(state, delivery, receipt)
     elif receipt.receipt_file not in delivery.heard:
         _believe(state, delivery, receipt, happening)
     elif receipt.receipt_file not in delivery.receipts:  # it was to be dropped, and the disk refused
-        state.emit(DropReceipt(delivery.agent, *receipt.receipt_file))
+        state.emit(DropReceipt.of(delivery.agent, receipt.receipt_file))
     if agent is not None and (letter := state.deliveries.dead_one(receipt.message_id, agent)) is not None:
         endings.put_back(state, letter)  # looked up for this receipt, which has changed nothing
 
 
 def _meant(state: EngineState, receipt: Receipt, agent: str) -> Delivery | None:
     letter = state.deliveries.dead_one(receipt.message_id, agent) if receipt.kind is ReceiptKind.REQUEUE else None
-    return letter or state.deliveries.addressed(receipt.message_id, agent)
+    if letter is not None:
+        return letter
+    # A hint may come twice: the receipt must not be heard again by another message with a copied id.
+    same = state.deliveries.of_id(receipt.message_id, agent)
+    return next((one for one in same if receipt.receipt_file in one.heard), None) or state.deliveries.addressed(
+        receipt.message_id, agent
+    )
 
 
 def _answers_escalation(state: EngineState, receipt: Receipt, agent: str) -> bool:
@@ -77,14 +91,45 @@ def _drop_unknown(state: EngineState, receipt: Receipt, agent: str | None) -> No
             warning=f"{receipt.kind.value} for a message that is not open here",
         ),
     )
-    state.emit(DropReceipt(agent or receipt.agent or "", *receipt.receipt_file))
+    state.emit(DropReceipt.of(agent or receipt.agent or "", receipt.receipt_file))
+
+
+def _cancel(state: EngineState, delivery: Delivery, receipt: Receipt) -> None:
+    """Cancel the message, if whoever asks may do that and it is not over. The receipt is kept until the end is on
+    disk."""
+    delivery.heard.add(receipt.receipt_file)
+    by = receipt.by or ""
+    allowed = {identity(delivery.message.sender), identity(USER)}
+    if identity(by) not in allowed and receipt.of is None:
+        _pass_over(state, delivery, receipt, f"cancel by {by}, who is neither its sender nor {USER}: nothing was done")
+    elif delivery.state in _OVER:
+        _pass_over(state, delivery, receipt, f"cancel by {by}: too late, it is {SHOWN[delivery.state]}")
+    else:
+        delivery.receipts.append(receipt.receipt_file)
+        if delivery.cancellation is None or delivery.state not in (S.CANCELLING, S.ANNULLING, S.WITHDRAWING):
+            delivery.cancellation = Cancellation(by, receipt.reason, receipt.of)
+            state.record(
+                message_cancel(
+                    **delivery_facts.about(delivery),
+                    by=by,
+                    state=SHOWN[delivery.state],
+                    reason=receipt.reason,
+                    of=receipt.of,
+                )
+            )
+        apply(state, delivery, H.CANCELLED, delivery.cancellation.words)
+
+
+def _pass_over(state: EngineState, delivery: Delivery, receipt: Receipt, warning: str) -> None:
+    state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
+    state.emit(DropReceipt(delivery.agent, *receipt.receipt_file))
 
 
 def _believe(state: EngineState, delivery: Delivery, receipt: Receipt, happening: Happening) -> None:
     delivery.heard.add(receipt.receipt_file)
     delivery.receipts.append(receipt.receipt_file)
     said = f"ackd {receipt.kind.value}" + (f": {receipt.reason}" if receipt.reason else "")
-    if happening is H.REQUEUED and delivery.state not in (S.DEAD, S.REVIVING):
+    if happening is H.REQUEUED and delivery.state not in (*IN_DEAD_LETTER, S.REVIVING):
         warning = f"requeue: it is not dead but {delivery.state.value}"
         state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
     if happening is H.FAILED and delivery.state not in (*IN_HAND, S.RETRYING):  # else it is tried again
@@ -94,7 +139,7 @@ def _believe(state: EngineState, delivery: Delivery, receipt: Receipt, happening
         fail(state, delivery, happening, said)
     else:
         apply(state, delivery, happening, said)
-    if happening not in (H.SEEN, H.REQUEUED):
+    if happening not in _BY_OTHERS:
         agent_rules.sign_of_life(state, state.agents[delivery.agent])
     if happening is H.DONE:
         delivery.only_seen = False
@@ -115,4 +160,4 @@ def _is_on_disk(delivery: Delivery, happening: Happening) -> bool:
 def _drop_now(state: EngineState, delivery: Delivery, file: ReceiptFile) -> None:
     if file in delivery.receipts:
         delivery.receipts.remove(file)
-        state.emit(DropReceipt(delivery.agent, *file))
+        state.emit(DropReceipt.of(delivery.agent, file))

@@ -305,13 +305,22 @@ def _open_mail(state: EngineState, agent: Agent, held: Delivery) -> list[Wait]:
     return [
         Wait(sent.agent, f"message {sent.message.message_id}")
         for sent in state.deliveries.sent_by(agent.name)
-        if sent.state in _OPEN
-        and sent.agent != agent.name
-        and not sent.duplicate
-        and sent.message.type not in REPORT_TYPES
-        and not is_notice(sent.message)
-        and (_is_since(sent, held) or _in_thread(sent, held))
+        if sent.agent != agent.name and is_awaited(sent) and _is_for(sent, held)
     ]
+
+
+def is_awaited(sent: Delivery) -> bool:
+    """Return whether its sender waits for the message: somebody has to deal with it, and it asks for something."""
+    message = sent.message
+    return sent.state in _OPEN and not sent.duplicate and message.type not in REPORT_TYPES and not is_notice(message)
+
+
+def _is_for(sent: Delivery, held: Delivery) -> bool:
+    """Return whether a message was sent for the one that its sender holds. It says so itself, or else its time and
+    thread do."""
+    if sent.message.part_of is not None:
+        return sent.message.part_of == held.message.message_id
+    return _is_since(sent, held) or _in_thread(sent, held)
 
 
 def _is_since(sent: Delivery, held: Delivery) -> bool:
@@ -438,7 +447,7 @@ def _tell_of_quiet(state: EngineState, agent: Agent, what: str) -> None:
         state,
         "busy",
         agent.name,
-        f"{agent.name} {what}. {agent_rules.what_waits(agent)}",
+        f"{agent.name} {what}. {agent_rules.what_waits(state, agent)}",
         f"Nothing was pressed. Look at it with `ackd agent attach {agent.name}`",
         agent=agent.name,
     )

@@ -111,9 +111,16 @@ def _climb(state: EngineState, agent: Agent, delivery: Delivery, ladder: Ladder,
     delivery.remember(state.now.wall, f"{why}: rung {ladder.rung}")
     state.start_timer(TimerKind.ACK, delivery.key, agent.policy.ack_timeout_s)
     state.record(nudge(**delivery_facts.about(delivery), rung=ladder.rung))
-    order = (agent.name, delivery.key, delivery.message, delivery.place)
-    rung = agent.policy.ladder[ladder.rung - 1]
-    state.emit(NudgeAgent(*order, rung, attempt=delivery.tells, hung=ladder.hung))
+    order = NudgeAgent(
+        lane=agent.name,
+        key=delivery.key,
+        message=delivery.message,
+        place=delivery.place,
+        rung=agent.policy.ladder[ladder.rung - 1],
+        attempt=delivery.tells,
+        hung=ladder.hung,
+    )
+    state.emit(order)
 
 
 def _give_up(state: EngineState, delivery: Delivery, woken: int) -> None:

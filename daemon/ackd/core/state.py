@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core.availability import AgentState
-from ackd.core.dedup import Completed
-from ackd.core.delivery import IN_WINDOW, MOVING, Happening, State
+from ackd.core.dedup import CompletedMessages
+from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Happening, State
 from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
 from ackd.core.events import Absence, Now
@@ -22,6 +22,7 @@ from ackd.core.liveness import Vital
 from ackd.core.loops import Chains, Loops
 from ackd.core.message import FRESH, Folder, Idled, identity
 from ackd.core.notices import Notices
+from ackd.core.parts_told import Families
 from ackd.core.policy import NEVER
 from ackd.core.timers import Timers
 from ackd.core.values import value
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
 
+    from ackd.core.due_times import DueTimes
     from ackd.core.effects import Effect
     from ackd.core.fact import Fact
     from ackd.core.ladder import Ladder
@@ -51,6 +53,22 @@ HISTORY_LENGTH: Final = 20
 
 #: A message's id and the agent it went to.
 About: TypeAlias = tuple[str, str]
+
+
+@value
+class Cancellation:
+    """Who cancelled a message, and why. ``of``: the message from which it came, and with which it is cancelled."""
+
+    by: str
+    reason: str | None = None
+    of: str | None = None
+
+    @property
+    def words(self) -> str:
+        said = f"cancelled by {self.by}"
+        if self.of is not None:
+            said += f" with {self.of}"
+        return f"{said}: {self.reason}" if self.reason else said
 
 
 @dataclass(slots=True)
@@ -99,6 +117,9 @@ class Delivery:
     held: bool = False  # in the queue, and not in line
     passed_on: bool = False  # an escalation that could not be delivered: a person was told
     late: bool = False  # a dead letter
+    due: DueTimes | None = None  # when it expires, and its deadline; None: it has neither
+    cancellation: Cancellation | None = None
+    ended: str = ""  # X-ACKD-Ended
     receipts: list[ReceiptFile] = field(default_factory=list)  # acted on, to be dropped when that is on disk
     heard: set[ReceiptFile] = field(default_factory=set)  # all receipts so far: a hint may come twice
     history: list[tuple[float, str]] = field(default_factory=list)  # attempts, with their wall times
@@ -114,6 +135,7 @@ class Delivery:
         self.seen = self.started = self.told = self.assigned = self.busy_told = self.late = False
         self.told_at, self.reason, self.by, self.lost_reason = None, "", "", ""
         self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
+        self.due, self.cancellation, self.ended = None, None, ""
 
 
 @dataclass(slots=True)
@@ -291,13 +313,13 @@ class Deliveries:
         return min(self.of_id(message_id, agent), key=_nearness, default=None)
 
     def dead_one(self, message_id: str, agent: str) -> Delivery | None:
-        return next((d for d in self.of_id(message_id, agent) if d.state is State.DEAD), None)
+        return next((d for d in self.of_id(message_id, agent) if d.state in IN_DEAD_LETTER), None)
 
 
 def _nearness(delivery: Delivery) -> tuple[int, int]:
     if delivery.state in IN_WINDOW:
         return (0, delivery.key)
-    settled = delivery.state in MOVING or delivery.state is State.DEAD
+    settled = delivery.state in MOVING or delivery.state in IN_DEAD_LETTER
     return (2 if settled else 1, delivery.key)
 
 
@@ -353,6 +375,8 @@ class EngineState:
     timers: Timers = field(default_factory=Timers)
     escalations: Escalations = field(default_factory=Escalations)
     notices: Notices = field(default_factory=Notices)
+    #: The parts of messages, for whoever sent them.
+    families: Families = field(default_factory=Families)
     #: Messages that stay in the queue until a person releases them: links of a chain of answers without an end.
     held: dict[About, Held] = field(default_factory=dict)
     held_changes: int = 0  # for whoever saves them on disk
@@ -365,6 +389,11 @@ class EngineState:
     reading: bool = False
     #: Answers met meanwhile, whose question may not have been met yet.
     answers: dict[About, Answer] = field(default_factory=dict)
+    #: Keys of the open messages whose sender gave a time.
+    timed: set[int] = field(default_factory=set)
+    #: Messages that were cancelled while everything from before a start was still being met: a run of them that goes on
+    #: may not be known yet, so their agents are told afterwards.
+    to_call_off: list[int] = field(default_factory=list)
     #: Agents whose line or window changed, in order. They are offered work when the event has been handled.
     to_offer: dict[str, None] = field(default_factory=dict)
     #: What the event in hand has led to so far.
@@ -372,7 +401,7 @@ class EngineState:
 
     def __post_init__(self) -> None:
         self.agents = self.deliveries.agents
-        self.completed = Completed(self.policy.dedup_window_s)
+        self.completed = CompletedMessages(self.policy.dedup_window_s)
         self.loops, self.chains = Loops(self.policy.loop_limit), Chains(self.policy.loop_limit)
         self._names: dict[str, str] = {}
         self._began: Now | None = None

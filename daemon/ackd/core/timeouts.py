@@ -8,7 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core import agent_events, agent_rules, alerts, arrivals, endings, silence
+from ackd.core import (
+    agent_events,
+    agent_rules,
+    alerts,
+    arrivals,
+    deadlines,
+    due_times,
+    endings,
+    parts_told,
+    silence,
+)
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import RemindPerson
 from ackd.core.message import Status
@@ -29,6 +39,8 @@ def timer_due(state: EngineState, kind: TimerKind, owner: int | str) -> None:
         arrivals.recovered(state)
     elif kind is TimerKind.SUMMARY:
         alerts.send_summaries(state)
+    elif kind is TimerKind.PARTS:
+        parts_told.look(state, str(owner))
     elif isinstance(owner, str):
         _OF_AGENTS[kind](state, state.agents[owner])
         state.offer_later(owner)
@@ -51,7 +63,7 @@ def _tell_of_work(state: EngineState, agent: Agent) -> None:
         "busy",
         agent.name,
         f"{agent.name} has been at work on something else for {agent.policy.busy_timeout_s:.0f} s. "
-        f"{agent_rules.what_waits(agent)}",
+        f"{agent_rules.what_waits(state, agent)}",
         f"Nothing was interrupted. Look at it with `ackd agent attach {agent.name}`",
         agent=agent.name,
     )
@@ -68,6 +80,14 @@ def _not_told_in_time(state: EngineState, delivery: Delivery) -> None:
 
 
 def _overdue(state: EngineState, delivery: Delivery) -> None:
+    """Warn, unless the agent waits for parts of the message and one of them came or ended lately."""
+    if parts_told.are_open(state, delivery):
+        again_s = (
+            parts_told.moved_at(state, delivery) + state.agents[delivery.agent].policy.task_timeout_s - state.now.mono
+        )
+        if again_s > 0:
+            state.start_timer(TimerKind.TASK, delivery.key, again_s)
+            return
     apply(state, delivery, H.OVERDUE)
 
 
@@ -97,6 +117,11 @@ def _remind(state: EngineState, delivery: Delivery) -> None:
     state.emit(RemindPerson(agent.name, delivery.key, delivery.message, delivery.place))
 
 
+def _not_let_go(state: EngineState, delivery: Delivery) -> None:
+    waited_s = state.agents[delivery.agent].policy.cancel_timeout_s
+    apply(state, delivery, H.LET_GO, f"not proven within {waited_s:.0f} s")
+
+
 _OF_AGENTS: Final[dict[TimerKind, Callable[[EngineState, Agent], None]]] = {
     TimerKind.PARK: _park_over,
     TimerKind.LIVENESS: agent_events.look,
@@ -115,5 +140,12 @@ _OF_MESSAGES: Final[dict[TimerKind, tuple[frozenset[State], Callable[[EngineStat
     TimerKind.REMIND: (frozenset({S.DELIVERED}), _remind),
     TimerKind.TASK: (frozenset({S.DELIVERED, S.ACKED}), _overdue),
     TimerKind.RETRY: (frozenset({S.RETRYING}), line_up),
-    TimerKind.DISK: (frozenset({S.QUEUED, S.FINISHING, S.BURYING, S.REVIVING}), _ask_disk_again),
+    TimerKind.DISK: (
+        frozenset({S.QUEUED, S.FINISHING, S.BURYING, S.REVIVING, S.ANNULLING, S.WITHDRAWING}),
+        _ask_disk_again,
+    ),
+    TimerKind.CANCEL: (frozenset({S.CANCELLING}), _not_let_go),
+    TimerKind.EXPIRES: (due_times.WAITING, deadlines.expired),
+    TimerKind.NEARLY_DUE: (due_times.HELD, deadlines.nearly_due),
+    TimerKind.DEADLINE: (due_times.OPEN, deadlines.passed),
 }

@@ -24,11 +24,18 @@ class TimerKind(Word):
     TASK = "task"  # acknowledged long ago, and not completed
     RETRY = "retry"  # it failed, and is tried again after this
     DISK = "disk"  # the disk refused its move, which is asked for again
+    CANCEL = "cancel"  # its agent was told that it is cancelled, and has not let go of it
+    # Of a message, by its sender's word. They are started anew in each state in which they count.
+    EXPIRES = "expires"  # nobody has it in hand, and it will not be delivered after this
+    NEARLY_DUE = "nearly due"  # most of the time until its deadline is over: its agent is reminded
+    DEADLINE = "deadline"  # it should be completed by then
     # Of an agent.
     PARK = "park"  # the agent could not be told, and is tried again
     LIVENESS = "liveness"  # the agent holds work, and its signs of life are looked at
     CHECKPOINT = "checkpoint"  # its context is full, and it was asked to write down where it stands
     OFFER = "offer"  # more mail waits than one event may offer
+    # Of the parts of one message: its owner is "parent's id, line end, holder".
+    PARTS = "parts"  # no part is open any more: is there anybody to be told?
     # Of the engine.
     RECOVERY = "recovery"  # nothing from before the start has been met for a while
     SUMMARY = "summary"  # an hour is over in which notices were held back

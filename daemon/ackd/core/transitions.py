@@ -9,9 +9,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, assert_never
 
-from ackd.core import agent_rules, alerts, delivery_facts, endings, escalations, headers, idle_time, message_facts
-from ackd.core.delivery import Act, Happening, State, step
-from ackd.core.effects import ClaimMessage, RecordFact, TellAgent, WriteStatus
+from ackd.core import (
+    agent_rules,
+    alerts,
+    delivery_facts,
+    due_times,
+    endings,
+    escalations,
+    headers,
+    idle_time,
+    message_facts,
+    parts_told,
+)
+from ackd.core.delivery import IN_DEAD_LETTER, Act, Happening, State, step
+from ackd.core.effects import CallOff, ClaimMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.escalations import Cause
 from ackd.core.events import Absence
 from ackd.core.message import MONITOR, Idled, Status
@@ -38,7 +49,7 @@ STATUS_AFTER_S: Final = 0.05
 #: A move that the disk refused is asked for again after this.
 DISK_RETRY_S: Final = 5.0
 #: States in which a lost directory changes the end. A finished message stays finished, a dead one lies elsewhere.
-UNDER_WAY: Final = frozenset({S.CLAIMING, S.BURYING})
+UNDER_WAY: Final = frozenset({S.CLAIMING, S.BURYING, S.ANNULLING})
 IN_HAND: Final = frozenset({S.PROCESSING, S.DELIVERED, S.ACKED})
 
 
@@ -49,6 +60,8 @@ def apply(state: EngineState, delivery: Delivery, happening: Happening, why: str
     state.deliveries.set_state(delivery, after)
     if after is not before:
         state.timers.cancel_all(delivery.key)
+        if delivery.due is not None:
+            due_times.watch(state, delivery)
     state.offer_later(delivery.agent)
     _DO[act](state, delivery, happening, why)
 
@@ -261,6 +274,7 @@ def _rise(state: EngineState, delivery: Delivery) -> None:
     """Begin anew with a message that came back from dead_letter/."""
     state.totals.dead -= delivery.late
     delivery.reset_for_requeue(state.now.wall)
+    parts_told.came(state, delivery)
     state.emit(
         RecordFact(message_requeued(**delivery_facts.about(delivery), file=str(delivery.place)), lane=delivery.agent)
     )
@@ -327,14 +341,13 @@ def _tell_of_absence(state: EngineState, delivery: Delivery, why: str) -> None:
     if agent.absence_told or delivery.message.sender == MONITOR:
         return
     agent.absence_told = True
-    waiting = len(agent.line) + 1
     alerts.escalate(
         state,
         agent.name,
         Cause.AWAY,
         escalations.derived_id("away", delivery.message.message_id, agent.name, int(state.now.wall)),
-        f"{agent.name} cannot be told: {why}. {waiting} of its {waiting} messages wait (100%), first of all "
-        f"{delivery.place}",
+        f"{agent.name} cannot be told: {why}. {agent_rules.counted_of_open(state, agent, len(agent.line) + 1)}, "
+        f"first of all {delivery.place}",
         f"Mend it; ackd tries again by itself within {agent_rules.PARK_CAP_S:.0f} s. `ackd status` shows when",
         delivery,
     )
@@ -373,9 +386,28 @@ def _warn(state: EngineState, delivery: Delivery, _happening: Happening, _why: s
     )
 
 
+# --- cancelled --------------------------------------------------------------------------------------------------------
+def _call_off(state: EngineState, delivery: Delivery, _happening: Happening, _why: str) -> None:
+    state.start_timer(TimerKind.CANCEL, delivery.key, state.agents[delivery.agent].policy.cancel_timeout_s)
+    if state.recovering:
+        state.to_call_off.append(delivery.key)
+    else:
+        tell_to_let_go(state, delivery)
+
+
+def tell_to_let_go(state: EngineState, delivery: Delivery) -> None:
+    order = (delivery.agent, delivery.key, delivery.message, delivery.place)
+    why = delivery.cancellation.words if delivery.cancellation is not None else "cancelled"
+    state.emit(CallOff(*order, why, attempt=delivery.tells))
+
+
+def _too_late(state: EngineState, delivery: Delivery, _happening: Happening, by: str) -> None:
+    state.emit(RecordFact(message_facts.message_late(**delivery_facts.about(delivery), by=by), lane=delivery.agent))
+
+
 def _end(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
     endings.end(state, delivery, happening, why)
-    if delivery.state is S.DEAD and _apply_pending(state, delivery):
+    if delivery.state in IN_DEAD_LETTER and _apply_pending(state, delivery) and delivery.state is S.FINISHING:
         return  # its agent finished it while it was buried
     endings.close(state, delivery)
 
@@ -391,12 +423,14 @@ def _finish(state: EngineState, delivery: Delivery, happening: Happening, why: s
 
 #: Pending events that a later one replaces, except that an ack does not replace "seen is enough".
 _WEAK: Final = frozenset({H.ACKED, H.ENOUGH})
+#: A cancellation that waits for a claim gives way to a completion: that came before the move.
+_STRONGER: Final = (H.CANCELLED, H.DONE)
 
 
-def _remember(_desk: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
+def _remember(_state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
     said = delivery.pending_event[0] if delivery.pending_event is not None else None
-    if said is None or (
-        said in _WEAK and (said, happening) != (H.ENOUGH, H.ACKED)
+    if (
+        said is None or (said in _WEAK and (said, happening) != (H.ENOUGH, H.ACKED)) or (said, happening) == _STRONGER
     ):  # of several last words the first counts
         delivery.pending_event = (happening, why)
 
@@ -409,7 +443,7 @@ def _again(state: EngineState, delivery: Delivery, _happening: Happening, _why: 
     state.start_timer(TimerKind.DISK, delivery.key, DISK_RETRY_S)
 
 
-def _nothing(_desk: EngineState, _delivery: Delivery, _happening: Happening, _why: str) -> None:
+def _nothing(_state: EngineState, _delivery: Delivery, _happening: Happening, _why: str) -> None:
     pass
 
 
@@ -431,5 +465,9 @@ _DO: Final[dict[Act, Callable[[EngineState, Delivery, Happening, str], None]]] =
     Act.AGAIN: _again,
     Act.HOLD: _hold,
     Act.WARN: _warn,
+    Act.CALL_OFF: _call_off,
+    Act.ANNUL: endings.annul,
+    Act.WITHDRAW: endings.withdraw,
+    Act.TOO_LATE: _too_late,
     Act.END: _end,
 }

@@ -140,6 +140,7 @@ class ReceiptKind(Word):
     REQUEUE = "requeue"  # an operator digs a dead letter (or quarantined file) up
     PURGE = "purge"  # an operator removes one for good
     CHECKPOINT = "checkpoint"  # where its agent stands with it
+    CANCEL = "cancel"  # by its sender or a person: nobody shall work on it any more
     PAUSE = "pause"  # an agent: gets nothing until it is resumed
     RESUME = "resume"
     START = "start"  # what lives behind an agent's endpoint

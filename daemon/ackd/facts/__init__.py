@@ -16,7 +16,7 @@ from ackd.facts.drawing import (
     paint,
     render,
 )
-from ackd.facts.harmless import cells, clock_time, cut, duration, short_id, tiny_id, visible
+from ackd.facts.harmless import cells, clock_time, cut, duration, local_time, short_id, tiny_id, visible
 from ackd.facts.wording import agent_of, evidence, progress_words, words
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "duration",
     "evidence",
     "joined",
+    "local_time",
     "look_of",
     "never_choke",
     "paint",

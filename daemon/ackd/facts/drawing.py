@@ -10,6 +10,7 @@ import os
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
 
 from ackd.core.fact import DIM, DIM_CYAN, PLAIN, RED, YELLOW
+from ackd.core.message_facts import progress
 from ackd.facts.harmless import TINY_ID_CHARS, cells, clock_time, cut, short_id, tiny_id, visible
 from ackd.facts.table import FACTS
 from ackd.facts.wording import LogLine, agent_of, words
@@ -30,10 +31,13 @@ _WHOLE_LINE: Final = frozenset({RED, YELLOW, DIM, DIM_CYAN})
 
 
 def colour_wanted(stream: IO[Any]) -> bool:
-    """Say whether the stream is a terminal that shows colours, and nobody has turned them off (NO_COLOR, TERM=dumb)."""
-    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    """Say whether the stream is to have colours: NO_COLOR turns them off and FORCE_COLOR on, wherever the output goes;
+    else a terminal that shows colours has them."""
+    if os.environ.get("NO_COLOR"):
         return False
-    return stream.isatty()
+    if os.environ.get("FORCE_COLOR", "0").lower() not in ("", "0", "false"):
+        return True
+    return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def never_choke(stream: IO[str]) -> None:
@@ -52,7 +56,7 @@ def render(line: LogLine, *, colour: bool, width: int = 0, agents: int = AGENT_W
 
     Without colour, progress is the common format and nothing else (ignite-mime, "Display degradation rules").
     """
-    if line.type == "progress" and not colour:
+    if line.type == progress.type and not colour:
         return cut(words(line), width)
     if 0 < width < TINY_COLUMNS:
         return joined(_tiny(line), colour=colour, width=width, gap=1)

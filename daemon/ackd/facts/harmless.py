@@ -11,6 +11,7 @@ import unicodedata
 from typing import Final
 
 from ackd.core.message_ids import hash_part
+from ackd.formats import utc_times
 
 _SHORT_ID_CHARS: Final = 40
 TINY_ID_CHARS: Final = 8
@@ -87,6 +88,18 @@ def tiny_id(message_id: str) -> str:
 
 def clock_time(at: float) -> str:
     return time.strftime("%H:%M:%S", time.localtime(at))
+
+
+def local_time(when: object) -> str:
+    """A moment on the reader's own clock, as ``2026-11-19 03:15:00``. ``when``: seconds, or an RFC 3339 time as files
+    and JSON have it; other text is shown as it is."""
+    at = when if isinstance(when, int | float) else utc_times.read(when)
+    if at is None:
+        return visible(when)
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    except (OverflowError, OSError, ValueError):  # a year that the machine's calendar lacks
+        return visible(when)
 
 
 def duration(seconds: object) -> str:

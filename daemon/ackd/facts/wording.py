@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ackd.core.message_facts import evidence
-from ackd.facts.harmless import duration, short_id, visible
+from ackd.core.message_facts import evidence, progress
+from ackd.facts.harmless import duration, local_time, short_id, visible
 from ackd.facts.table import FACTS
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def words(line: LogLine) -> str:
 
 def agent_of(line: LogLine) -> str:
     """The agent that the line is about: the recipient, or who reports progress."""
-    agent = line.data.get("from" if line.type == "progress" else "agent")
+    agent = line.data.get("from" if line.type == progress.type else "agent")
     return agent if isinstance(agent, str) else ""
 
 
@@ -55,11 +55,11 @@ class _Fields:
         self.data = data
 
     def __getitem__(self, key: str) -> str:
-        return visible(self.data[key]) if key in self.data else "?"
+        return _word(self.data[key]) if key in self.data else "?"
 
     def __call__(self, key: str, shape: str = "{}") -> str:
         value = self.data.get(key)
-        return shape.format(visible(value)) if value not in (None, "", False) else ""
+        return shape.format(_word(value)) if value not in (None, "", False) else ""
 
     def mark(self, key: str, words: str) -> str:
         return words if self.data.get(key) else ""
@@ -83,8 +83,15 @@ class _Fields:
         return f"{share:.0%}" if isinstance(share, int | float) else "?"
 
     def shown(self, value: object) -> str:
-        return visible(value)
+        return _word(value)
+
+
+def _word(value: object) -> str:
+    """A field's value for people, who are shown a time by their own clock."""
+    if isinstance(value, str) and value.endswith("Z") and 20 <= len(value) <= 27 and value[10:11] == "T":
+        return local_time(value)
+    return visible(value)
 
 
 def _generic(data: Mapping[str, Any]) -> str:
-    return " ".join(f"{visible(k)}={visible(v)}" for k, v in data.items() if k not in ("message_id", "agent"))
+    return " ".join(f"{visible(k)}={_word(v)}" for k, v in data.items() if k not in ("message_id", "agent"))

@@ -56,6 +56,21 @@ OUTCOMES: Final = {
 #: The shape of a task_completed whose status is neither of the two.
 NO_OUTCOME: Final = _completed("TaskCompleted", ("success", "error"))
 
+_DEAD_LETTER: Final = MappingShape(
+    "DeadLetter",
+    {
+        "message_id": TEXT,
+        "type": TEXT,
+        "to": TEXT,
+        "reason": TEXT,
+        "retry_count": COUNT,
+        "how_to_requeue": TEXT,
+        "error_at?": NOTE,
+        "file?": NOTE,
+    },
+    about="Ours: tells a sender that its message was given up, and how to bring it back.",
+)
+
 SHAPES: Final = {
     "user_goal": MappingShape("UserGoal", {"goal": TEXT, "context?": NOTE}),
     "strategy_request": MappingShape("StrategyRequest", {"goal": TEXT, "requirements": [TEXT], "context?": NOTE}),
@@ -192,23 +207,11 @@ SHAPES: Final = {
                 "AboutMessage", {"message_id": TEXT, "type": TEXT, "from": TEXT, "to": TEXT, "file?": NOTE}
             ),
             "counted?": COUNT,
+            "dead_letter?": _DEAD_LETTER,
         },
         about="Ours: what ackd could not mend, and what a person or leader is to do.",
     ),
-    "dead_letter": MappingShape(
-        "DeadLetter",
-        {
-            "message_id": TEXT,
-            "type": TEXT,
-            "to": TEXT,
-            "reason": TEXT,
-            "retry_count": COUNT,
-            "how_to_requeue": TEXT,
-            "error_at?": NOTE,
-            "file?": NOTE,
-        },
-        about="Ours: tells a sender that its message was given up, and how to bring it back.",
-    ),
+    "dead_letter": _DEAD_LETTER,
 }
 
 

@@ -37,6 +37,12 @@ def write(wall: float) -> str:
     return f"{year:04}-{month:02}-{day:02}T{hour:02}:{rest // 60:02}:{rest % 60:02}.{micros:06}Z"
 
 
+def in_utc(text: str) -> str:
+    """The same moment in UTC with a ``Z``, if the text is a time; else the text."""
+    at = None if text.endswith("Z") else read(text)
+    return text if at is None else write(at)
+
+
 # The Gregorian calendar, counted in years that begin with March: leap days come last, and fall out of the sums.
 def _days(year: int, month: int, day: int) -> int:
     year -= month <= 2

@@ -151,6 +151,7 @@ class Daemon:
     def _make(self, tasks: TaskGroup) -> None:
         config, site = self.config, self.site
         self._config = LiveConfig(config)
+        self._hashed = config, config.fingerprint()  # for the status page, which is written twice a second
         durable = config.delivery.durability == "power"  # for good: files that exist were written by it
         self._spool = Spool(
             site.root,
@@ -365,8 +366,10 @@ class Daemon:
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
         self._recorder.open(self.site.logs, self._gateways.log_directory())
+        boxes = self.site.boxes_by_agent()
         for name in agents:
-            self._intake.meet_box(self._team.box(name))
+            known = boxes.get(identity(name), [])
+            self._intake.meet_box(name if name in known or not known else known[0])
         tasks.start_soon(self._hear_signals, name="signals")  # early: a stop during recovery is a clean stop, too
         while not self._pump.idle():  # one turn is bounded and may not announce the whole team
             self._pump.turn()
@@ -552,7 +555,7 @@ class Daemon:
         if self._recorder.has_news:
             self._recorder.show()
         self._saved_totals.note_changes()
-        self._saved_totals.note_boxes(self._intake.boxes)
+        self._saved_totals.note_boxes(self._intake.boxes, self._intake.box_changes)
 
     async def _send(self, draft: Draft) -> None:
         """Send a handler's message. Raises UnknownAgent instead of making a queue directory for an unknown name."""
@@ -607,10 +610,17 @@ class Daemon:
     def _describe(self) -> dict[str, object]:
         return describe(self._engine, self._backlog.by_agent(self._team.join))
 
+    def _config_hash(self) -> str:
+        now = self._config.now
+        if now is not self._hashed[0]:
+            self._hashed = now, now.fingerprint()
+        return self._hashed[1]
+
     def _status_page(self) -> dict[str, object]:
         log, watch = self._recorder.log, self._watching.mode
         told = {"file": log.path.name, "bytes": log.size_bytes()}
         daemon = {"pid": os.getpid(), "session_id": log.session_id, "version": __version__, "watch": watch, "log": told}
+        daemon |= {"config_hash": self._config_hash()}
         faults = self._recorder.faults.page()
         return {"daemon": daemon, "faults": faults, **self._describe(), **self._gateways.page()}
 

@@ -115,7 +115,7 @@ class Recorder:
         """Write one fact. A fact that is recorded outside a turn is flushed by the next turn."""
         wall = self.clock.now().wall
         type_, data = fact
-        if type_ == io_error.__name__:
+        if type_ == io_error.type:
             news = self.faults.met(data, wall)
             if news is None:
                 return

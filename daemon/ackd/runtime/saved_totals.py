@@ -72,7 +72,7 @@ class SavedTotals:
         self._tally = _Tally()
         self._written: list[tuple[object, ...]] = []
         self._notices_written = self._held_written = 0
-        self._boxes_written: dict[str, Births] = {}
+        self._boxes_written = 0
 
     def load(self) -> None:
         """Load everything into the engine's state.
@@ -214,9 +214,12 @@ class SavedTotals:
         """Return the queue directories as they were last saved, each in the form of ``marks``."""
         return _read(self._boxes)
 
-    def note_boxes(self, boxes: dict[str, Births]) -> None:
-        if boxes != self._boxes_written and _write(self._boxes, {box: marks(births) for box, births in boxes.items()}):
-            self._boxes_written = dict(boxes)
+    def note_boxes(self, boxes: dict[str, Births], changes: int) -> None:
+        """Save the queue directories, if there were more changes to them than at the last time."""
+        if changes == self._boxes_written:
+            return
+        if _write(self._boxes, {box: marks(births) for box, births in boxes.items()}):
+            self._boxes_written = changes
 
     def _picture(self) -> list[tuple[object, ...]]:
         """Return a value that changes whenever an open escalation does. The number of its messages (``about``) stands

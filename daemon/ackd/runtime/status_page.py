@@ -9,13 +9,16 @@ still say so.
 
 from __future__ import annotations
 
+import itertools
 import os
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from ackd.core import idle_time
+from ackd.core.delivery import SHOWN, State
 from ackd.core.escalations import stamp
+from ackd.core.screen_rules import is_awaited
 from ackd.storage.json_state import JsonState
 
 if TYPE_CHECKING:
@@ -28,6 +31,11 @@ if TYPE_CHECKING:
     from ackd.core.state import Agent, EngineState
 
 EVERY_S: Final = 0.5
+#: Open messages that are looked at for who waits for whom: a page is written twice a second.
+_MOST_LOOKED_AT: Final = 1_000
+_MOST_WAITS: Final = 100
+#: Messages with a deadline that the page names; `ackd inbox` lists all of an agent's.
+MOST_DEADLINES: Final = 20
 
 
 def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[str, object]:
@@ -45,6 +53,8 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
             "in_flight": len(agent.window) + agent.retrying,
             "retrying": agent.retrying,
         }
+        if agent.policy.reminds:
+            entry["unread"] = _unread(state, agent)
         if agent.reason:
             entry["reason"] = agent.reason
         if agent.until is not None:
@@ -54,8 +64,43 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
         if agent.policy.shows:
             entry |= _screen(state, agent)
         agents[agent.name] = entry
-    totals = _totals(engine, sum(unread.values()))
-    return {"agents": agents, "totals": totals, "escalations": _escalations(engine), **_held(engine)}
+    totals = _totals(engine, agents, sum(unread.values()))
+    return {
+        "agents": agents,
+        "totals": totals,
+        "escalations": _escalations(engine),
+        **_held(engine),
+        **_waits(state),
+        **_deadlines(engine),
+    }
+
+
+def _unread(state: EngineState, agent: Agent) -> int:
+    """Count the mail of an inbox that was put there and that nobody has read or acknowledged."""
+    held = map(state.deliveries.get, agent.window)
+    return sum(each is not None and each.state is State.DELIVERED and not each.seen for each in held)
+
+
+def _waits(state: EngineState) -> dict[str, object]:
+    """List who waits for whom: senders for the messages that others still have, and agents for leases, boards, stories.
+    Without any, the key is left out. Of very many open messages the oldest are looked at."""
+    sent: dict[tuple[str, str], list[float]] = {}
+    for delivery in itertools.islice(state.deliveries, _MOST_LOOKED_AT):
+        sender = state.agent_called(delivery.message.sender)
+        if sender is not None and sender != delivery.agent and is_awaited(delivery):
+            sent.setdefault((sender, delivery.agent), []).append(delivery.arrived_at)
+    waits: list[dict[str, object]] = [
+        {"agent": sender, "for": whom, "what": _messages(len(since)), "since": stamp(min(since))}
+        for (sender, whom), since in sent.items()
+    ]
+    for agent in state.agents.values():
+        said = (wait for each in agent.waits_on.values() for wait in each)
+        waits += [{"agent": agent.name, "for": wait.whom, "what": wait.what} for wait in said]
+    return {"waits": waits[:_MOST_WAITS]} if waits else {}
+
+
+def _messages(number: int) -> str:
+    return "1 message" if number == 1 else f"{number} messages"
 
 
 def _held(engine: Engine) -> dict[str, object]:
@@ -65,6 +110,29 @@ def _held(engine: Engine) -> dict[str, object]:
         for (message_id, agent), one in engine.state.held.items()
     ]
     return {"held": held} if held else {}
+
+
+def _deadlines(engine: Engine) -> dict[str, object]:
+    """List the open messages that have a deadline, or may expire: those that are due first. Without any, the key is
+    left out."""
+    state, rows = engine.state, []
+    for delivery in (state.deliveries.get(key) for key in state.timed):
+        if delivery is None or delivery.due is None:
+            continue
+        message, due = delivery.message, delivery.due
+        row: dict[str, object] = {
+            "message_id": message.message_id,
+            "agent": delivery.agent,
+            "state": SHOWN[delivery.state],
+        }
+        if message.expires_at is not None:
+            row["expires"] = stamp(message.expires_at)
+        if message.deadline_at is not None:
+            row["deadline"] = stamp(message.deadline_at)
+        first = min(at for at in (due.deadline, due.expires) if at is not None)
+        rows.append((first, message.message_id, row))
+    rows.sort(key=lambda each: each[:2])
+    return {"deadlines": [row for *_, row in rows[:MOST_DEADLINES]]} if rows else {}
 
 
 def _life(agent: Agent, now: Now) -> dict[str, object]:
@@ -100,11 +168,13 @@ def _screen(state: EngineState, agent: Agent) -> dict[str, object]:
     return said
 
 
-def _totals(engine: Engine, unread: int) -> dict[str, int]:
+def _totals(engine: Engine, said: Mapping[str, Mapping[str, object]], unread: int) -> dict[str, int]:
     state, agents = engine.state, engine.state.agents.values()
     return {
         "queued": sum(agent.queued for agent in agents) + unread,
         "in_flight": sum(len(agent.window) + agent.retrying for agent in agents),
+        "retrying": sum(agent.retrying for agent in agents),
+        "unread": sum(number for each in said.values() if isinstance(number := each.get("unread"), int)),
         "completed": state.totals.completed,
         "dead": state.totals.dead,
         "corrupt": state.totals.rejected,

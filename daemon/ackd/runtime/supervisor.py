@@ -41,7 +41,7 @@ STARTS_AT_A_TIME: Final = 8
 HINDERED_S: Final = 5.0
 
 
-class Standing(enum.Enum):
+class KeptStanding(enum.Enum):
     STARTING = "starting"
     UP = "up"
     WAITING = "waiting"  # died, and is started again in a while
@@ -55,7 +55,7 @@ class _Kept:
     agent: str
     living: Living
     policy: RestartPolicy
-    standing: Standing = Standing.STARTING
+    standing: KeptStanding = KeptStanding.STARTING
     why: str = "it has not been started yet"
     detail: str = ""
     #: Set while we end it ourselves for a restart: how that end is reported.
@@ -68,13 +68,13 @@ class _Kept:
     changed: anyio.Event = field(default_factory=anyio.Event)
     asking: anyio.Lock = field(default_factory=anyio.Lock)
 
-    def become(self, standing: Standing, why: str = "") -> None:
+    def become(self, standing: KeptStanding, why: str = "") -> None:
         self.standing, self.why = standing, why
         self.stir()
 
     def is_awaited(self) -> bool:
         """True while it starts, unless it was asked to end meanwhile."""
-        return self.standing is Standing.STARTING and self.replaced is None
+        return self.standing is KeptStanding.STARTING and self.replaced is None
 
     def stir(self) -> None:
         self.changed.set()
@@ -112,33 +112,33 @@ class Supervisor:
         """Keep the agent alive from now on. With ``start=False`` it was stopped by hand, and waits for ``start``."""
         kept = self._kept[agent] = _Kept(agent, living, policy)
         if not start:
-            kept.become(Standing.STOPPED, "it was stopped by hand")
+            kept.become(KeptStanding.STOPPED, "it was stopped by hand")
         self.tasks.start_soon(self._tend, kept, name=f"life of {agent}")
 
     def keeps(self, agent: str) -> bool:
         return agent in self._kept
 
-    def standing(self, agent: str) -> Standing:
+    def standing(self, agent: str) -> KeptStanding:
         return self._kept[agent].standing
 
     async def ready(self, agent: str) -> None:
         """Return when the agent can be given mail. One at rest or given up is started again. Raises CannotStart."""
         kept = self._kept[agent]
         match kept.standing:
-            case Standing.UP:
+            case KeptStanding.UP:
                 return
-            case Standing.STARTING:
+            case KeptStanding.STARTING:
                 await self._settled(kept)
-            case Standing.RESTING:
+            case KeptStanding.RESTING:
                 await self.start(agent)
-            case Standing.GIVEN_UP if kept.policy.mode is not RestartMode.NEVER:
+            case KeptStanding.GIVEN_UP if kept.policy.mode is not RestartMode.NEVER:
                 await self.start(agent)
-            case Standing.WAITING if kept.again_at <= anyio.current_time() + A_MOMENT_S:
+            case KeptStanding.WAITING if kept.again_at <= anyio.current_time() + A_MOMENT_S:
                 await self._due(kept)
-            case Standing.WAITING:
+            case KeptStanding.WAITING:
                 in_s = max(0.0, kept.again_at - anyio.current_time())
                 raise CannotStart(f"{kept.why}; it is started again in {in_s:.0f} s")
-            case Standing.STOPPED | Standing.GIVEN_UP:
+            case KeptStanding.STOPPED | KeptStanding.GIVEN_UP:
                 raise CannotStart(kept.why)
             case _:
                 assert_never(kept.standing)
@@ -148,7 +148,7 @@ class Supervisor:
         it ("pid 4242"). Raises CannotStart."""
         kept = self._kept[agent]
         async with kept.asking:
-            if kept.standing not in (Standing.UP, Standing.STARTING):
+            if kept.standing not in (KeptStanding.UP, KeptStanding.STARTING):
                 self._begin(kept)
             return await self._settled(kept)
 
@@ -162,9 +162,9 @@ class Supervisor:
         async with kept.asking:
             if kept.in_life:
                 kept.replaced = _Replaced(why, quiet, wanted)
-                kept.become(Standing.STARTING, why)
+                kept.become(KeptStanding.STARTING, why)
                 await kept.living.stop(self.config.now.daemon.stop_timeout_s)
-            elif kept.standing is not Standing.STARTING:
+            elif kept.standing is not KeptStanding.STARTING:
                 self._begin(kept)
             return await self._settled(kept)
 
@@ -177,7 +177,7 @@ class Supervisor:
         """End the agent. It stays down until ``start`` or ``restart``."""
         kept = self._kept[agent]
         async with kept.asking:
-            was_down = kept.standing in (Standing.STOPPED, Standing.GIVEN_UP)
+            was_down = kept.standing in (KeptStanding.STOPPED, KeptStanding.GIVEN_UP)
             await self._end(kept, why)
             if not was_down and not self._closing and not kept.retired:
                 self.post(AgentDied(agent, why, wanted=True))
@@ -187,7 +187,7 @@ class Supervisor:
         kept = self._kept[agent]
         kept.retired = True
         if not kept.in_life:
-            kept.become(Standing.STOPPED, "ackd is stopping")
+            kept.become(KeptStanding.STOPPED, "ackd is stopping")
 
     async def shutdown(self) -> None:
         """End all agents that do not outlive the daemon, side by side, within ``stop_timeout_s`` plus the time that
@@ -202,7 +202,7 @@ class Supervisor:
     async def _tend(self, kept: _Kept) -> None:
         try:
             while not self._closing:
-                if kept.standing is Standing.STARTING:
+                if kept.standing is KeptStanding.STARTING:
                     await self._live(kept)
                 else:
                     await self._wait(kept)
@@ -216,7 +216,7 @@ class Supervisor:
     async def _live(self, kept: _Kept) -> None:
         exit_: Exit | None = None
         async with self._turns:
-            if kept.standing is not Standing.STARTING:  # stopped while it waited for its turn
+            if kept.standing is not KeptStanding.STARTING:  # stopped while it waited for its turn
                 return
             kept.in_life, kept.hindered, kept.replaced = True, False, None
             try:
@@ -227,7 +227,7 @@ class Supervisor:
         if exit_ is None:
             if kept.is_awaited():
                 kept.detail = detail
-                kept.become(Standing.UP)
+                kept.become(KeptStanding.UP)
                 self.post(AgentStarted(kept.agent, detail))
             exit_ = await kept.living.exited()
         kept.in_life = False
@@ -236,16 +236,16 @@ class Supervisor:
 
     def _after(self, kept: _Kept, exit_: Exit) -> None:
         replaced, kept.replaced = kept.replaced, None
-        if kept.standing is Standing.STOPPED or kept.retired:
-            kept.become(Standing.STOPPED, kept.why or exit_.why)
+        if kept.standing is KeptStanding.STOPPED or kept.retired:
+            kept.become(KeptStanding.STOPPED, kept.why or exit_.why)
         elif replaced is not None:
             self.record(child_restart(agent=kept.agent, in_s=0, why=replaced.why))
             if not replaced.quiet:
                 self.post(AgentDied(kept.agent, replaced.why, again_in_s=0.0, wanted=replaced.wanted))
-            kept.become(Standing.STARTING, replaced.why)
-        elif exit_.code == 0 and kept.standing is Standing.UP and kept.policy.mode is not RestartMode.ALWAYS:
+            kept.become(KeptStanding.STARTING, replaced.why)
+        elif exit_.code == 0 and kept.standing is KeptStanding.UP and kept.policy.mode is not RestartMode.ALWAYS:
             rests = kept.policy.mode is RestartMode.ON_FAILURE
-            kept.become(Standing.RESTING if rests else Standing.GIVEN_UP, f"it ended by itself ({exit_.why})")
+            kept.become(KeptStanding.RESTING if rests else KeptStanding.GIVEN_UP, f"it ended by itself ({exit_.why})")
         else:
             self._died(kept, exit_)
 
@@ -256,7 +256,7 @@ class Supervisor:
             return
         kept.deaths.append(now)
         if kept.policy.mode is RestartMode.NEVER:
-            kept.become(Standing.GIVEN_UP, f'{why}; it is never started again (restart = "never")')
+            kept.become(KeptStanding.GIVEN_UP, f'{why}; it is never started again (restart = "never")')
             self.post(AgentDied(kept.agent, kept.why))
             return
         decision = decide_restart(kept.deaths, now, kept.policy, self.rng)
@@ -264,7 +264,7 @@ class Supervisor:
             case RestartAfter(delay_s):
                 self._wait_for(kept, why, delay_s, now - exit_.at if exit_.at is not None else 0.0)
             case StaysDown(count, within_s):
-                kept.become(Standing.GIVEN_UP, f"{why}; restarted {count} times in {within_s:g} s, and given up")
+                kept.become(KeptStanding.GIVEN_UP, f"{why}; restarted {count} times in {within_s:g} s, and given up")
                 self.post(AgentDied(kept.agent, kept.why))
             case _:
                 assert_never(decision)
@@ -275,39 +275,39 @@ class Supervisor:
         self.record(child_restart(agent=kept.agent, in_s=round(delay_s, 3), count=len(kept.deaths), why=why))
         left_s = max(0.0, delay_s - spent_s)
         kept.again_at = anyio.current_time() + left_s
-        kept.become(Standing.WAITING, why)
+        kept.become(KeptStanding.WAITING, why)
         self.post(AgentDied(kept.agent, why, again_in_s=left_s))
 
     async def _wait(self, kept: _Kept) -> None:
-        if kept.standing is not Standing.WAITING:
+        if kept.standing is not KeptStanding.WAITING:
             await kept.changed.wait()
             return
         with anyio.CancelScope(deadline=kept.again_at):
             await kept.changed.wait()
             return
-        kept.become(Standing.STARTING, kept.why)
+        kept.become(KeptStanding.STARTING, kept.why)
 
     # --- parts of the requests ----------------------------------------------------------------------------------------
     def _begin(self, kept: _Kept) -> None:
         if kept.retired or self._closing:
             raise CannotStart("ackd is stopping")
         kept.deaths.clear()
-        kept.become(Standing.STARTING)
+        kept.become(KeptStanding.STARTING)
 
     async def _due(self, kept: _Kept) -> None:
-        while kept.standing is Standing.WAITING:
+        while kept.standing is KeptStanding.WAITING:
             await kept.changed.wait()
         await self._settled(kept)
 
     async def _settled(self, kept: _Kept) -> str:
-        while kept.standing is Standing.STARTING:
+        while kept.standing is KeptStanding.STARTING:
             await kept.changed.wait()
-        if kept.standing is not Standing.UP:
+        if kept.standing is not KeptStanding.UP:
             raise CannotStart(kept.why)
         return kept.detail
 
     async def _end(self, kept: _Kept, why: str) -> None:
-        kept.become(Standing.STOPPED, why)
+        kept.become(KeptStanding.STOPPED, why)
         await kept.living.stop(self.config.now.daemon.stop_timeout_s)
         while kept.in_life:
             await kept.changed.wait()

@@ -17,7 +17,7 @@ from ackd.endpoints import registry
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ackd.config.agents import Agent
+    from ackd.config.agents import AgentSettings
     from ackd.config.live import LiveConfig
     from ackd.config.site import Site
     from ackd.core.ports import Endpoint, Inhabited, LeftRun, Post
@@ -31,7 +31,7 @@ class Makers:
         self._offered = offered
         self._makers: dict[str, EndpointMaker] = {}
 
-    def make(self, agent: str, table: Agent) -> Endpoint:
+    def make(self, agent: str, table: AgentSettings) -> Endpoint:
         return self._of(table.endpoint).make(agent, table)
 
     async def clear(self) -> list[str]:
@@ -109,7 +109,7 @@ class Team:
         for endpoint in self._endpoints.values():
             endpoint.abandon()
 
-    def _build(self, name: str, table: Agent) -> Endpoint:
+    def _build(self, name: str, table: AgentSettings) -> Endpoint:
         for make in self.own_endpoints:
             if (endpoint := make(name)) is not None:
                 return endpoint

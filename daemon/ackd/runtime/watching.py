@@ -20,7 +20,6 @@ from ackd.storage.polling_watch import PollingWatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from ackd.config.live import LiveConfig
     from ackd.config.site import Site
@@ -71,16 +70,14 @@ class SpoolWatch:
         if self.mode != "none":
             self._watcher.own_move(source, target)
 
-    def _where(self) -> tuple[Path, Path]:
-        return self.site.queue, self.site.receipts
-
     def _inotify(self) -> Watcher:
-        return InotifyWatcher(*self._where(), self.site.reserved, self.begins, self.through)
+        return InotifyWatcher(self.site.queue, self.site.receipts, self.site.reserved, self.begins, self.through)
 
     async def _poll(self) -> None:
         self.mode = "polling"
         self._polling = anyio.CancelScope()
-        await self._run(PollingWatcher(*self._where(), self.config.now.watch.poll_interval_s, self.site.reserved))
+        interval_s = self.config.now.watch.poll_interval_s
+        await self._run(PollingWatcher(self.site.queue, self.site.receipts, interval_s, self.site.reserved))
 
     async def _run(self, watcher: Watcher) -> None:
         ready = anyio.Event()

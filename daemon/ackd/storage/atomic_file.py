@@ -232,7 +232,12 @@ def write_all(fd: int, data: bytes) -> None:
 
 def flush_directory(directory: AnyPath) -> None:
     """Make the names in a directory durable. ``""`` is the current one."""
-    fd = os.open(directory or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    flush(directory or ".")
+
+
+def flush(path: AnyPath) -> None:
+    """Make the content of a file durable, or the names in a directory."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:

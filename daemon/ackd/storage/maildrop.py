@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -32,6 +32,10 @@ MAX_RECEIPT_BYTES: Final = 16_384
 MAX_CHECKPOINT_RECEIPT_BYTES: Final = 3 * 65_536 + MAX_RECEIPT_BYTES
 _CHECKPOINT_NAME: Final = f"{ReceiptKind.CHECKPOINT.value}_"
 MAX_CLASHES: Final = 1_000
+#: Another sender holds the lock while it flushes a file. One that is stopped meanwhile must not stop the others: after
+#: this they go on without it, and the daemon still recognises a second copy.
+LOCK_WAIT_S: Final = 10.0
+_LOCK_POLL_S: Final = 0.02
 
 
 class Staged(NamedTuple):
@@ -108,6 +112,35 @@ def make_box(box_dir: str | Path, *, fsync: bool = True) -> None:
         make_private_directory(Path(box_dir, "processed"), fsync=fsync)
 
 
+@contextlib.contextmanager
+def locked(boxes: Sequence[str]) -> Iterator[None]:
+    """Hold a lock on these queue directories, which exist, against other senders that do the same. Where a lock cannot
+    be had, go on without it."""
+    with contextlib.ExitStack() as held:
+        deadline = time.monotonic() + LOCK_WAIT_S
+        for box in sorted(boxes):  # in one order, so that two senders do not wait for each other
+            fd = os.open(box, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            held.callback(os.close, fd)
+            _lock(fd, deadline)
+        yield
+
+
+def _lock(fd: int, deadline: float) -> None:
+    import fcntl  # noqa: PLC0415 - the other writers here do not need it
+
+    while True:
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= deadline:
+                return
+            time.sleep(_LOCK_POLL_S)
+        except OSError:  # a file system without locks
+            return
+        else:
+            return
+
+
 def make_private_directory(directory: Path, *, fsync: bool = True) -> None:
     """Make the directory and its missing parents, 0700, each made durable in its parent."""
     if directory.is_dir():
@@ -152,6 +185,24 @@ def drop_requests(
     """Put one request for each agent, or, if the disk refuses, none."""
     items = {agent: _receipt(receipts_dir, kind, None, agent, None, by=by) for agent in agents}
     return dict(zip(items, map(Path, drop_all(list(items.values()), fsync=fsync)), strict=True))
+
+
+def drop_cancellations(
+    receipts_dir: Path,
+    recipients: Sequence[tuple[str, str]],
+    by: str,
+    reason: str | None = None,
+    of: str | None = None,
+    *,
+    fsync: bool = True,
+) -> list[Path]:
+    """Put one cancellation for each pair of a message's id and the agent it went to; or, if the disk refuses, none.
+    ``of``: the message from which the others came."""
+    items = []
+    for message_id, agent in recipients:
+        more = {} if of is None or of == message_id else {"of": of}
+        items.append(_receipt(receipts_dir, ReceiptKind.CANCEL, message_id, agent, reason, by=by, **more))
+    return [Path(path) for path in drop_all(items, fsync=fsync)] if items else []
 
 
 def drop_receipts(
@@ -204,8 +255,20 @@ def read_receipt(path: Path) -> "Receipt":
     if not isinstance(content, dict):
         raise BadReceipt(name, "not a JSON object")
     said = receipt_form.checked(name, content)
-    words = (said.reason, said.file, said.text, said.step, said.by, said.folder)
-    return Receipt(said.kind, said.message_id, said.agent, name, *words, which=which)
+    return Receipt(
+        kind=said.kind,
+        message_id=said.message_id,
+        agent=said.agent,
+        name=name,
+        reason=said.reason,
+        file=said.file,
+        text=said.text,
+        step=said.step,
+        by=said.by,
+        folder=said.folder,
+        of=said.of,
+        which=which,
+    )
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

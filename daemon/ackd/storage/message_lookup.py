@@ -201,6 +201,12 @@ def _text(raw: bytes) -> str:
     return raw.decode(errors="replace")
 
 
+def id_in(wanted: str) -> str | None:
+    """Return the id of the message in the file at ``wanted``; None if that is no path of a message."""
+    given = _by_path(wanted)
+    return given.message_id if given is not None else None
+
+
 def _by_path(wanted: str) -> FoundMessage | None:
     """Return the file at ``wanted``, if that is the path of one. Ids may contain slashes too, and broken ones a NUL."""
     path = Path(wanted)

@@ -14,11 +14,12 @@ is tried again. Heartbeats, answers to status checks, progress and checkpoints g
 the task, after a failure, a restart or a hand-over, is not given the steps that are done; after a crash, the steps of
 its last second may come again.
 
-Standard library only, and quick to import. pipes: the lines · task: what a function is given · interrupts: signals ·
-life: from the first line to the last.
+Standard library only, quick to import, and for Python 3.9 and newer, because a worker may run on another Python than
+ackd does. pipes: the lines · task: what a function is given · interrupts: signals · async_runner: ``async`` functions ·
+life: from the first line to the last · on_pythonpath: for a Python that has no ackd.
 """
 
 from ackd.worker.life import run
-from ackd.worker.task import HandOver, Refuse, Task
+from ackd.worker.task import Cancelled, HandOver, Refuse, Task
 
-__all__ = ["HandOver", "Refuse", "Task", "run"]
+__all__ = ["Cancelled", "HandOver", "Refuse", "Task", "run"]

@@ -24,7 +24,7 @@ _AGAIN_S: Final = 0.05
 _TIMES: Final = 100
 
 
-class Ended(SystemExit):
+class EndedByOthers(SystemExit):
     """The process ends on somebody else's decision: by SIGTERM, or because ackd has gone."""
 
 
@@ -46,14 +46,14 @@ class Interrupts:
             self._open = False  # a second SIGINT must not interrupt the code that handles this one
             raise KeyboardInterrupt
         if self._by_hand:
-            raise Ended(128 + signal.SIGINT)
+            raise EndedByOthers(128 + signal.SIGINT)
         self._held_back = True
 
     def _ended(self, _number: int, _frame: FrameType | None) -> None:
-        """Raise ``Ended`` for the first SIGTERM only, so that a second one does not interrupt the clean-up."""
+        """Raise ``EndedByOthers`` for the first SIGTERM only, so that a second one does not interrupt the clean-up."""
         if not self._ending:
             self._ending = True
-            raise Ended(self.exit_code)
+            raise EndedByOthers(self.exit_code)
 
     def end(self, exit_code: int) -> None:
         """End the process from another thread: the main thread is interrupted, and its ``finally`` blocks run.

@@ -15,15 +15,17 @@ import queue
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 from ackd.worker import pipes
-from ackd.worker.interrupts import Ended, Interrupts
-from ackd.worker.task import HandOver, Refuse, Task
+from ackd.worker.interrupts import EndedByOthers, Interrupts
+from ackd.worker.task import Cancelled, HandOver, Refuse, Task
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
+    from typing import TypeAlias
+
+    from ackd.worker.async_runner import AsyncRunner
 
     #: A plain or an ``async`` function. Its result is ignored.
     Work: TypeAlias = Callable[[Task], object]
@@ -64,7 +66,7 @@ class Life:
         self._leaving = False
         self._alone = False
         self._began = threading.Event()  # set when work begins: heartbeats come sooner
-        self._runner: asyncio.Runner | None = None
+        self._runner: AsyncRunner | None = None
 
     def run(self) -> None:
         self._lines.when_gone = self._ackd_is_gone
@@ -89,10 +91,14 @@ class Life:
         self._began.set()
         try:
             with self._interrupts.allowed():
+                if task.is_cancelled:  # while it waited for its turn
+                    raise Cancelled
                 self._call(task)
+        except Cancelled:
+            self._failed(task, "cancelled", recoverable=False)
         except HandOver:
             self._end(task, "context_threshold", {})
-        except Ended:  # no last line: whoever ended the process knows, or has gone
+        except EndedByOthers:  # no last line: whoever ended the process knows, or has gone
             raise
         except Refuse as refusal:
             self._failed(task, str(refusal) or "refused", recoverable=False)
@@ -113,9 +119,9 @@ class Life:
         answer: Any = self._work(task)
         if not hasattr(answer, "__await__"):
             return
-        import asyncio  # noqa: PLC0415 - 70 ms that plain functions do not pay
+        from ackd.worker.async_runner import make_runner  # noqa: PLC0415 - 70 ms that plain functions do not pay
 
-        self._runner = self._runner or asyncio.Runner()
+        self._runner = self._runner or make_runner()
         with self._interrupts.left_to_asyncio():
             self._runner.run(answer)
 
@@ -168,27 +174,33 @@ class Life:
         self._ackd_is_gone()
 
     def _hear(self, line: dict[str, Any]) -> None:
-        match line["type"]:
-            case "assign":
-                self._assigned(Task(line, self))
-            case "status_check":
-                self._answer()
-            case "checkpoint_request":
-                meant = line.get("payload", {}).get("task_id")
-                for task in self._held():
-                    if meant in (None, task.task_id):
-                        task.ask_to_hand_over()
-            case "shutdown":
-                self._leaving = True
-                for task in self._held():
-                    task.ask_to_stop()
-                self._inbox.put(None)
-            case "error":
-                _note(f"ackd could not read a line: {line.get('payload')}")
-            case "ack":
-                pass
-            case other:
-                _note(f"ackd says {other!r}, which is not known here")
+        kind = line["type"]  # no match statement: the SDK runs on Python 3.9, too
+        if kind == "assign":
+            self._assigned(Task(line, self))
+        elif kind == "status_check":
+            self._answer()
+        elif kind == "checkpoint_request":
+            meant = line.get("payload", {}).get("task_id")
+            for task in self._held():
+                if meant in (None, task.task_id):
+                    task.ask_to_hand_over()
+        elif kind == "cancel":
+            payload = line.get("payload", {})
+            for task in self._held():
+                if payload.get("message_id") in (None, task.message_id) and payload.get("task_id") in (
+                    None,
+                    task.task_id,
+                ):
+                    task.cancel()
+        elif kind == "shutdown":
+            self._leaving = True
+            for task in self._held():
+                task.ask_to_stop()
+            self._inbox.put(None)
+        elif kind == "error":
+            _note(f"ackd could not read a line: {line.get('payload')}")
+        elif kind != "ack":
+            _note(f"ackd says {kind!r}, which is not known here")
 
     def _assigned(self, task: Task) -> None:
         with self._hands:
@@ -254,4 +266,4 @@ def _note(text: str) -> None:
 def _print_traceback(error: Exception) -> None:
     import traceback  # noqa: PLC0415 - for who fails
 
-    traceback.print_exception(error)
+    traceback.print_exception(type(error), error, error.__traceback__)  # Python 3.9 wants all three

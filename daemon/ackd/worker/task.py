@@ -32,6 +32,13 @@ class HandOver(BaseException):
     """
 
 
+class Cancelled(BaseException):
+    """Stops the work because its message was cancelled: nobody wants the result any more.
+
+    A BaseException, like ``HandOver``; it is raised before the next step.
+    """
+
+
 class Refuse(Exception):  # noqa: N818 - an answer, not an error
     """Raised by the work to refuse the task for good: ackd does not try it again."""
 
@@ -80,6 +87,7 @@ class Task:
         self._within_a_step = False
         self._to_hand_over = False
         self._to_stop = False
+        self._is_cancelled = False
         self._began_with = self._place()
         self._kept, self._kept_at = self._began_with, 0.0
 
@@ -162,6 +170,15 @@ class Task:
         """Hand the task over before its next step, even if none is done yet. Called when this process is to end."""
         self._to_stop = True
 
+    def cancel(self) -> None:
+        """Stop the work before its next step. Called when ackd says that its message was cancelled."""
+        self._is_cancelled = True
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Tell whether the message was cancelled. Work with long steps may look, and raise ``Cancelled``."""
+        return self._is_cancelled
+
     def begin_anew(self) -> None:
         """Tell ackd to forget the checkpoint, so that the next attempt starts from the first step. Called when the
         verification failed: the steps done so far cannot be relied on."""
@@ -210,6 +227,8 @@ class Task:
         self._keep(name)
 
     def _stop_if_asked(self) -> None:
+        if self._is_cancelled:
+            raise Cancelled
         if self.handed_on:
             raise HandOver
         moved = self._place() != self._began_with

@@ -8,7 +8,7 @@ from ackd.coordination.board.gateway import BoardGateway
 from ackd.coordination.board.rules import answers
 from ackd.coordination.board.rules.answers import Answer, Channel
 from ackd.coordination.board.rules.meeting import Meeting, Seat, recorded
-from ackd.coordination.board.rules.phases import Checkpoint
+from ackd.coordination.board.rules.phases import BoardCheckpoint
 from ackd.coordination.board.settings import BoardSettings
 from ackd.coordination.board.track_board import TrackBoard
 from ackd.coordination.bus.rules.layout import Track
@@ -16,12 +16,12 @@ from ackd.coordination.bus.settings import BusSettings
 from ackd.coordination.gateway import GatewayServices
 from ackd.core.errors import UnknownAgent
 from ackd.core.events import Event, Now
-from ackd.core.fact import Fact
 from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackd.core.fact import Fact
     from ackd.core.message import Draft
 
 NAMES = ("CA", "CPO", "CSO")
@@ -76,7 +76,7 @@ class FakeDaemon:
 
     def open(self, *, quick: bool = False) -> str:
         seats = tuple(Seat(name, "all", name) for name in NAMES)
-        kind = Checkpoint.QUICK_REVIEW if quick else Checkpoint.PRE_LAUNCH
+        kind = BoardCheckpoint.QUICK_REVIEW if quick else BoardCheckpoint.PRE_LAUNCH
         opened = self.track_board.open(
             self.wall, lambda ident, size: Meeting(ident, kind, "Launch", None, "leader", self.wall, seats, 1, size)
         )

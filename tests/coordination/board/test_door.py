@@ -16,8 +16,8 @@ from ackd.coordination.board.door import (
     UnknownDirector,
     WhichSeat,
 )
-from ackd.coordination.board.rules.phases import Checkpoint, Phase
-from ackd.coordination.bus.tracks import house_track
+from ackd.coordination.board.rules.phases import BoardCheckpoint, Phase
+from ackd.coordination.bus.tracks import own_track
 from ackd.core.errors import NotNow, NoTrack
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def site(tmp_path: Path) -> Site:
 
 @pytest.fixture
 def track(site: Site) -> Track:
-    return house_track(site.root)
+    return own_track(site.root)
 
 
 def test_a_whole_meeting_is_held_by_calls(site: Site, track: Track) -> None:
     door = BoardDoor(site)
-    opened = door.open(track, door.prepare(Checkpoint.PRE_LAUNCH, "Launch", opener="leader"))
+    opened = door.open(track, door.prepare(BoardCheckpoint.PRE_LAUNCH, "Launch", opener="leader"))
     assert (opened.waits_for, opened.daemon_running) == (("CA", "CPO", "CSO"), False)
     for name in opened.meeting.directors:
         standing = door.assess(track, verdict="approve", score=8, director=name)
@@ -71,7 +71,7 @@ def test_a_whole_meeting_is_held_by_calls(site: Site, track: Track) -> None:
 
 def test_an_agent_speaks_from_its_own_seats_only(site: Site, track: Track) -> None:
     door = BoardDoor(site)
-    door.open(track, door.prepare(Checkpoint.PRE_LAUNCH, "Launch", opener="leader"))
+    door.open(track, door.prepare(BoardCheckpoint.PRE_LAUNCH, "Launch", opener="leader"))
     with pytest.raises(OthersSeat, match="CSO is guard's seat, and this is architect"):
         door.assess(track, verdict="APPROVE", director="CSO", agent="architect")
     with pytest.raises(NoSeat, match="leader is no director of board-"):
@@ -85,17 +85,17 @@ def test_an_agent_speaks_from_its_own_seats_only(site: Site, track: Track) -> No
 def test_a_call_that_makes_no_sense_is_refused_before_anything_is_made(site: Site, track: Track) -> None:
     door = BoardDoor(site)
     with pytest.raises(UnknownDirector, match=r"no director 'CFO'; \[board\] has CA, CPO, CSO"):
-        door.prepare(Checkpoint.PRE_LAUNCH, "Launch", opener="leader", directors=["ca", "CFO"])
+        door.prepare(BoardCheckpoint.PRE_LAUNCH, "Launch", opener="leader", directors=["ca", "CFO"])
     with pytest.raises(BadProposal):
-        door.prepare(Checkpoint.PRE_LAUNCH, "  ", opener="leader")
+        door.prepare(BoardCheckpoint.PRE_LAUNCH, "  ", opener="leader")
     with pytest.raises(BadContext, match="has more than"):
-        door.prepare(Checkpoint.PRE_LAUNCH, "Launch", opener="leader", context=[0] * 20_000)
+        door.prepare(BoardCheckpoint.PRE_LAUNCH, "Launch", opener="leader", context=[0] * 20_000)
     assert door.meetings(track).meetings == ()
 
 
 def test_a_meeting_is_cancelled_once(site: Site, track: Track) -> None:
     door = BoardDoor(site)
-    meeting = door.open(track, door.prepare(Checkpoint.QUICK_REVIEW, "Launch", opener="leader")).meeting
+    meeting = door.open(track, door.prepare(BoardCheckpoint.QUICK_REVIEW, "Launch", opener="leader")).meeting
     assert door.cancel(track, by="leader").meeting.phase is Phase.CANCELLED
     with pytest.raises(NotNow):
         door.cancel(track, meeting.meeting_id)
@@ -107,6 +107,6 @@ def test_a_bus_is_named_or_the_teams_own_is_meant(site: Site) -> None:
     with pytest.raises(NoTrack) as refused:
         door.cancel("elsewhere")
     assert (refused.value.wanted, refused.value.known) == ("elsewhere", ())
-    opened = door.open(None, door.prepare(Checkpoint.PRE_LAUNCH, "Launch", opener="leader"))
-    assert opened.track == house_track(site.root)
+    opened = door.open(None, door.prepare(BoardCheckpoint.PRE_LAUNCH, "Launch", opener="leader"))
+    assert opened.track == own_track(site.root)
     assert door.show("house").meeting_id == door.cancel("house").meeting.meeting_id == opened.meeting.meeting_id

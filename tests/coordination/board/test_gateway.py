@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ackd.coordination.board.rules.meeting import Meeting, Seat
-from ackd.coordination.board.rules.phases import Checkpoint, Phase
+from ackd.coordination.board.rules.phases import BoardCheckpoint, Phase
 from ackd.coordination.board.track_board import WRITING_S, TrackBoard
 from ackd.coordination.bus.rules.layout import Track
 from ackd.coordination.bus.rules.words import BusLine, BusType
@@ -68,7 +68,7 @@ async def test_a_broken_board_of_one_track_silences_no_other(daemon: FakeDaemon,
     seats = (Seat("CA", "all", "CA"),)
     broken = other.open(
         daemon.wall,
-        lambda ident, size: Meeting(ident, Checkpoint.PRE_LAUNCH, "Launch", None, "leader", 0.0, seats, 1, size),
+        lambda ident, size: Meeting(ident, BoardCheckpoint.PRE_LAUNCH, "Launch", None, "leader", 0.0, seats, 1, size),
     )
     place = daemon.base / "tracks/a-first/.message-bus/board"
     path = place / broken.meeting_id / what if what == "meeting.json" else place / what

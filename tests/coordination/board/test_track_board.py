@@ -12,7 +12,7 @@ import pytest
 from ackd.coordination.board.rules import answers
 from ackd.coordination.board.rules.answers import Answer, Channel
 from ackd.coordination.board.rules.meeting import Meeting, Seat, closed, recorded
-from ackd.coordination.board.rules.phases import Checkpoint, Phase
+from ackd.coordination.board.rules.phases import BoardCheckpoint, Phase
 from ackd.coordination.board.track_board import TrackBoard
 from ackd.coordination.bus.rules.layout import Track
 from ackd.coordination.bus.rules.words import BusLine, BusType
@@ -37,7 +37,7 @@ class BoardOnDisk:
 
     def open(self, *, quick: bool = False, rounds: int = 1) -> Meeting:
         self.now += 1
-        checkpoint = Checkpoint.QUICK_REVIEW if quick else Checkpoint.PRE_LAUNCH
+        checkpoint = BoardCheckpoint.QUICK_REVIEW if quick else BoardCheckpoint.PRE_LAUNCH
 
         def make(meeting_id: str, queue_from: int) -> Meeting:
             return Meeting(meeting_id, checkpoint, "Launch", None, "user", self.now, SEATS, rounds, queue_from)

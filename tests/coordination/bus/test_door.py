@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.client import Client
-from ackd.coordination.bus.door import HEARTBEAT_TIMEOUT_S
+from ackd.coordination.bus.rules.defaults import HEARTBEAT_TIMEOUT_S
 from ackd.coordination.bus.settings import BusSettings
 from ackd.coordination.leases.rules.words import DEFAULT_TTL_S
 from ackd.core.errors import BadBusLine, NoTrack, WhichTrack

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.coordination.bus.rules.layout import event_name
-from ackd.coordination.bus.tracks import find_tracks, house_track, watch_places
+from ackd.coordination.bus.tracks import find_tracks, own_track, watch_places
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,7 +21,7 @@ def test_tracks_are_found_by_glob_each_once_and_the_house_only_if_it_is_there(tm
     found = find_tracks(tmp_path, patterns, root)
     assert [track.name for track in found] == ["one", "two"] or [track.name for track in found] == ["two", "one"]
     (root / "bus").mkdir(parents=True)
-    assert find_tracks(tmp_path, patterns, root)[0] == house_track(root)
+    assert find_tracks(tmp_path, patterns, root)[0] == own_track(root)
 
 
 def test_a_track_that_is_still_to_come_is_looked_out_for_at_every_level(tmp_path: Path) -> None:

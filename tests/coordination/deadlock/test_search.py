@@ -14,13 +14,13 @@ from ackd.coordination.deadlock.rules import MOST
 from ackd.coordination.deadlock.search import Deadlocks
 from ackd.coordination.gateway import GatewayServices
 from ackd.core.errors import UnknownAgent
-from ackd.core.fact import Fact
 from ackd.system.clock import SystemClock
 from tests.live_config import live_config
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackd.core.fact import Fact
     from ackd.core.message import Draft
 
 AT = 1_794_791_723.0

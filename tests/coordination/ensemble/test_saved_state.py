@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.coordination.ensemble.rules.dispatches import Dispatch, End, Work
-from ackd.coordination.ensemble.saved_state import REMEMBER_S, BadSavedState, SavedEnsemble, TakenIn
+from ackd.coordination.ensemble.rules.dispatches import Dispatch, End, OpenWork
+from ackd.coordination.ensemble.saved_state import REMEMBER_S, BadSavedState, KnownFile, SavedEnsemble
 from ackd.core.events import Now
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TASK = Dispatch(
     "m1", "worker-1", ("T-1",), "queue/tasks/w.yaml", 5, since=40.0, wall=1040.0, acked=True, end=End.COMPLETED
 )
-WORK = Work("m1", 5, since=40.0, wall=1040.0, told=True)
+WORK = OpenWork("m1", 5, since=40.0, wall=1040.0, told=True)
 NOW = Now(mono=100.0, wall=1100.0)
 
 
@@ -30,7 +30,7 @@ def files(place: Path) -> list[str]:
 @pytest.mark.parametrize("durable", [True, False])
 async def test_what_is_kept_comes_back_with_its_clocks_running_on(tmp_path: Path, durable: bool) -> None:
     old = register(tmp_path, durable=durable)
-    old.note("tasks/\udcff.yaml", TakenIn(2, "abc", (1, 2, 3, 4), gone_at=1050.5))
+    old.note("tasks/\udcff.yaml", KnownFile(2, "abc", (1, 2, 3, 4), gone_at=1050.5))
     old.change((TASK,))
     old.set_work(WORK)
     old.is_news("stale T-1")
@@ -91,7 +91,7 @@ def test_there_may_be_none_yet(tmp_path: Path) -> None:
 async def test_what_went_is_missed_once_and_remembered_for_long(tmp_path: Path) -> None:
     one = register(tmp_path)
     for name in ("tasks/a.yaml", "tasks/b.yaml", "reports/a.yaml"):
-        one.note(name, TakenIn(1, "x", (1, 2, 3, 4)))
+        one.note(name, KnownFile(1, "x", (1, 2, 3, 4)))
     one.miss("tasks", {"tasks/b.yaml"}, 500.0)
     one.miss("tasks", {"tasks/b.yaml"}, 600.0)
     assert [key for key, known in one.files.items() if known.gone_at is not None] == ["tasks/a.yaml"]

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from ackd.coordination.pipeline.rules.record import Result
 from ackd.coordination.pipeline.rules.stage_words import TextRules
 from ackd.coordination.pipeline.worker_kinds import (
-    ChildProcess,
     PrintedWord,
     PrintedWords,
+    StdinProcess,
     result_of_end,
 )
 from ackd.core.events import Outcome
@@ -32,7 +32,7 @@ class FakeEndpoint:
 
 def test_what_a_child_prints_for_its_lead_is_there_at_once_and_everything_else_is_not() -> None:
     endpoint, spoke = FakeEndpoint(), []
-    child = ChildProcess(
+    child = StdinProcess(
         agent="a",
         endpoint=cast("ProcessEndpoint", endpoint),
         supervisor=cast("Keeper", None),

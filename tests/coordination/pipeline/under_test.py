@@ -22,7 +22,6 @@ from ackd.coordination.pipeline.worker_kinds import CommandProcess, WorkerProces
 from ackd.coordination.pipeline.workers import LiveWorker
 from ackd.core.errors import CannotStart
 from ackd.core.events import Told
-from ackd.core.fact import Fact
 from ackd.handlers import Context, Mail
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from ackd.coordination.pipeline.workers import StageWorkers, WorkerEnd
     from ackd.core.effects import TellAgent
     from ackd.core.events import Event
+    from ackd.core.fact import Fact
     from ackd.core.message import Draft
     from ackd.core.ports import TellAnswer
 

@@ -18,7 +18,6 @@ from ackd.core.message import Folder, Message, Place, Priority
 from ackd.core.ports import Services
 from ackd.endpoints.exec.endpoint import ExecEndpoint
 from ackd.endpoints.exec.run_files import scan_runs
-from ackd.endpoints.making import FoundRun
 from ackd.system.clock import SystemClock
 from tests.live_config import live_config
 from tests.strays import children
@@ -26,6 +25,8 @@ from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    from ackd.endpoints.making import FoundRun
 
 REPOSITORY = Path(__file__).parents[3]
 BODY = "goal: grüße\ncount: 3\n"

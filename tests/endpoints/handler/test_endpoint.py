@@ -36,7 +36,7 @@ def tell(key: int = 1) -> TellAgent:
 
 
 @dataclass
-class Desk:
+class HandlerAgent:
     """Stands in for the runtime: takes events and drafts, and makes the endpoint."""
 
     events: list[Event] = field(default_factory=list)
@@ -86,31 +86,31 @@ class Desk:
 
 
 @pytest.fixture
-def desk() -> Desk:
-    return Desk()
+def handler_agent() -> HandlerAgent:
+    return HandlerAgent()
 
 
 # --- how a call ends --------------------------------------------------------------------------------------------------
-async def test_a_call_that_returns_is_done(desk: Desk) -> None:
+async def test_a_call_that_returns_is_done(handler_agent: HandlerAgent) -> None:
     given: list[tuple[Mail, str]] = []
 
     async def note(mail: Mail, ctx: Context) -> None:
         given.append((mail, ctx.agent))
 
-    assert await desk.end_at_once_of(note) == RunEnded(1, Outcome.DONE, "returned", 3, told="handler called")
+    assert await handler_agent.end_at_once_of(note) == RunEnded(1, Outcome.DONE, "returned", 3, told="handler called")
     assert given == [(MAIL, "clerk")]
 
 
-async def test_a_plain_function_runs_in_a_thread(desk: Desk) -> None:
+async def test_a_plain_function_runs_in_a_thread(handler_agent: HandlerAgent) -> None:
     threads: list[threading.Thread] = []
 
     def note(mail: Mail, ctx: Context) -> None:
         threads.append(threading.current_thread())
         anyio.from_thread.run(ctx.send, "user", "message", {"content": "from a thread"})
 
-    assert await desk.end_of(note) == RunEnded(1, Outcome.DONE, "returned", 3)
+    assert await handler_agent.end_of(note) == RunEnded(1, Outcome.DONE, "returned", 3)
     assert threads != [threading.main_thread()]
-    assert [draft.body for draft in desk.written] == [{"content": "from a thread"}]
+    assert [draft.body for draft in handler_agent.written] == [{"content": "from a thread"}]
 
 
 class Caller:
@@ -124,12 +124,14 @@ async def _with_more(more: str, mail: Mail, ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("handler", [Caller(), functools.partial(_with_more, "more")])
-async def test_any_callable_is_a_handler(desk: Desk, handler: Handler) -> None:
-    assert await desk.end_at_once_of(handler) == RunEnded(1, Outcome.DONE, "returned", 3, told="handler called")
+async def test_any_callable_is_a_handler(handler_agent: HandlerAgent, handler: Handler) -> None:
+    assert await handler_agent.end_at_once_of(handler) == RunEnded(
+        1, Outcome.DONE, "returned", 3, told="handler called"
+    )
 
 
-async def test_a_plain_function_may_return_what_is_to_be_awaited(desk: Desk) -> None:
-    assert await desk.end_of(lambda m, c: _with_more("more", m, c)) == RunEnded(1, Outcome.DONE, "returned", 3)
+async def test_a_plain_function_may_return_what_is_to_be_awaited(handler_agent: HandlerAgent) -> None:
+    assert await handler_agent.end_of(lambda m, c: _with_more("more", m, c)) == RunEnded(1, Outcome.DONE, "returned", 3)
 
 
 class Unspeakable(Exception):  # noqa: N818
@@ -150,50 +152,50 @@ class Unspeakable(Exception):  # noqa: N818
     ],
 )
 async def test_what_a_handler_raises_says_how_it_ended(
-    desk: Desk, raised: BaseException, outcome: Outcome, detail: str
+    handler_agent: HandlerAgent, raised: BaseException, outcome: Outcome, detail: str
 ) -> None:
     async def fail(mail: Mail, ctx: Context) -> None:
         await anyio.sleep(0.001)
         raise raised
 
-    ended = await desk.end_of(fail)
+    ended = await handler_agent.end_of(fail)
     assert isinstance(ended, RunEnded)
     assert (ended.outcome, ended.attempt) == (outcome, 3)
     assert ended.detail.endswith(detail)
 
 
-async def test_a_plain_function_that_raises_fails_the_same_way(desk: Desk) -> None:
+async def test_a_plain_function_that_raises_fails_the_same_way(handler_agent: HandlerAgent) -> None:
     def fail(mail: Mail, ctx: Context) -> None:
         raise Refuse("no")
 
-    assert await desk.end_of(fail) == RunEnded(1, Outcome.REFUSED, "no", 3)
+    assert await handler_agent.end_of(fail) == RunEnded(1, Outcome.REFUSED, "no", 3)
 
 
-async def test_a_handler_may_use_timeouts_and_task_groups_of_its_own(desk: Desk) -> None:
+async def test_a_handler_may_use_timeouts_and_task_groups_of_its_own(handler_agent: HandlerAgent) -> None:
     async def wait(mail: Mail, ctx: Context) -> None:
         with anyio.move_on_after(0.01) as scope:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(anyio.sleep_forever)
         assert scope.cancelled_caught
 
-    assert await desk.end_of(wait) == RunEnded(1, Outcome.DONE, "returned", 3)
+    assert await handler_agent.end_of(wait) == RunEnded(1, Outcome.DONE, "returned", 3)
 
 
 @pytest.mark.parametrize(
     "error", [FileNotFoundError(2, "No such file or directory"), BadMessage("no_header", "no From")]
 )
-async def test_a_message_that_cannot_be_read_is_not_told(desk: Desk, error: Exception) -> None:
+async def test_a_message_that_cannot_be_read_is_not_told(handler_agent: HandlerAgent, error: Exception) -> None:
     def read(message: Message, place: Place) -> Mail:
         raise error
 
-    async with desk.agent(Caller(), read) as endpoint:
+    async with handler_agent.agent(Caller(), read) as endpoint:
         answer = endpoint.tell(tell())
     assert isinstance(answer, NotTold)
     assert "clerk/processed/message_1.mime" in answer.reason
-    assert desk.events == []
+    assert handler_agent.events == []
 
 
-async def test_a_slow_call_delays_no_other(desk: Desk) -> None:
+async def test_a_slow_call_delays_no_other(handler_agent: HandlerAgent) -> None:
     release = anyio.Event()
     calls: list[Mail] = []
 
@@ -202,29 +204,29 @@ async def test_a_slow_call_delays_no_other(desk: Desk) -> None:
         if len(calls) == 1:
             await release.wait()
 
-    async with desk.agent(wait_if_first) as endpoint:
+    async with handler_agent.agent(wait_if_first) as endpoint:
         endpoint.tell(tell(1))
         endpoint.tell(tell(2))
-        assert await desk.news() == RunEnded(2, Outcome.DONE, "returned", 3, told="handler called")
-        assert await desk.news() == CALLED
+        assert await handler_agent.news() == RunEnded(2, Outcome.DONE, "returned", 3, told="handler called")
+        assert await handler_agent.news() == CALLED
         release.set()
-        assert await desk.news() == RunEnded(1, Outcome.DONE, "returned", 3)
+        assert await handler_agent.news() == RunEnded(1, Outcome.DONE, "returned", 3)
 
 
-async def test_what_is_called_together_and_through_at_once_is_said_once_each(desk: Desk) -> None:
+async def test_what_is_called_together_and_through_at_once_is_said_once_each(handler_agent: HandlerAgent) -> None:
     async def nothing(mail: Mail, ctx: Context) -> None:
         pass
 
-    async with desk.agent(nothing) as endpoint:
+    async with handler_agent.agent(nothing) as endpoint:
         for key in range(1, 9):
             endpoint.tell(tell(key))
-        ends = [await desk.news() for _ in range(8)]
+        ends = [await handler_agent.news() for _ in range(8)]
         assert ends == [RunEnded(key, Outcome.DONE, "returned", 3, told="handler called") for key in range(1, 9)]
         await anyio.sleep(0.001)
-        assert desk.events == []
+        assert handler_agent.events == []
 
 
-async def test_what_gets_out_of_a_call_is_a_bug_and_ends_the_daemon(desk: Desk) -> None:
+async def test_what_gets_out_of_a_call_is_a_bug_and_ends_the_daemon(handler_agent: HandlerAgent) -> None:
     class Bug(BaseException):
         pass
 
@@ -232,29 +234,29 @@ async def test_what_gets_out_of_a_call_is_a_bug_and_ends_the_daemon(desk: Desk) 
         raise Bug
 
     with pytest.raises(BaseExceptionGroup) as raised:
-        async with desk.agent(fail) as endpoint:
+        async with handler_agent.agent(fail) as endpoint:
             endpoint.tell(tell())
             await anyio.sleep(5)
     assert isinstance(raised.value.exceptions[0], Bug)
-    assert not any(isinstance(event, RunEnded) for event in desk.events)
+    assert not any(isinstance(event, RunEnded) for event in handler_agent.events)
 
 
-async def test_handlers_have_no_ladder(desk: Desk) -> None:
-    async with desk.agent(Caller()) as endpoint:
+async def test_handlers_have_no_ladder(handler_agent: HandlerAgent) -> None:
+    async with handler_agent.agent(Caller()) as endpoint:
         nudge = NudgeAgent("clerk", 1, MESSAGE, PLACE, rung=1)
         assert await endpoint.nudge(nudge) == NotTold(1, "handlers have no ladder")
 
 
 # --- stopping ---------------------------------------------------------------------------------------------------------
-async def test_a_call_that_ends_while_we_drain_says_its_own_outcome(desk: Desk) -> None:
+async def test_a_call_that_ends_while_we_drain_says_its_own_outcome(handler_agent: HandlerAgent) -> None:
     async def wait(mail: Mail, ctx: Context) -> None:
         await asyncio.sleep(0.05)
         raise Defer("later")
 
-    async with desk.agent(wait) as endpoint:
+    async with handler_agent.agent(wait) as endpoint:
         endpoint.tell(tell())
         await endpoint.stop(10)
-        assert desk.events == [CALLED, RunEnded(1, Outcome.DEFERRED, "later", 3)]
+        assert handler_agent.events == [CALLED, RunEnded(1, Outcome.DEFERRED, "later", 3)]
 
 
 async def _forever(mail: Mail, ctx: Context) -> None:
@@ -269,52 +271,54 @@ async def _forever_and_cross(mail: Mail, ctx: Context) -> None:
 
 
 @pytest.mark.parametrize("handler", [_forever, _forever_and_cross])
-async def test_a_call_that_outlasts_the_drain_is_stopped_not_failed(desk: Desk, handler: Handler) -> None:
-    async with desk.agent(handler) as endpoint:
+async def test_a_call_that_outlasts_the_drain_is_stopped_not_failed(
+    handler_agent: HandlerAgent, handler: Handler
+) -> None:
+    async with handler_agent.agent(handler) as endpoint:
         endpoint.tell(tell())
         await asyncio.sleep(0)
         await endpoint.stop(0)
-        assert desk.events == [CALLED, RunEnded(1, Outcome.STOPPED, "ackd was stopped", 3)]
+        assert handler_agent.events == [CALLED, RunEnded(1, Outcome.STOPPED, "ackd was stopped", 3)]
         assert endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping", attempt=3)
 
 
-async def test_a_call_that_was_told_but_had_not_begun_is_stopped_too(desk: Desk) -> None:
-    async with desk.agent(_forever) as endpoint:
+async def test_a_call_that_was_told_but_had_not_begun_is_stopped_too(handler_agent: HandlerAgent) -> None:
+    async with handler_agent.agent(_forever) as endpoint:
         endpoint.tell(tell())
         await endpoint.stop(0)
-        assert desk.events == [CALLED, RunEnded(1, Outcome.STOPPED, "ackd was stopped", 3)]
+        assert handler_agent.events == [CALLED, RunEnded(1, Outcome.STOPPED, "ackd was stopped", 3)]
 
 
-async def test_a_call_that_finishes_its_work_when_cancelled_is_done(desk: Desk) -> None:
+async def test_a_call_that_finishes_its_work_when_cancelled_is_done(handler_agent: HandlerAgent) -> None:
     async def finish(mail: Mail, ctx: Context) -> None:
         with anyio.CancelScope(shield=True):
             await asyncio.sleep(0.05)
 
-    async with desk.agent(finish) as endpoint:
+    async with handler_agent.agent(finish) as endpoint:
         endpoint.tell(tell())
         await endpoint.stop(0.01)
-        assert desk.events == [CALLED, RunEnded(1, Outcome.DONE, "returned", 3)]
+        assert handler_agent.events == [CALLED, RunEnded(1, Outcome.DONE, "returned", 3)]
 
 
-async def test_a_thread_is_not_waited_for_beyond_the_drain(desk: Desk) -> None:
+async def test_a_thread_is_not_waited_for_beyond_the_drain(handler_agent: HandlerAgent) -> None:
     release = threading.Event()
 
     def block(mail: Mail, ctx: Context) -> None:
         release.wait(60)
 
     try:
-        async with desk.agent(block, threads=1) as endpoint:
+        async with handler_agent.agent(block, threads=1) as endpoint:
             endpoint.tell(tell(1))
             endpoint.tell(tell(2))  # waits for the only thread
             await endpoint.stop(0.02)
-            assert sorted(event.key for event in desk.events if isinstance(event, RunEnded)) == [1, 2]
-            assert {event.outcome for event in desk.events if isinstance(event, RunEnded)} == {Outcome.STOPPED}
+            assert sorted(event.key for event in handler_agent.events if isinstance(event, RunEnded)) == [1, 2]
+            assert {event.outcome for event in handler_agent.events if isinstance(event, RunEnded)} == {Outcome.STOPPED}
     finally:
         release.set()
 
 
-async def test_a_daemon_that_dies_posts_no_end_for_what_it_held(desk: Desk) -> None:
-    async with desk.agent(_forever) as endpoint:
+async def test_a_daemon_that_dies_posts_no_end_for_what_it_held(handler_agent: HandlerAgent) -> None:
+    async with handler_agent.agent(_forever) as endpoint:
         endpoint.tell(tell())
-        assert await desk.news() == CALLED
-    assert desk.events == []
+        assert await handler_agent.news() == CALLED
+    assert handler_agent.events == []

@@ -29,7 +29,7 @@ from ackd.core.message import Folder, Place, Progress
 from ackd.core.ports import Inhabited
 from ackd.core.restarts import RestartPolicy
 from ackd.core.worker import WorkerState
-from ackd.runtime.supervisor import Standing
+from ackd.runtime.supervisor import KeptStanding
 from tests.endpoints.process.child.real_children import assert_no_child_left, descriptors
 from tests.endpoints.process.process_agent import ProcessAgent, message, tell
 from tests.live_config import live_config
@@ -228,7 +228,7 @@ async def test_a_worker_that_crashes_at_its_start_takes_no_message_with_it(proce
         answer = await work.tell()
         assert isinstance(answer, EndpointAway)
         assert "it ended before it could be told: exit 1: ImportError: no module named x" in answer.reason
-        await until(lambda: work.supervisor.standing("worker") is Standing.GIVEN_UP)
+        await until(lambda: work.supervisor.standing("worker") is KeptStanding.GIVEN_UP)
         assert process_agent.all(RunEnded) == []
         assert process_agent.all(AgentDied)[-1].again_in_s is None
     assert len(process_agent.recorded("child_started")) >= 6
@@ -322,7 +322,7 @@ async def test_a_worker_that_exits_0_between_tasks_is_started_again_when_it_is_t
         for key in (1, 2, 3):
             assert isinstance(await work.tell(key), Told)
             assert (await work.outcome(key)).outcome is Outcome.DONE
-            await until(lambda: work.supervisor.standing("worker") is Standing.RESTING)
+            await until(lambda: work.supervisor.standing("worker") is KeptStanding.RESTING)
         assert process_agent.all(AgentDied) == []
     assert len(process_agent.recorded("child_started")) == 3
 
@@ -738,6 +738,6 @@ async def test_thirty_restarts_leave_no_zombie_and_no_descriptor(process_agent: 
             else:
                 await work.endpoint.restart("again")
         assert descriptors() <= before
-        assert work.supervisor.standing("worker") is Standing.UP
+        assert work.supervisor.standing("worker") is KeptStanding.UP
     assert_no_child_left()
     assert len(process_agent.recorded("child_ended")) == 31

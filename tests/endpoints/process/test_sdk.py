@@ -172,3 +172,12 @@ def work(task):
         assert (await process_agent.comes(WorkBlocked)).blocker == "leader"
         (process_agent.work / "go").touch()
         assert (await work.outcome()).outcome is Outcome.DONE
+
+
+async def test_a_python_without_ackd_finds_the_sdk_too(process_agent: ProcessAgent) -> None:
+    """As when ackd is a tool of its own: -S leaves out all packages that are installed beside this Python."""
+    script = f"{HEAD}\ndef work(task): note(ackd.__path__[0].rpartition('/ackd/')[2])\nrun(work)\n"
+    async with process_agent.worker(child=process_agent.child(sys.executable, "-S", "-c", script)) as work:
+        await work.tell(1, 1, "T-1")
+        assert (await work.outcome(1)).outcome is Outcome.DONE
+    assert notes(process_agent) == ["worker/on_pythonpath/ackd"]

@@ -14,13 +14,14 @@ from ackd.core.effects import RemindAgent
 from ackd.core.events import AgentShowed, Event, NotTold, Told
 from ackd.core.idleness import Doing
 from ackd.endpoints.tmux.activity import CpuActivity, PaneActivity
-from ackd.endpoints.tmux.endpoint import TerminalEndpoint
 from ackd.system.process_tree import ProcessTable
 from tests.endpoints.tmux.fake_pane import ID, PLACE, FakePane, message, tell
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ackd.endpoints.tmux.endpoint import TerminalEndpoint
 
 REMINDER = RemindAgent("worker", 1, message(), PLACE, 1)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -13,12 +13,14 @@ import pytest
 from ackd.core.errors import CannotStart
 from ackd.core.events import Told
 from ackd.endpoints.tmux.client import PaneProcesses
-from ackd.endpoints.tmux.endpoint import TerminalEndpoint
 from ackd.endpoints.tmux.started_pane import StartedPane
 from tests.endpoints.tmux.fake_pane import FAKE, FakePane, tell
 from tests.live_config import live_config
 from tests.living import is_gone
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from ackd.endpoints.tmux.endpoint import TerminalEndpoint
 
 
 def started(fake_pane: FakePane, endpoint: TerminalEndpoint, command: str = "", **differs: Any) -> StartedPane:

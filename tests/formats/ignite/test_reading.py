@@ -94,9 +94,11 @@ def _letters(draw: st.DrawFn) -> bytes:
         f"X-IGNITE-Type: {draw(st.sampled_from([*sorted(KNOWN_TYPES), 'other', 'progress_update']))}",
         f"X-IGNITE-Priority: {draw(st.sampled_from(('low', 'normal', 'urgent', 'critical')))}",
         f"X-IGNITE-Thread-ID: {draw(_WORDS)}", f"X-IGNITE-Repository: {draw(_WORDS)}", f"X-IGNITE-Issue: {draw(_WORDS)}",
+        f"X-ACKD-Part-Of: <{draw(_IDS)}>", f"X-ACKD-Root: <{draw(_IDS)}>",
+        f"X-ACKD-Notify-When-Done: {draw(st.sampled_from(('yes', 'no', 'YES', 'maybe', '')))}",
         "Content-Type: text/x-yaml; charset=utf-8", "Content-Transfer-Encoding: 8bit",
     ]  # fmt: skip
-    for at in sorted(draw(st.sets(st.sampled_from((5, 6, 9, 10, 11)))), reverse=True):
+    for at in sorted(draw(st.sets(st.sampled_from((5, 6, 9, 10, 11, 12, 13, 14)))), reverse=True):
         del lines[at]
     match draw(st.sampled_from(("as it is", "without", "twice", "swapped", "spoiled"))):
         case "without":
@@ -116,6 +118,28 @@ def _letters(draw: st.DrawFn) -> bytes:
 def test_what_is_read_at_a_glance_is_what_a_look_at_every_line_finds(data: bytes) -> None:
     glanced = _outcome(lambda: reading._usual(data, "leader"))
     assert glanced in (None, _outcome(lambda: reading._line_by_line(data, "leader", frozenset())))
+
+
+def _part(part_of: str, root: str, notify: str) -> Message:
+    lines = f"X-ACKD-Part-Of: {part_of}\nX-ACKD-Root: {root}\nX-ACKD-Notify-When-Done: {notify}\nContent-Type:"
+    return ignite.decode(PLAIN.replace(b"Content-Type:", lines.encode()), "leader")
+
+
+def test_a_part_is_known_by_its_headers_also_where_others_wrote_them() -> None:
+    one = _part("<1.2.3@x>", "<0.0.1@x>", "yes")
+    assert (one.part_of, one.root, one.notify) == ("1.2.3@x", "0.0.1@x", True)
+    other = _part("1.2.3@x", "", "NO")
+    assert (other.part_of, other.root, other.notify) == ("1.2.3@x", None, False)
+
+
+@pytest.mark.parametrize("wrong", ["<a b>", "<>", "", "x" * 251, '<a"b>'])
+def test_what_can_be_no_id_makes_no_part_and_is_no_reason_to_refuse_the_message(wrong: str) -> None:
+    assert _part(wrong, wrong, "perhaps") == ignite.decode(PLAIN, "leader")
+
+
+def test_a_message_and_its_copy_as_a_part_are_the_same_message() -> None:
+    """The digest is of what a message says, as ever."""
+    assert _part("<1.2.3@x>", "", "").digest == ignite.decode(PLAIN, "leader").digest
 
 
 @pytest.mark.parametrize(
@@ -345,3 +369,31 @@ def test_an_unknown_priority_is_an_ordinary_one() -> None:
 )
 def test_whom_a_file_that_is_no_message_seems_to_come_from(data: bytes, sender: str | None) -> None:
     assert ignite.claimed_sender(data) == sender
+
+
+def with_times(*lines: str) -> bytes:
+    head, _, body = PLAIN.partition(b"\n\n")
+    return head + b"\n" + "\n".join(lines).encode() + b"\n\n" + body
+
+
+def test_the_times_that_a_sender_gives_reach_the_engine_and_are_no_content() -> None:
+    data = with_times("X-ACKD-Expires: 2027-01-15T08:00:00Z", "x-ackd-deadline: 2027-01-15T10:00:00+01:00")
+    found, plain = ignite.decode(data, "leader"), ignite.decode(PLAIN, "leader")
+    assert (found.expires_at, found.deadline_at, found.doubts) == (1_800_000_000, 1_800_003_600, "")
+    assert found.digest == plain.digest
+
+
+@pytest.mark.parametrize("text", ["soon", "1800000000", "2027-13-01T00:00:00Z", "1969-01-01T00:00:00Z", "2h"])
+def test_a_time_that_makes_no_sense_is_left_out_and_said(text: str) -> None:
+    found = ignite.decode(with_times(f"X-ACKD-Deadline: {text}"), "leader")
+    assert (found.expires_at, found.deadline_at) == (None, None)
+    assert found.doubts == f"X-ACKD-Deadline is no time of RFC 3339 (2026-11-19T02:00:00Z): {text!r} is ignored"
+
+
+def test_an_empty_time_is_what_a_template_leaves_behind() -> None:
+    assert ignite.decode(with_times("X-ACKD-Deadline:"), "leader").doubts == ""
+
+
+def test_a_dead_letter_says_that_it_was_cancelled() -> None:
+    assert ignite.standing(with_times("X-ACKD-Ended: cancelled")).cancelled
+    assert not ignite.standing(with_times("X-ACKD-Ended: expired")).cancelled

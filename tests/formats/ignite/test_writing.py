@@ -131,10 +131,15 @@ def test_a_new_message_has_the_headers_in_the_seeds_order() -> None:
         issue="4",
         status="delivered",
         priority="low",
+        part_of="<p@q>",
+        root="r@s",
+        notify="no",
     )
+    assert b"X-ACKD-Part-Of: <p@q>\nX-ACKD-Root: <r@s>\nX-ACKD-Notify-When-Done: no\n" in data
     assert [name for name, _ in ignite.headers(data)] == [
         "MIME-Version", "Message-ID", "From", "To", "Cc", "Date", "In-Reply-To", "X-IGNITE-Type", "X-IGNITE-Priority",
-        "X-IGNITE-Thread-ID", "X-IGNITE-Repository", "X-IGNITE-Issue", "X-IGNITE-Status", "Content-Type",
+        "X-IGNITE-Thread-ID", "X-IGNITE-Repository", "X-IGNITE-Issue", "X-ACKD-Part-Of", "X-ACKD-Root",
+        "X-ACKD-Notify-When-Done", "X-IGNITE-Status", "Content-Type",
         "Content-Transfer-Encoding",
     ]  # fmt: skip
 

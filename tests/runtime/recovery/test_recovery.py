@@ -17,7 +17,6 @@ from ackd.core.delivery import State
 from ackd.core.effects import ClaimMessage, RecordFact
 from ackd.core.engine import Engine
 from ackd.core.events import AgentJoined, Outcome
-from ackd.core.fact import Fact
 from ackd.core.message import Folder, Place, ReceiptKind
 from ackd.core.policy import UNLIMITED, AgentPolicy, EnginePolicy
 from ackd.core.ports import Services
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.core.effects import Effect
+    from ackd.core.fact import Fact
     from ackd.core.message import Message
 
 INBOX = AgentPolicy(max_in_flight=UNLIMITED, reminds=True)

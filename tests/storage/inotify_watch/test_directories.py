@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-class Ear:
+class Listener:
     def __init__(self) -> None:
         self.heard: list[frozenset[str]] = []
 
@@ -26,50 +26,52 @@ class Ear:
 
 
 @pytest.fixture
-def ear() -> Ear:
-    return Ear()
+def listener() -> Listener:
+    return Listener()
 
 
 @pytest.fixture
-async def watch(ear: Ear) -> AsyncIterator[DirectoryWatch]:
-    watch = DirectoryWatch(ear.hear)
+async def watch(listener: Listener) -> AsyncIterator[DirectoryWatch]:
+    watch = DirectoryWatch(listener.hear)
     watch.open()
     yield watch
     watch.close()
 
 
 async def test_whatever_happens_in_a_directory_is_said_to_happen_there(
-    watch: DirectoryWatch, ear: Ear, tmp_path: Path
+    watch: DirectoryWatch, listener: Listener, tmp_path: Path
 ) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
     watch.follow({str(here), str(there)})
     with (here / "log").open("a") as log:  # kept open: only what is written says so
-        await until(lambda: ear.take() == {str(here)})
+        await until(lambda: listener.take() == {str(here)})
         log.write("a line\n")
         log.flush()
-        await until(lambda: ear.take() == {str(here)})
+        await until(lambda: listener.take() == {str(here)})
     (there / "flag").touch()
-    await until(lambda: str(there) in ear.take())
+    await until(lambda: str(there) in listener.take())
 
 
 async def test_a_directory_that_is_replaced_is_watched_again_when_it_is_followed_again(
-    watch: DirectoryWatch, ear: Ear, tmp_path: Path
+    watch: DirectoryWatch, listener: Listener, tmp_path: Path
 ) -> None:
     here = tmp_path / "here"
     here.mkdir()
     watch.follow({str(here)})
     here.rename(tmp_path / "away")
-    await until(lambda: str(here) in ear.take())
+    await until(lambda: str(here) in listener.take())
     here.mkdir()
     watch.follow({str(here)})
     (tmp_path / "away" / "x").touch()
     (here / "x").touch()
-    await until(lambda: ear.take() == {str(here)})
+    await until(lambda: listener.take() == {str(here)})
 
 
-async def test_what_is_followed_no_more_is_not_heard_of(watch: DirectoryWatch, ear: Ear, tmp_path: Path) -> None:
+async def test_what_is_followed_no_more_is_not_heard_of(
+    watch: DirectoryWatch, listener: Listener, tmp_path: Path
+) -> None:
     here, there = tmp_path / "here", tmp_path / "there"
     here.mkdir()
     there.mkdir()
@@ -77,6 +79,6 @@ async def test_what_is_followed_no_more_is_not_heard_of(watch: DirectoryWatch, e
     watch.follow({str(there)})
     (here / "x").touch()
     (there / "x").touch()
-    await until(lambda: bool(ear.heard))
+    await until(lambda: bool(listener.heard))
     await asyncio.sleep(0.05)
-    assert ear.take() == {str(there)}
+    assert listener.take() == {str(there)}

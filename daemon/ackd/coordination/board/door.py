@@ -30,7 +30,7 @@ from ackd.coordination.board.rules.meeting import (
     recorded,
     waited_for,
 )
-from ackd.coordination.board.rules.phases import Checkpoint
+from ackd.coordination.board.rules.phases import BoardCheckpoint
 from ackd.coordination.board.settings import BoardSettings
 from ackd.coordination.board.track_board import TrackBoard
 from ackd.coordination.bus.tracks import choose_track
@@ -78,7 +78,7 @@ class NoSeat(NotOnBoard):
 
 
 class WhichSeat(TheirFault):
-    """Nothing says which director speaks.
+    """Raised where neither the call nor its surroundings say which director speaks.
 
     ``agent``: has all of ``directors``' seats; None: a person, who must choose.
     """
@@ -113,7 +113,7 @@ class BadContext(TheirFault):
 class MeetingCall:
     """A call for a meeting that was checked and can be opened."""
 
-    checkpoint: Checkpoint
+    checkpoint: BoardCheckpoint
     proposal: str
     context: object
     opener: str
@@ -148,7 +148,7 @@ class BoardDoor:
     # --- opening and ending -------------------------------------------------------------------------------------------
     def prepare(
         self,
-        checkpoint: Checkpoint,
+        checkpoint: BoardCheckpoint,
         proposal: str,
         *,
         opener: str,
@@ -173,8 +173,17 @@ class BoardDoor:
         where = choose_track(self._site, track, make=True)
 
         def make(meeting_id: str, queue_from: int) -> Meeting:
-            about = (call.checkpoint, call.proposal, call.context, call.opener)
-            return Meeting(meeting_id, *about, now, call.seats, call.rounds, queue_from)
+            return Meeting(
+                meeting_id=meeting_id,
+                checkpoint=call.checkpoint,
+                proposal=call.proposal,
+                context=call.context,
+                opener=call.opener,
+                opened_at=now,
+                seats=call.seats,
+                rounds=call.rounds,
+                queue_from=queue_from,
+            )
 
         return self._standing(where, self._board(where).open(now, make))
 

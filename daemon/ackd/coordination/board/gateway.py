@@ -28,7 +28,6 @@ from ackd.coordination.bus.settings import BusSettings
 from ackd.coordination.bus.tracks import find_tracks, watch_places
 from ackd.coordination.gateway import Gateway, LookRefused, WaitsSaid
 from ackd.core.errors import BadMeeting, Busy, NoMeeting, UnknownAgent
-from ackd.core.fact import Fact
 from ackd.core.message import USER
 from ackd.core.message_facts import stray_file
 from ackd.core.waits import Wait
@@ -279,8 +278,8 @@ class BoardGateway(Gateway):
                 await self._services.mail(follow_up.mail)
             except UnknownAgent as error:
                 await self._no_such_agent(follow_up, error)
-        if follow_up.data is not None:
-            self._services.record(Fact(follow_up.type, dict(follow_up.data)))
+        if follow_up.line is not None:
+            self._services.record(follow_up.line)
 
     async def _no_such_agent(self, follow_up: FollowUp, error: UnknownAgent) -> None:
         """Record that a recipient does not exist. Mail about a meeting's end then goes to the user.

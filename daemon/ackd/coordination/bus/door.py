@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.bus import Bus, check, fits
 from ackd.config.site import Site
+from ackd.coordination.bus.rules.defaults import HEARTBEAT_TIMEOUT_S
 from ackd.coordination.bus.rules.layout import Track
-from ackd.coordination.bus.tracks import choose_track, house_track, seconds_of, tracks_of
+from ackd.coordination.bus.tracks import choose_track, own_track, seconds_of, tracks_of
 from ackd.coordination.bus.wire import TYPES
 from ackd.core.errors import BadBusLine
 
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from ackd.coordination.bus.standing import BusStanding
 
 _POLL_S: Final = 0.1
-#: The defaults of the table [bus] are those of settings.py, which loads pydantic.
-HEARTBEAT_TIMEOUT_S: Final = 600.0
 
 
 class MadeBus(NamedTuple):
@@ -59,7 +58,7 @@ class BusDoor:
 
     def place(self, path: str | None = None) -> Track:
         """Return the bus that ``make`` would make. It need not exist."""
-        return Bus(path if path is not None else house_track(self._site.root)).track
+        return Bus(path if path is not None else own_track(self._site.root)).track
 
     def make(self, path: str | None = None) -> MadeBus:
         """Make a bus, or what is missing of one: ``path``/.message-bus, or the team's own. Existing files stay."""

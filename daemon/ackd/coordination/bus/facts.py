@@ -42,6 +42,7 @@ def bus_message(
     "!",
     YELLOW,
     lambda of: f"{of['track']}: byte {of['offset']} is no message ({of['error']}): {of['text']}",
+    loud=True,
 )
 def bus_bad_line(*, track: str, offset: int, code: str, error: str, text: str) -> None:
     """A line of a bus is no message."""
@@ -68,7 +69,7 @@ def _stale(of: Shown) -> str:
     return f"{of['track']}: {of['worker']} is silent{of.time('silent_s', ' for {}')}, {of['status']}{task}{told}"
 
 
-@fact("silent", "▲", RED, _stale)
+@fact("silent", "▲", RED, _stale, loud=True)
 def worker_stale(
     *,
     track: str,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.coordination.bus.rules.words import BusType, Doing
+from ackd.coordination.bus.rules.words import BusType, WorkerDoing
 from ackd.core.escalations import derived_id, stamp
 from ackd.core.message import MONITOR, Draft, Priority
 
@@ -32,8 +32,8 @@ def to_orchestrator(track: str, line: BusLine, cause: tuple[object, ...], to: st
 
 
 def to_woken(track: str, line: BusLine, cause: tuple[object, ...], woken: Woken, to: str) -> Draft:
-    how = {Doing.COMPLETE: "is complete", Doing.FAILED: "has failed", None: "is free"}[
-        woken.ended if woken.ended in (Doing.COMPLETE, Doing.FAILED) else None
+    how = {WorkerDoing.COMPLETE: "is complete", WorkerDoing.FAILED: "has failed", None: "is free"}[
+        woken.ended if woken.ended in (WorkerDoing.COMPLETE, WorkerDoing.FAILED) else None
     ]
     if woken.by in (woken.worker, line.payload.get("task_id")) or woken.ended is None:
         words = f"{_subject(line)} {how}"

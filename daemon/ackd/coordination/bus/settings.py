@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pydantic import Field
 
 from ackd.config.values import Seconds, Table, Words, not_agents
+from ackd.coordination.bus.rules.defaults import HEARTBEAT_TIMEOUT_S, LEASE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,9 +26,9 @@ class BusSettings(Table):
     tracks: Words = ()
     orchestrator: str = ""
     workers: dict[str, str] = Field(default_factory=dict)
-    heartbeat_timeout_s: Seconds = 600
+    heartbeat_timeout_s: Seconds = HEARTBEAT_TIMEOUT_S
     keep_events_s: Seconds = 86_400
-    lease_s: Seconds = 1800
+    lease_s: Seconds = LEASE_S
 
 
 def complaints(settings: BusSettings, agents: Iterable[str]) -> Iterator[Complaint]:

@@ -1,4 +1,4 @@
-"""How a bus stands, from its files: its workers, its tasks, and who waits for whom.
+"""The state of a bus, from its files: its workers, its tasks, and who waits for whom.
 
 Works without a daemon, and says what the daemon would: both read the files by ``rules/track``. Fails with OSError.
 """
@@ -43,7 +43,7 @@ class TaskStanding(NamedTuple):
     since: float
 
 
-class Wait(NamedTuple):
+class BusWait(NamedTuple):
     """A worker that waits for another, and for what."""
 
     worker: str
@@ -59,7 +59,7 @@ class BusStanding(NamedTuple):
     bad_lines: int
     workers: Mapping[str, WorkerStanding]
     tasks: Mapping[str, TaskStanding]
-    waits: tuple[Wait, ...]
+    waits: tuple[BusWait, ...]
     trouble: tuple[str, ...]
 
 
@@ -82,7 +82,7 @@ def standing(bus: "Bus", wall: float, stale_after_s: float) -> BusStanding:
             name: TaskStanding(task.holder, task.ended.value if task.ended else "open", task.since)
             for name, task in sorted(view.tasks.items())
         },
-        waits=tuple(Wait(one.waiter, one.holder, one.what) for one in view.blocked()),
+        waits=tuple(BusWait(one.waiter, one.holder, one.what) for one in view.blocked()),
         trouble=tuple(trouble),
     )
 

@@ -20,7 +20,7 @@ from ackd.core.errors import BadConfig, NoTrack, Problem, WhichTrack
 BUS_DIR: Final = ".message-bus"
 
 
-def house_track(root: str | os.PathLike[str]) -> Track:
+def own_track(root: str | os.PathLike[str]) -> Track:
     """The team's own bus, which is made when somebody needs a bus and has none. It need not exist."""
     return Track(f"{os.fspath(root)}/bus", "house")
 
@@ -33,8 +33,8 @@ def find_tracks(base: str | os.PathLike[str], patterns: Iterable[str], root: str
             track = track_at(path.rstrip("/"))
             if track is not None:
                 found.setdefault(os.path.realpath(track.bus), track)
-    house = house_track(root)
-    return [*([house] if os.path.isdir(house.bus) else []), *found.values()]  # noqa: PTH112
+    own = own_track(root)
+    return [*([own] if os.path.isdir(own.bus) else []), *found.values()]  # noqa: PTH112
 
 
 def tracks_of(site: Site) -> list[Track]:
@@ -73,13 +73,13 @@ def choose_track(site: Site, wanted: str | Track | None, *, make: bool, listing:
     wanted = wanted or os.environ.get("ACKD_TRACK")
     if wanted:
         return _named(site, wanted, found, make=make)
-    house = house_track(site.root)
-    others = [track for track in found if track != house]
+    own = own_track(site.root)
+    others = [track for track in found if track != own]
     if len(others) > 1:
         raise WhichTrack(None, _names(others))
     if listing and not found:
-        return house
-    return others[0] if others else _house(site, make=make)
+        return own
+    return others[0] if others else _own(site, make=make)
 
 
 def _named(site: Site, wanted: str, found: list[Track], *, make: bool) -> Track:
@@ -93,22 +93,22 @@ def _named(site: Site, wanted: str, found: list[Track], *, make: bool) -> Track:
     known = next((track for track in found if os.path.realpath(track.bus) == meant), at)
     if known is not None:
         return known
-    house = house_track(site.root)
-    if wanted == house.name:
-        return _house(site, make=make)
-    raise NoTrack(wanted, _names(found), house.bus)
+    own = own_track(site.root)
+    if wanted == own.name:
+        return _own(site, make=make)
+    raise NoTrack(wanted, _names(found), own.bus)
 
 
-def _house(site: Site, *, make: bool) -> Track:
-    house = house_track(site.root)
-    if os.path.isdir(house.bus):  # noqa: PTH112
-        return house
+def _own(site: Site, *, make: bool) -> Track:
+    own = own_track(site.root)
+    if os.path.isdir(own.bus):  # noqa: PTH112
+        return own
     if not make:
-        raise NoTrack(None, (), house.bus)
+        raise NoTrack(None, (), own.bus)
     from ackd.coordination.bus.files import make_track  # noqa: PLC0415 - for the first writer only
 
-    make_track(house)
-    return house
+    make_track(own)
+    return own
 
 
 def _names(tracks: list[Track]) -> tuple[str, ...]:

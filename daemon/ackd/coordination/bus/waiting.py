@@ -26,7 +26,7 @@ _POLL_S: Final = 0.1
 _LOST_S: Final = 5.0
 
 
-class Waiting:
+class EventWait:
     """``names``: the event files' names, as globs."""
 
     def __init__(self, bus: Bus, names: Sequence[str], *, new: bool) -> None:

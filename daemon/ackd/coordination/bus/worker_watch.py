@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ackd.coordination.bus import notices as telling
 from ackd.coordination.bus.facts import bus_bad_file, worker_back, worker_stale
 from ackd.coordination.bus.files import state_files
-from ackd.coordination.bus.rules.words import Doing
+from ackd.coordination.bus.rules.words import WorkerDoing
 from ackd.coordination.bus.wire.reading import MAX_STATUS_BYTES, decode_status
 from ackd.core.errors import BadBusLine, UnknownAgent
 from ackd.core.events import SignOfLife
@@ -82,7 +82,7 @@ class WorkerWatch:
         return min(awaited) + self.config.heartbeat_timeout_s + 0.001 - self.services.clock.now().wall
 
     def page(self, view: TrackView) -> dict[str, Any]:
-        counts = {doing.value: 0 for doing in Doing}
+        counts = {doing.value: 0 for doing in WorkerDoing}
         for worker in view.workers.values():
             counts[worker.doing.value] += 1
         open_tasks = sum(task.ended is None for task in view.tasks.values())

@@ -6,7 +6,11 @@ from ackd.core.fact import GREEN, RED, fact
 
 
 @fact(
-    "deadlock", "▲", RED, lambda of: f"{of['members']} wait in a circle on {of['track']}: {of['youngest']} is to yield"
+    "deadlock",
+    "▲",
+    RED,
+    lambda of: f"{of['members']} wait in a circle on {of['track']}: {of['youngest']} is to yield",
+    loud=True,
 )
 def deadlock_detected(
     *,

@@ -16,7 +16,7 @@ from ackd.coordination.ensemble.rules import plain_words
 from ackd.storage import atomic_file
 
 if TYPE_CHECKING:
-    from ackd.coordination.ensemble.rules.plain_words import Finding
+    from ackd.coordination.ensemble.rules.plain_words import VagueWord
 
 MAX_BYTES: Final = 1_048_576
 
@@ -49,7 +49,7 @@ def lint(root: str | None, config: str | None, as_json: bool, file: str, words_o
         raise Ended(NO)
 
 
-def _print(file: str, report: _Report, words: list[Finding], missing: list[str], *, as_json: bool) -> None:
+def _print(file: str, report: _Report, words: list[VagueWord], missing: list[str], *, as_json: bool) -> None:
     shift = report.first_line - 1
     if as_json:
         listed = [{"line": w.line + shift, "column": w.column, "word": w.word, "say": w.say} for w in words]

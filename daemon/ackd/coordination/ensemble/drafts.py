@@ -14,7 +14,7 @@ from ackd.config.site import ALWAYS
 from ackd.coordination.ensemble import wire as ensemble
 from ackd.coordination.ensemble.rules import dispatches
 from ackd.coordination.ensemble.rules.plain_words import vague_words
-from ackd.coordination.ensemble.wire import Content, Kind
+from ackd.coordination.ensemble.wire import Content, ReportKind
 from ackd.core.escalations import derived_id
 from ackd.core.message import AutoSubmitted, Draft, Priority
 from ackd.core.names import identity
@@ -35,10 +35,10 @@ MOST_BYTES: Final = 262_144
 _ROOM_BYTES: Final = 32_768
 _MOST_VAGUE: Final = 5
 _TYPES: Final = {
-    Kind.COMPLETED: "task_completed",
-    Kind.SUMMARY: "task_completed",
-    Kind.ESCALATION: "escalation",
-    Kind.REVIEW: "evaluation_result",
+    ReportKind.COMPLETED: "task_completed",
+    ReportKind.SUMMARY: "task_completed",
+    ReportKind.ESCALATION: "escalation",
+    ReportKind.REVIEW: "evaluation_result",
 }
 #: Names that do not make a file their task: `user-login.yaml` is about users.
 _NOT_BY_NAME: Final = frozenset(map(identity, ALWAYS))
@@ -65,7 +65,7 @@ class FileVersion:
 
 
 @value
-class Task:
+class TaskDraft:
     draft: Draft
     names: tuple[str, ...]
 
@@ -77,7 +77,7 @@ class Report:
     reader."""
 
     draft: Draft
-    kind: Kind
+    kind: ReportKind
     task_id: str | None
     about: Dispatch | None
     completes: bool
@@ -109,7 +109,7 @@ class EnsembleDrafts:
     def is_report(self, name: str) -> bool:
         return ensemble.is_yaml(name) or ensemble.recipient(name, self._own) is not None
 
-    def task(self, file: FileVersion) -> Task | None:
+    def task(self, file: FileVersion) -> TaskDraft | None:
         content, config = file.content(), self.config
         owner = ensemble.owner(file.name, config.workers, self._who)
         agent = self._spelled(owner.agent) if owner is not None else self._first(ensemble.assignees(content))
@@ -119,8 +119,8 @@ class EnsembleDrafts:
         kind = "evaluation_request" if "review" in file.name.lower() else "task_assignment"
         sender = config.conductor if identity(agent) == identity(config.dispatch) else config.dispatch
         body = self._body(content, file, task_id=names[0])
-        people = (self._spelled(sender), agent)
-        return Task(Draft(file.message_id, *people, kind, ensemble.priority(content), body), names)
+        draft = Draft(file.message_id, self._spelled(sender), agent, kind, ensemble.priority(content), body)
+        return TaskDraft(draft, names)
 
     def names_of(self, file: FileVersion, content: Content) -> tuple[str, ...]:
         """All names of the task: from its content, and from its file name with and without the worker."""
@@ -134,24 +134,24 @@ class EnsembleDrafts:
         named = self._first(ensemble.reporters(content)) or (owner.agent if owner is not None else None)
         rest = (owner.rest,) if owner is not None and owner.rest else ()
         names = tuple(dict.fromkeys((*ensemble.task_ids(content), name, *rest)))
-        about = dispatches.reported(tasks, names, named, at_ns, review=kind is Kind.REVIEW)
+        about = dispatches.reported(tasks, names, named, at_ns, review=kind is ReportKind.REVIEW)
         sender = named or self._writer(kind, about)
         completes = about is not None and self._completes(kind, content, (name, *rest), about)
-        task_id = None if kind is Kind.SUMMARY else about.task_id if about is not None else names[0]
+        task_id = None if kind is ReportKind.SUMMARY else about.task_id if about is not None else names[0]
         vague = _vague(file)
         body = self._body(
             content,
             file,
             vague,
             task_id=task_id,
-            overall_status=ensemble.verdict(content) if kind is Kind.REVIEW else None,
+            overall_status=ensemble.verdict(content) if kind is ReportKind.REVIEW else None,
         )
         draft = Draft(
             message_id=file.message_id,
             sender=sender,
             recipient=self._spelled(ensemble.recipient(file.name, self._routes) or self.config.dispatch),
             type=self._type(kind, content, about, completes=completes),
-            priority=Priority.CRITICAL if kind is Kind.ESCALATION else ensemble.priority(content),
+            priority=Priority.CRITICAL if kind is ReportKind.ESCALATION else ensemble.priority(content),
             body=body,
             in_reply_to=about.message_id if about is not None and about.agent == sender else None,
             auto=AutoSubmitted.GENERATED,  # over once it was read: no prompt of a team's says `ackd done`
@@ -161,24 +161,31 @@ class EnsembleDrafts:
     def instruction(self, file: FileVersion) -> Draft:
         """The message from the conductor's instruction to dispatch. It completes when it was seen: its results, tasks
         and a summary, are files of their own."""
-        content, people = file.content(), (self._spelled(self.config.conductor), self._spelled(self.config.dispatch))
-        urgency, body = ensemble.priority(content), self._body(content, file)
-        return Draft(file.message_id, *people, "message", urgency, body, auto=AutoSubmitted.GENERATED)
+        content = file.content()
+        return Draft(
+            message_id=file.message_id,
+            sender=self._spelled(self.config.conductor),
+            recipient=self._spelled(self.config.dispatch),
+            type="message",
+            priority=ensemble.priority(content),
+            body=self._body(content, file),
+            auto=AutoSubmitted.GENERATED,
+        )
 
-    def _writer(self, kind: Kind, about: Dispatch | None) -> str:
+    def _writer(self, kind: ReportKind, about: Dispatch | None) -> str:
         if about is not None:
             return about.agent
-        return self._spelled(self.config.dispatch) if kind is Kind.SUMMARY else NOBODY
+        return self._spelled(self.config.dispatch) if kind is ReportKind.SUMMARY else NOBODY
 
-    def _completes(self, kind: Kind, content: Content, named: Iterable[str], about: Dispatch) -> bool:
+    def _completes(self, kind: ReportKind, content: Content, named: Iterable[str], about: Dispatch) -> bool:
         """True if the report ends its task. A file that merely mentions a task does not; ``{id}.yaml`` does, unless its
         content says otherwise."""
-        if kind is Kind.OTHER:
+        if kind is ReportKind.OTHER:
             return any(one in about.names for one in named) and not ensemble.is_under_way(content)
-        return kind in (Kind.COMPLETED, Kind.REVIEW)
+        return kind in (ReportKind.COMPLETED, ReportKind.REVIEW)
 
-    def _type(self, kind: Kind, content: Content, about: Dispatch | None, *, completes: bool) -> str:
-        if kind is not Kind.OTHER:
+    def _type(self, kind: ReportKind, content: Content, about: Dispatch | None, *, completes: bool) -> str:
+        if kind is not ReportKind.OTHER:
             return _TYPES[kind]
         if ensemble.is_under_way(content):
             return "progress_update"

@@ -42,7 +42,7 @@ def _overdue(of: Shown) -> str:
     return f"no report{of('task_id', ' on {}')}{of.time('seconds', ' for {}')}{polled}"
 
 
-@fact("overdue", "!", YELLOW, _overdue)
+@fact("overdue", "!", YELLOW, _overdue, loud=True)
 def report_overdue(
     *,
     message_id: str,

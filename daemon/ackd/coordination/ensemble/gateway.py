@@ -20,10 +20,10 @@ from ackd.coordination.ensemble.deadlines import Deadlines
 from ackd.coordination.ensemble.drafts import EnsembleDrafts, FileVersion, digest_of
 from ackd.coordination.ensemble.notices import EnsembleNotices
 from ackd.coordination.ensemble.rules import dispatches
-from ackd.coordination.ensemble.rules.dispatches import Dispatch, End, Work
-from ackd.coordination.ensemble.saved_state import BadSavedState, SavedEnsemble, TakenIn
+from ackd.coordination.ensemble.rules.dispatches import Dispatch, End, OpenWork
+from ackd.coordination.ensemble.saved_state import BadSavedState, KnownFile, SavedEnsemble
 from ackd.coordination.ensemble.settings import EnsembleSettings
-from ackd.coordination.ensemble.wire import Kind
+from ackd.coordination.ensemble.wire import ReportKind
 from ackd.coordination.gateway import Gateway, LookRefused
 from ackd.core import faults
 from ackd.core.daemon_facts import io_error
@@ -67,7 +67,7 @@ class EnsembleGateway(Gateway):
     listens: frozenset[type[Signal]] = frozenset({MessageEnded})
 
     def __init__(
-        self, config: EnsembleSettings, escalate_to: str, services: GatewayServices, max_message_bytes: int = 1_048_576
+        self, config: EnsembleSettings, escalate_to: str, services: GatewayServices, max_message_bytes: int
     ) -> None:
         self._config = config
         self._services = services
@@ -151,11 +151,13 @@ class EnsembleGateway(Gateway):
         """At the very first start, skip the tasks and instructions that the team has finished without ackd."""
         reports = directories.listed(self._directory(REPORTS)) or []
         reported = {ensemble.reported_task(one.name): one.mtime_ns for one in reports}
-        summed_up = max((one.mtime_ns for one in reports if ensemble.kind_of(one.name) is Kind.SUMMARY), default=0)
+        summed_up = max(
+            (one.mtime_ns for one in reports if ensemble.kind_of(one.name) is ReportKind.SUMMARY), default=0
+        )
         for found in directories.listed(self._directory(CONDUCTOR)) or []:
             meant = found.regular and ensemble.is_instruction(found.name) and found.mtime_ns < summed_up
             if meant and (file := self._read_version(CONDUCTOR, found, 1)) is not None:
-                self._saved.note(file.key, TakenIn(1, file.digest, found.mark))
+                self._saved.note(file.key, KnownFile(1, file.digest, found.mark))
                 self._notices.passed_over(file, ensemble.stem(found.name), "a completion summary is newer")
         for found in directories.listed(self._directory(TASKS)) or []:
             file = self._read_version(TASKS, found, 1) if found.regular and ensemble.is_yaml(found.name) else None
@@ -163,7 +165,7 @@ class EnsembleGateway(Gateway):
                 continue
             names = self._drafts.names_of(file, file.content())
             if any(reported.get(name, 0) > found.mtime_ns for name in names):
-                self._saved.note(file.key, TakenIn(1, file.digest, found.mark))
+                self._saved.note(file.key, KnownFile(1, file.digest, found.mark))
                 self._notices.passed_over(file, names[0], "it has its report already")
 
     # --- places to look at --------------------------------------------------------------------------------------------
@@ -219,10 +221,10 @@ class EnsembleGateway(Gateway):
         if file is None:
             self._look_again(place, max(wait_s, 0.01))
         elif known is not None and known.digest == file.digest and not self._is_another(known, found):
-            self._saved.note(file.key, TakenIn(known.version, known.digest, found.mark))
+            self._saved.note(file.key, KnownFile(known.version, known.digest, found.mark))
         else:
             await self._mail(place, file, found)
-            self._saved.note(file.key, TakenIn(file.version, file.digest, found.mark))
+            self._saved.note(file.key, KnownFile(file.version, file.digest, found.mark))
 
     async def _mail(self, place: str, file: FileVersion, found: FoundFile) -> None:
         if place == TASKS:
@@ -246,7 +248,7 @@ class EnsembleGateway(Gateway):
             self._notices.stray(place, found, "the name does not end in .yaml: nobody is told of it")
         return False
 
-    def _is_another(self, known: TakenIn, found: FoundFile) -> bool:
+    def _is_another(self, known: KnownFile, found: FoundFile) -> bool:
         """True if the same bytes are a new version: the file was gone in between, and not only moved."""
         if known.gone_at is None or known.mark[0] == found.mark[0]:
             return False
@@ -276,7 +278,7 @@ class EnsembleGateway(Gateway):
         given = Dispatch(*sent, given_ns=file_ns, since=now.mono, wall=now.wall, end=end)
         self._saved.change(dispatches.added(self._saved.tasks, given))
         if self._saved.work is None:
-            self._saved.set_work(Work(draft.message_id, file_ns, now.mono, now.wall))
+            self._saved.set_work(OpenWork(draft.message_id, file_ns, now.mono, now.wall))
 
     async def _pass_on(self, file: FileVersion, found: FoundFile) -> None:
         report = self._drafts.report(file, self._saved.tasks, found.mtime_ns)
@@ -288,7 +290,7 @@ class EnsembleGateway(Gateway):
             changed = dispatches.changed(self._saved.tasks, report.about.message_id, reported=True)
             self._saved.change(changed)
         work = self._saved.work
-        if report.kind is Kind.SUMMARY and work is not None and found.mtime_ns > work.given_ns:
+        if report.kind is ReportKind.SUMMARY and work is not None and found.mtime_ns > work.given_ns:
             self._saved.set_work(None)
 
     async def _instruct(self, file: FileVersion) -> None:

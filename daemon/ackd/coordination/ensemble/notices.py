@@ -21,7 +21,7 @@ from ackd.core.names import identity
 if TYPE_CHECKING:
     from ackd.coordination.ensemble.directory import FoundFile
     from ackd.coordination.ensemble.drafts import FileVersion
-    from ackd.coordination.ensemble.rules.dispatches import Dispatch, Work
+    from ackd.coordination.ensemble.rules.dispatches import Dispatch, OpenWork
     from ackd.coordination.ensemble.saved_state import SavedEnsemble
     from ackd.coordination.ensemble.settings import EnsembleSettings
     from ackd.coordination.gateway import GatewayServices
@@ -85,7 +85,7 @@ class EnsembleNotices:
         cause = (file.key, file.version, file.digest)
         await self._escalate("task_for_nobody", self.config.dispatch, what, action, *cause)
 
-    async def no_summary(self, work: Work, given: list[Dispatch]) -> None:
+    async def no_summary(self, work: OpenWork, given: list[Dispatch]) -> None:
         """Escalate that the summary is late. ``given``: the tasks given out since the last summary."""
         config, reported = self.config, sum(one.reported for one in given)
         what = (

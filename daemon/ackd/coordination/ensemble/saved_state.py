@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.coordination.ensemble.rules import dispatches
-from ackd.coordination.ensemble.rules.dispatches import Dispatch, End, Work
+from ackd.coordination.ensemble.rules.dispatches import Dispatch, End, OpenWork
 from ackd.core.errors import TheirFault
 from ackd.core.values import value
 from ackd.storage.json_state import BadState, JsonState
@@ -43,7 +43,7 @@ class BadSavedState(TheirFault):
 
 
 @value
-class TakenIn:
+class KnownFile:
     """The newest version of a file that became mail. ``gone_at``: when the file was found missing, in wall time."""
 
     version: int
@@ -56,9 +56,9 @@ class TakenIn:
 class SavedEnsemble:
     path: Path
     durable: bool
-    files: dict[str, TakenIn] = field(default_factory=dict)
+    files: dict[str, KnownFile] = field(default_factory=dict)
     tasks: tuple[Dispatch, ...] = ()
-    work: Work | None = None
+    work: OpenWork | None = None
     #: Lines that are written only once, the oldest first.
     said: dict[str, None] = field(default_factory=dict)
     #: Set while something in here is not on disk.
@@ -87,7 +87,7 @@ class SavedEnsemble:
             self.dirty = True
             raise
 
-    def note(self, key: str, known: TakenIn) -> None:
+    def note(self, key: str, known: KnownFile) -> None:
         self.files[key] = known
         self.dirty = True
 
@@ -95,13 +95,13 @@ class SavedEnsemble:
         """Note the files of that place that are gone."""
         for key, known in self.files.items():
             if key.startswith(f"{place}/") and key not in there and known.gone_at is None:
-                self.note(key, TakenIn(known.version, known.digest, known.mark, wall))
+                self.note(key, KnownFile(known.version, known.digest, known.mark, wall))
 
     def change(self, tasks: tuple[Dispatch, ...]) -> None:
         if tasks != self.tasks:
             self.tasks, self.dirty = tasks, True
 
-    def set_work(self, work: Work | None) -> None:
+    def set_work(self, work: OpenWork | None) -> None:
         if work != self.work:
             self.work, self.dirty = work, True
 
@@ -137,13 +137,13 @@ class SavedEnsemble:
         for key, (version, digest, mark, gone_at) in content["files"].items():
             inode, size, mtime_ns, ctime_ns = map(int, mark)
             at = None if gone_at is None else float(gone_at)
-            self.files[str(key)] = TakenIn(int(version), str(digest), (inode, size, mtime_ns, ctime_ns), at)
+            self.files[str(key)] = KnownFile(int(version), str(digest), (inode, size, mtime_ns, ctime_ns), at)
         self.tasks = tuple(_task(one, now) for one in content["tasks"])
         self.work = None if content["work"] is None else _work(content["work"], now)
         self.said = dict.fromkeys(map(str, content["said"]))
 
 
-def _written(one: Dispatch | Work) -> dict[str, object]:
+def _written(one: Dispatch | OpenWork) -> dict[str, object]:
     """The fields as JSON, without ``since``: the monotonic clock is another one after a restart."""
     values = {each.name: getattr(one, each.name) for each in fields(one) if each.name != "since"}
     return {name: each.value if isinstance(each, End) else each for name, each in values.items()}
@@ -166,9 +166,11 @@ def _task(said: dict[str, Any], now: Now) -> Dispatch:
     )
 
 
-def _work(said: dict[str, Any], now: Now) -> Work:
+def _work(said: dict[str, Any], now: Now) -> OpenWork:
     wall = _wall(said["wall"], now)
-    return Work(str(said["first"]), int(said["given_ns"]), now.mono - (now.wall - wall), wall, told=bool(said["told"]))
+    return OpenWork(
+        str(said["first"]), int(said["given_ns"]), now.mono - (now.wall - wall), wall, told=bool(said["told"])
+    )
 
 
 def _wall(said: object, now: Now) -> float:

@@ -30,7 +30,7 @@ LeasedPath: TypeAlias = tuple[str, Lease]
 
 
 class Trouble(NamedTuple):
-    """What did not go well beside the answer, which stands all the same.
+    """Trouble that came up beside the answer, which stands all the same.
 
     ``set_aside``: files of leases that could not be read, were kept under these names, and taken for empty. ``unsaid``:
     the reason why a change that was made could not be announced on the bus.
@@ -60,7 +60,7 @@ class ChangedLeases(NamedTuple):
 
 
 class LeaseList(NamedTuple):
-    """Who holds what, and who waits, in order. ``waiting_for``: how many wait for each path, whoever was asked for."""
+    """The holders and those who wait, in order. ``waiting_for``: how many wait for each path, whoever was asked for."""
 
     track: Track
     held: tuple[LeasedPath, ...]

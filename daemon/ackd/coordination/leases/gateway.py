@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ackd.coordination.gateway import GatewayContext, GatewayServices
     from ackd.coordination.leases.files import Decide as Step
     from ackd.coordination.leases.files import LeaseFiles
-    from ackd.coordination.leases.rules.words import Happening, Table
+    from ackd.coordination.leases.rules.words import Happening, LeaseTable
     from ackd.core.signals import Signal
 
 #: The most leases of a bus that the status page names.
@@ -64,7 +64,7 @@ class LeasedBus:
     track: Track
     leased: Leases
     known: SavedLeases
-    table: Table = EMPTY
+    table: LeaseTable = EMPTY
     due: float | None = None
     progress: dict[str, float] = field(default_factory=dict)
     ended: dict[str, float] = field(default_factory=dict)
@@ -226,13 +226,13 @@ class LeaseGateway(Gateway):
         bus.due = None if end is None else now.mono + end - now.wall
         return next_look_s
 
-    def _found(self, bus: LeasedBus, where: frozenset[str] | None) -> Table:
+    def _found(self, bus: LeasedBus, where: frozenset[str] | None) -> LeaseTable:
         """Read the leases. Runs in a thread, because it may wait for somebody who writes the file in place."""
         if where is None:
             bus.leased.files.sweep()
         return bus.leased.files.look()
 
-    def _tended(self, bus: LeasedBus, found: Table, ended: dict[str, float], first: bool) -> Table:
+    def _tended(self, bus: LeasedBus, found: LeaseTable, ended: dict[str, float], first: bool) -> LeaseTable:
         """Make the changes that are due. Runs in a thread, because another process may have the lock. The lock is taken
         only if there is something to do."""
         files, now = bus.leased.files, self._now()
@@ -244,7 +244,7 @@ class LeaseGateway(Gateway):
         self._log.prolonged(bus.known, change)
         return change.table
 
-    def _steps(self, table: Table, beats: list[Beat], ended: dict[str, float], first: bool) -> list[Step]:
+    def _steps(self, table: LeaseTable, beats: list[Beat], ended: dict[str, float], first: bool) -> list[Step]:
         since: dict[str, float] = {}
         for held in table.held.values():
             since |= {one.agent: min(one.acquired_at, since.get(one.agent, one.acquired_at)) for one in held}
@@ -281,7 +281,7 @@ class LeaseGateway(Gateway):
 
 # --- steps of a change to a table -------------------------------------------------------------------------------------
 def _chained(steps: Iterable[Step]) -> Step:
-    def decide(table: Table, now: float, dead: frozenset[str]) -> Change:
+    def decide(table: LeaseTable, now: float, dead: frozenset[str]) -> Change:
         happened: list[Happening] = []
         for step in steps:
             change = step(table, now, dead)
@@ -304,7 +304,7 @@ def _end_step(worker: str, at: float) -> Step:
     return lambda table, now, dead: leases.release(table, worker, now, dead=dead, had=Earlier(at), why=Why.ENDED)
 
 
-def _with_tokens(table: Table) -> Table:
+def _with_tokens(table: LeaseTable) -> LeaseTable:
     """The table without leases that were just made by hand: they get their token in the next table."""
     held = {path: tuple(lease for lease in each if lease.token) for path, each in table.held.items()}
     return table._replace(held={path: each for path, each in held.items() if each})
@@ -315,7 +315,7 @@ def _somebody_waits(track: Track) -> bool:
     return os.path.exists(f"{track.bus}/leases.json")  # noqa: PTH110
 
 
-def _waits(table: Table) -> Iterator[WorkerWait]:
+def _waits(table: LeaseTable) -> Iterator[WorkerWait]:
     for path, line in table.waiting.items():
         for waiter in line:
             before = leases.hindering_holders(table, path, waiter.agent, shared=waiter.shared)
@@ -324,7 +324,7 @@ def _waits(table: Table) -> Iterator[WorkerWait]:
                 yield WorkerWait(waiter.agent, name, f"the lease on {path}", waiter.since)
 
 
-def _waits_said(table: Table, blocked: Iterable[FileWait], files: LeaseFiles) -> Iterator[WorkerWait]:
+def _waits_said(table: LeaseTable, blocked: Iterable[FileWait], files: LeaseFiles) -> Iterator[WorkerWait]:
     for wait in blocked if table.held else ():
         try:
             path = files.key(wait.name)
@@ -336,7 +336,7 @@ def _waits_said(table: Table, blocked: Iterable[FileWait], files: LeaseFiles) ->
             yield WorkerWait(wait.waiter, lease.agent, f"the lease on {path}", wait.since)
 
 
-def _shown(table: Table) -> dict[str, object]:
+def _shown(table: LeaseTable) -> dict[str, object]:
     held = [
         {"path": path, "agent": lease.agent, "token": lease.token, "until": stamp(lease.expires_at)}
         for path, each in table.held.items()

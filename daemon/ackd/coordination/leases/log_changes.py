@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from ackd.coordination.bus.rules.layout import Track
     from ackd.coordination.gateway import GatewayServices
-    from ackd.coordination.leases.rules.words import Change, Lease, Table
+    from ackd.coordination.leases.rules.words import Change, Lease, LeaseTable
     from ackd.coordination.leases.saved_state import SavedLeases
 
 
@@ -57,7 +57,7 @@ class LeaseLog:
         self._conflicts: set[tuple[str, tuple[tuple[str, int], ...]]] = set()
 
     async def record(
-        self, track: Track, table: Table, known: SavedLeases, key_of: Callable[[str], str]
+        self, track: Track, table: LeaseTable, known: SavedLeases, key_of: Callable[[str], str]
     ) -> float | None:
         """Write down everything that changed. Returns in how many seconds to look again for what is not clear yet.
         ``key_of``: a path's key, however it is spelled."""
@@ -68,7 +68,7 @@ class LeaseLog:
         await self.met(track, table, known)
         return min((left_s for left_s in next_looks if left_s is not None), default=None)
 
-    async def met(self, track: Track, table: Table, known: SavedLeases) -> None:
+    async def met(self, track: Track, table: LeaseTable, known: SavedLeases) -> None:
         """Write down new leases only. Called before the table is changed, so that every lease which ends by that change
         was known. A lease is noted before its line is written, and noted as said after it."""
         for one in differences(dict(known.held), table.held, self._now()):
@@ -105,7 +105,7 @@ class LeaseLog:
             if isinstance(one, Granted) and one.again and known.held.get(one.path):
                 known.note(one.path, one.lease)
 
-    def conflicts(self, seen: Iterable[tuple[Track, Table]]) -> None:
+    def conflicts(self, seen: Iterable[tuple[Track, LeaseTable]]) -> None:
         """Report exclusive leases on one file that are held on two buses, once for each such meeting."""
         writers: dict[str, list[tuple[Track, Lease]]] = {}
         for track, table in seen:
@@ -133,7 +133,7 @@ class LeaseLog:
         self._services.record(lease_granted(**data))
 
     async def _gone(
-        self, track: Track, table: Table, known: SavedLeases, one: Released | Broken, key_of: Callable[[str], str]
+        self, track: Track, table: LeaseTable, known: SavedLeases, one: Released | Broken, key_of: Callable[[str], str]
     ) -> float | None:
         """Write down the end of a lease; None: done. Otherwise in how many seconds it will be clear why it ended."""
         key = (track.bus, one.path, one.lease.token)
@@ -162,7 +162,7 @@ class LeaseLog:
         else:
             self._services.record(lease_released(**about, reason=reason, by=BY_HAND if reason is None else None))
 
-    def _renewed(self, track: Track, table: Table, known: SavedLeases) -> None:
+    def _renewed(self, track: Track, table: LeaseTable, known: SavedLeases) -> None:
         before = {(path, lease.token): lease for path, held in known.held.items() for lease in held}
         longer = [
             (path, lease)
@@ -174,7 +174,7 @@ class LeaseLog:
             self._services.record(lease_renewed(**self._about(track, path, lease), until=stamp(lease.expires_at)))
             known.note(path, lease)
 
-    def _waiting(self, track: Track, table: Table, known: SavedLeases) -> None:
+    def _waiting(self, track: Track, table: LeaseTable, known: SavedLeases) -> None:
         line = places_in_line(table)
         for place in sorted(line.keys() - known.waiting):
             self._services.record(

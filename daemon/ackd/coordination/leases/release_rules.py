@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from ackd.coordination.bus.rules.words import SPELLINGS, Doing
+from ackd.coordination.bus.rules.words import SPELLINGS, WorkerDoing
+from ackd.core.agent_facts import agent_state, liveness
 from ackd.core.message import identity
+from ackd.core.message_facts import task_complete, task_failed
 from ackd.core.signals import AgentChanged, RunFinished, RunStarted, Signal, TaskEnded
 from ackd.formats import utc_times
 from ackd.storage import session_log
@@ -52,11 +54,11 @@ class ReleaseRules:
 def is_end(type_: str, data: Mapping[str, object]) -> bool:
     """True if a line of an earlier log says that its agent has finished. Runs of commands are not counted there."""
     match type_:
-        case "task_complete" | "task_failed":
+        case task_complete.type | task_failed.type:
             return True
-        case "agent_state":
+        case agent_state.type:
             return data.get("state") == "down"
-        case "liveness":
+        case liveness.type:
             return data.get("liveness") == "down"
         case _:
             return False
@@ -76,7 +78,7 @@ def _names(named: object, agent: str) -> bool:
 
 # --- worker-status.json -----------------------------------------------------------------------------------------------
 _MOST_BYTES: Final = 16 * 1024 * 1024
-_THROUGH: Final = frozenset({Doing.COMPLETE, Doing.FAILED})
+_THROUGH: Final = frozenset({WorkerDoing.COMPLETE, WorkerDoing.FAILED})
 
 
 class Beat(NamedTuple):

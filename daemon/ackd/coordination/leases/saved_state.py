@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ackd.coordination.leases.rules.words import Table
+    from ackd.coordination.leases.rules.words import LeaseTable
     from ackd.core.clock_frames import Frame
 
 Place = tuple[str, str]
@@ -77,7 +77,7 @@ class SavedLeases:
         self.tokens.update(tokens)
         self.places.update(places)
 
-    def drop_all_but(self, table: Table) -> None:
+    def drop_all_but(self, table: LeaseTable) -> None:
         """Forget leases and places that came by lines of the bus and are gone: no later line can release them."""
         self.tokens &= {lease.token for held in table.held.values() for lease in held}
         self.places &= {(path, waiter.agent) for path, line in table.waiting.items() for waiter in line}
@@ -117,7 +117,7 @@ def _read(path: Path, page: dict[str, Any]) -> SavedLeases:
     )
 
 
-def places_in_line(table: Table) -> dict[Place, tuple[str, ...]]:
+def places_in_line(table: LeaseTable) -> dict[Place, tuple[str, ...]]:
     """Every (path, agent) that waits, with the agents before it, holders first."""
     return {
         (path, waiter.agent): (

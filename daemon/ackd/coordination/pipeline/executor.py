@@ -16,7 +16,7 @@ import anyio
 from ackd.coordination.pipeline import drafts
 from ackd.coordination.pipeline.facts import stage_ack, stage_check, stage_execute
 from ackd.coordination.pipeline.rules import decisions
-from ackd.coordination.pipeline.rules.decisions import Ack, Ask, Dismiss, Escalate, Spawn, StoryDecision
+from ackd.coordination.pipeline.rules.decisions import Ack, AskWorker, Dismiss, Escalate, Spawn, StoryDecision
 from ackd.coordination.pipeline.rules.log_lines import by_hand, changes, summary
 from ackd.coordination.pipeline.rules.stage_words import whose_worker, worker_name
 from ackd.coordination.pipeline.rules.story import StoryState
@@ -115,7 +115,7 @@ class Executor:
                 one = story.of(generation)
                 if one is not None:
                     await self.spawn(story, one)
-            case Ask(generation):
+            case AskWorker(generation):
                 one = story.of(generation)
                 if one is not None:
                     await self.ask(story, one)

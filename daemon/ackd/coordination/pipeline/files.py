@@ -21,7 +21,7 @@ from ackd.coordination.pipeline.rules.keepalive import Notes
 from ackd.coordination.pipeline.rules.record import BadStoryRecord, Story, decode, encode
 from ackd.coordination.pipeline.rules.stage_words import worker_name
 from ackd.core.errors import BadMessage, Busy
-from ackd.core.message import Rejection
+from ackd.core.words import Rejection
 from ackd.storage import atomic_file, file_lock
 
 if TYPE_CHECKING:

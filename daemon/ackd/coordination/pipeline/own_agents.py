@@ -12,7 +12,7 @@ from ackd.core.policy import NEVER, UNLIMITED, AgentPolicy
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from ackd.config.agents import Agent
+    from ackd.config.agents import AgentSettings
     from ackd.coordination.pipeline.settings import PipelineSettings
 
 #: The engine delivers what the lead says, and the lead watches over the workers: a status check and a respawn are their
@@ -37,7 +37,7 @@ class PipelineAgents:
     def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
 
-    def table(self, name: str) -> Agent | None:
+    def table(self, name: str) -> AgentSettings | None:
         if self._is_worker(name):
             return self._worker()
         return agent_of("handler") if is_lead(name) else None
@@ -50,13 +50,13 @@ class PipelineAgents:
         # has a flag of its own.)
         return replace(STAGE_WORKER, volatile=self._settings.worker.endpoint != "tmux")
 
-    def templates(self) -> Mapping[str, Agent]:
+    def templates(self) -> Mapping[str, AgentSettings]:
         return {"of the pipeline": self._worker()}
 
     def _is_worker(self, name: str) -> bool:
         return whose_worker(name, self._settings.id_pattern) is not None
 
-    def _worker(self) -> Agent:
+    def _worker(self) -> AgentSettings:
         worker = self._settings.worker
         return agent_of(
             worker.endpoint,

@@ -6,7 +6,7 @@ Has the keys of the tables, and the checks that need no disk.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ackd.config.values import Complaint
 
 _Count = Annotated[int, Field(ge=0, le=100)]
+#: The rules' own numbers: the defaults of the config are theirs.
+_BUDGETS: Final = Budgets()
 
 
 class StageWorker(Table):
@@ -54,9 +56,9 @@ class PipelineSettings(Table):
     id_pattern: str = DEFAULT_ID_PATTERN
     readiness_scale: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
     max_parallel: Annotated[int, Field(ge=1, le=1000)] = 4
-    respawns: _Count = 1
-    no_go_retries: _Count = 1
-    fail_returns: _Count = 2
+    respawns: _Count = _BUDGETS.respawns
+    no_go_retries: _Count = _BUDGETS.no_go
+    fail_returns: _Count = _BUDGETS.returns
     report_patience_s: Seconds = 30
     leave_s: Seconds = 10
 

@@ -212,7 +212,7 @@ class CommandProcess:
         await self.endpoint.stop(drain_s)
 
 
-class ChildProcess:
+class StdinProcess:
     """A child that is told by lines on its stdin. It ends with the daemon.
 
     A printed line for the lead is kept from the worker protocol, and ``spoke`` is called at once.
@@ -334,9 +334,9 @@ class PaneProcess:
 
 
 #: The kinds, by the word in ``[pipeline.worker] endpoint``.
-KINDS: Final[Mapping[str, type[CommandProcess | ChildProcess | PaneProcess]]] = {
+KINDS: Final[Mapping[str, type[CommandProcess | StdinProcess | PaneProcess]]] = {
     "exec": CommandProcess,
-    "process": ChildProcess,
+    "process": StdinProcess,
     "tmux": PaneProcess,
 }
 

@@ -22,9 +22,9 @@ from ackd.coordination.pipeline.rules.stage_words import worker_name
 from ackd.coordination.pipeline.worker_kinds import (
     KINDS,
     RUN,
-    ChildProcess,
     CommandProcess,
     PaneProcess,
+    StdinProcess,
     result_of_end,
 )
 from ackd.core import events
@@ -234,9 +234,9 @@ class StageWorkers:
         endpoint = self._runs(offered).make(agent, table)
         return CommandProcess(endpoint=endpoint, table=offered.processes, rules=self.pipeline.texts)
 
-    def _child(self, story: Story, one: Try, table: ProcessSettings) -> ChildProcess:
+    def _child(self, story: Story, one: Try, table: ProcessSettings) -> StdinProcess:
         agent, supervisor = worker_name(story.story_id, one.stage), self._supervisor(story, one)
-        return ChildProcess(
+        return StdinProcess(
             agent=agent,
             endpoint=ProcessMaker(self._offered_to(story, one, supervisor)).make(agent, table),
             supervisor=supervisor,

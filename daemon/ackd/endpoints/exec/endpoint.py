@@ -26,7 +26,7 @@ import anyio
 from ackd.core import faults
 from ackd.core.agent_facts import child_ended, child_started
 from ackd.core.daemon_facts import io_error
-from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
+from ackd.core.events import EndpointAway, Hindered, LetGo, NotTold, Outcome, RunEnded, Told
 from ackd.core.ports import Endpoint
 from ackd.core.signals import RunFinished, RunStarted
 from ackd.endpoints.exec import run_files, shim
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.config.live import LiveConfig
-    from ackd.core.effects import NudgeAgent, TellAgent
+    from ackd.core.effects import CallOff, NudgeAgent, TellAgent
     from ackd.core.message import Place
     from ackd.core.ports import LeftRun, Services
 
@@ -103,6 +103,16 @@ class ExecEndpoint(Endpoint):
     async def nudge(self, order: NudgeAgent) -> Told | NotTold:
         return NotTold(order.key, "exec agents have no ladder", attempt=order.attempt)
 
+    def call_off(self, order: CallOff) -> LetGo | None:
+        """End the run: TERM, and KILL after ``stop_timeout_s``. RunEnded follows, for a command that has come to its
+        own end as well."""
+        run = self._running.get(order.key)
+        if run is None:
+            return LetGo(order.key, "no command of it runs", order.attempt)
+        run.blame(Outcome.STOPPED, "its command was ended")
+        run.time_limit.cancel()
+        return None if run.speaks else LetGo(order.key, "its command is being ended", order.attempt)
+
     async def stop(self, drain_s: float) -> None:
         """End what still runs after the drain. What even KILL cannot end is left for the next daemon to adopt."""
         self._stopping = True
@@ -130,8 +140,15 @@ class ExecEndpoint(Endpoint):
         they started and left behind is ended, and until then the message is not told again. Without a key the message
         is nobody's any more, and the run's directory is removed when the run is over.
         """
-        which = (self._orphan() if key is None else key, run.message_id, run.digest)
-        ours = Run(*which, run.path, run.timeout_s, run.started_at, speaks_for or 0)
+        ours = Run(
+            key=self._orphan() if key is None else key,
+            message_id=run.message_id,
+            digest=run.digest,
+            path=run.path,
+            timeout_s=run.timeout_s,
+            started_at=run.started_at,
+            attempt=speaks_for or 0,
+        )
         ours.speaks = speaks_for is not None and key is not None
         if run.alive:
             self._watch_over(ours)
@@ -210,8 +227,16 @@ class ExecEndpoint(Endpoint):
         self.runs_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self.runs_dir.absolute() / f"{self.agent}--{secrets.token_hex(8)}"
         path.mkdir(mode=0o700)
-        which = (order.key, order.message.message_id, order.message.digest)
-        run = Run(*which, path, self.timeout_s, time.time(), order.attempt, ours=True)
+        run = Run(
+            key=order.key,
+            message_id=order.message.message_id,
+            digest=order.message.digest,
+            path=path,
+            timeout_s=self.timeout_s,
+            started_at=time.time(),
+            attempt=order.attempt,
+            ours=True,
+        )
         try:
             run.pid = self._spawn(program, order, run)
         except BaseException:

@@ -26,7 +26,7 @@ import anyio
 
 from ackd.core import faults
 from ackd.core.errors import TheirFault
-from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, Told
+from ackd.core.events import EndpointAway, Hindered, LetGo, NotTold, Outcome, RunEnded, Told
 from ackd.core.ports import Endpoint
 from ackd.handlers import Context, Defer, Refuse
 from ackd.system.threads import in_thread
@@ -34,7 +34,7 @@ from ackd.system.threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from ackd.core.effects import NudgeAgent, TellAgent
+    from ackd.core.effects import CallOff, NudgeAgent, TellAgent
     from ackd.core.message import Draft, Message, Place
     from ackd.core.ports import Services
     from ackd.handlers import Handler, Mail
@@ -61,6 +61,8 @@ class HandlerEndpoint(Endpoint):
     _calls: dict[anyio.CancelScope, asyncio.Task[None]] = field(default_factory=dict, init=False)
     #: Calls of which no ``Told`` has been posted yet.
     _unsaid: dict[anyio.CancelScope, TellAgent] = field(default_factory=dict, init=False)
+    #: The call of each message, by the message's key.
+    _by_key: dict[int, anyio.CancelScope] = field(default_factory=dict, init=False)
     _stopping: bool = field(default=False, init=False)
     #: anyio asks at every scope which event loop it is on, which takes longer than making one.
     _scopes: type[anyio.CancelScope] | None = field(default=None, init=False)
@@ -86,6 +88,7 @@ class HandlerEndpoint(Endpoint):
 
     def _begin(self, order: TellAgent, mail: Mail) -> None:
         loop, scope = asyncio.get_running_loop(), self._scope()
+        self._by_key[order.key] = scope
         self._calls[scope] = loop.create_task(self._run(order, mail, scope), name=self._task_name)
         if not self._unsaid:
             loop.call_soon(self._say_later)
@@ -110,6 +113,14 @@ class HandlerEndpoint(Endpoint):
     async def nudge(self, order: NudgeAgent) -> Told | NotTold:
         return NotTold(order.key, "handlers have no ladder", attempt=order.attempt)
 
+    def call_off(self, order: CallOff) -> LetGo | None:
+        """Cancel the call. A thread cannot be cancelled: it runs on, and nobody waits for it."""
+        scope = self._by_key.get(order.key)
+        if scope is None:
+            return LetGo(order.key, "its handler is not at work on it", order.attempt)
+        scope.cancel()
+        return None
+
     async def stop(self, drain_s: float) -> None:
         """Cancel what still runs after the drain. A thread cannot be cancelled: it runs on, and nobody waits for it."""
         self._stopping = True
@@ -128,7 +139,7 @@ class HandlerEndpoint(Endpoint):
             with scope:
                 outcome, detail = await self._outcome(mail)
             if scope.cancel_called and outcome is Outcome.FAILED:
-                outcome, detail = Outcome.STOPPED, "ackd was stopped"
+                outcome, detail = Outcome.STOPPED, "ackd was stopped" if self._stopping else "its handler was cancelled"
             told = _PROOF if self._unsaid.pop(scope, None) is not None else ""
             self.services.post(RunEnded(order.key, outcome, detail, order.attempt, told))
         except (asyncio.CancelledError, GeneratorExit):
@@ -137,6 +148,8 @@ class HandlerEndpoint(Endpoint):
             self.services.tasks.start_soon(_raise, bug)
         finally:
             del self._calls[scope]
+            if self._by_key.get(order.key) is scope:
+                del self._by_key[order.key]
 
     async def _outcome(self, mail: Mail) -> tuple[Outcome, str]:
         try:

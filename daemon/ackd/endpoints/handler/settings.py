@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Final
 
-from ackd.config.agents import Agent
+from ackd.config.agents import AgentSettings
 
 
-class HandlerSettings(Agent):
+class HandlerSettings(AgentSettings):
     """``handler``: the entry point in the group ackd.handlers; None: the agent's own name."""
 
     handler: str | None = None

@@ -12,7 +12,7 @@ worker = Group("""Print the schemas of the worker protocol: JSON lines between a
 
 
 @worker.command
-@argument("kind", metavar="TYPE")
+@argument("kind", metavar="TYPE", complete="ackd.endpoints.process.wire.models:KINDS")
 @for_place
 def schema(root: str | None, config: str | None, as_json: bool, kind: str) -> None:  # noqa: ARG001 - it is JSON anyway
     """Print the JSON Schema of one type of line: assign, status_check, heartbeat, progress, complete, failed, …"""

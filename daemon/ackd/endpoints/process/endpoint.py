@@ -8,6 +8,7 @@ worker a meaning. Nothing is raised: a worker that does not run, does not read o
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ import anyio.lowlevel
 
 from ackd.core import delivery_facts, faults
 from ackd.core.errors import BadLine, CannotStart, TheirFault
-from ackd.core.events import EndpointAway, Hindered, NotTold, Outcome, RunEnded, SignOfLife, Told
+from ackd.core.events import EndpointAway, Hindered, LetGo, NotTold, Outcome, RunEnded, SignOfLife, Told
 from ackd.core.ports import Inhabited
 from ackd.endpoints.process import wire as worker_json
 from ackd.endpoints.process.assignments import Assignments, work_of
@@ -32,11 +33,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.config.live import LiveConfig
-    from ackd.core.effects import AskCheckpoint, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, CallOff, NudgeAgent, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from ackd.core.message import Message, Place
     from ackd.core.ports import Exit, Keeper, Services, TellAnswer
     from ackd.endpoints.process.assignments import AgentCheckpoints, Work
-    from ackd.endpoints.process.child import Child, Line
+    from ackd.endpoints.process.child import Child, OutputLine
     from ackd.system.process_tree import ProcessTable
 
 
@@ -212,6 +213,27 @@ class ProcessEndpoint(Inhabited):
             return NotTold(key, error.why, attempt=attempt)
         return Told(key, f"written to {self._name()}", attempt=attempt)
 
+    # --- cancelled
+    def call_off(self, order: CallOff) -> LetGo | None:
+        """Tell the worker to stop working on it. One that has not within ``stop_timeout_s``, or does not read, is
+        restarted."""
+        work = self._assignments.get(order.key)
+        if work is None:
+            return LetGo(order.key, "its worker does not have it in hand", order.attempt)
+        patience_s = self.config.now.daemon.stop_timeout_s
+        try:
+            self._outbound.cancel(work, order.why, patience_s)
+        except StdinRefused:
+            self._give_up_on(work, Outcome.STOPPED, "its worker does not read, and was restarted")
+        else:
+            asyncio.get_running_loop().call_later(patience_s, self._not_let_go, work, patience_s)
+        return None
+
+    def _not_let_go(self, work: Work, patience_s: float) -> None:
+        if self._assignments.get(work.key) is work:
+            why = f"its worker did not let go of it within {patience_s:g} s, and was restarted"
+            self._give_up_on(work, Outcome.STOPPED, why)
+
     # --- a fresh one
     async def renew(self, order: RenewAgent) -> None:
         """Replace the worker. Work that it hands over is told to the next by an order of its own; other work is offered
@@ -255,7 +277,7 @@ class ProcessEndpoint(Inhabited):
         await self.keeper.stop(self.agent, "ackd is stopping")
 
     # --- what the worker says and how it ends
-    async def _heard(self, line: Line) -> None:
+    async def _heard(self, line: OutputLine) -> None:
         now = self.services.clock.now()
         try:
             if line.cut:
@@ -302,9 +324,11 @@ class ProcessEndpoint(Inhabited):
             self._give_back(Outcome.FAILED, f"its worker died: {ended.why}")
 
     def _time_is_up(self, work: Work) -> None:
+        self._give_up_on(work, Outcome.FAILED, f"timed out after {work.timeout_s:g} s")
+
+    def _give_up_on(self, work: Work, outcome: Outcome, why: str) -> None:
         """Give back the work and restart the worker: it is still busy with it, and only its end frees it."""
-        why = f"timed out after {work.timeout_s:g} s"
-        self._give_back_one(work, Outcome.FAILED, why)
+        self._give_back_one(work, outcome, why)
         if not self._stopping and self._outgoing is None:
             self._outgoing = anyio.Event()
             self.services.tasks.start_soon(self._see_off, f"{work.task_id} {why}", name=f"restart of {self.agent}")

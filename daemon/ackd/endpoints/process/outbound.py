@@ -41,6 +41,10 @@ class OutboundLines:
         why = "its context is nearly full"
         self.worker.write(worker_json.checkpoint_request(self.agent, self._wall(), why, _task_id(work)))
 
+    def cancel(self, work: Work, why: str, let_go_within_s: float) -> None:
+        about = (work.task_id, work.message.message_id)
+        self.worker.write(worker_json.cancel(self.agent, self._wall(), why, about, let_go_within_s))
+
     def ack(self, of: str, work: Work | None) -> None:
         with contextlib.suppress(StdinRefused):
             self.worker.write(worker_json.ack(self.agent, self._wall(), of, _task_id(work)))

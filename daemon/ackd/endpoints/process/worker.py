@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ackd.config.live import LiveConfig
     from ackd.core.ports import Exit, Record, Tasks
-    from ackd.endpoints.process.child import Child, ChildProcess, Line
+    from ackd.endpoints.process.child import Child, ChildProcess, OutputLine
     from ackd.system.process_tree import ProcessTable
 
 READY_AFTER_S: Final = 1.0
@@ -44,7 +44,7 @@ class Worker:
     child: Child
     tasks: Tasks
     record: Record
-    heard: Callable[[Line], Awaitable[None]]
+    heard: Callable[[OutputLine], Awaitable[None]]
     ended: Callable[[Exit, bool], None]
     farewell: Callable[[], bytes]
     config: LiveConfig

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+import shlex
 import tomllib
 from collections import defaultdict
 from functools import cached_property
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.client.agent_findings import KindCheck, no_directory
+from ackd.client.agent_findings import KindCheck, no_directory, program
 from ackd.client.surroundings import FAIL, OK, WARN, Finding
 from ackd.endpoints.tmux.client import AmbiguousPane, NoPane, NoTmux, TmuxFault, server_called, with_target, with_title
 from ackd.endpoints.tmux.screen import BadProfile, load_profile, started_with
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 _CODEX: Final = "codex"
 _FEATURE: Final = "daemon_auto_start"
+#: Words that may stand before the program of a command line, and commands of the shell itself.
+_BEFORE: Final = ("exec", "env")
+_ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
+_BUILT_IN: Final = ("cd", "eval", "source", ".", "export", "set", "test", "[", ":", "if", "while", "for", "{", "!")
 
 
 class TmuxCheck(KindCheck):
@@ -49,7 +55,7 @@ class TmuxCheck(KindCheck):
         except AmbiguousPane as fault:
             return Finding(FAIL, subject, str(fault), "name its pane exactly: session:window.pane, or %id")
         except NoPane:
-            return _no_pane(subject, table)
+            return _no_pane(subject, table, config.base_dir)
         except (TmuxFault, OSError) as fault:
             return Finding(WARN, subject, str(fault), "see whether tmux answers: tmux list-panes -a")
         return Finding(OK, subject, f"pane {pane.pane_id} ({pane.target}), profile {table.profile}")
@@ -111,11 +117,30 @@ class TmuxCheck(KindCheck):
 CHECK: Final = TmuxCheck
 
 
-def _no_pane(subject: str, table: TmuxSettings) -> Finding:
+def _no_pane(subject: str, table: TmuxSettings, base_dir: Path) -> Finding:
     if table.start is not None:
+        name = program_of(table.start)
+        path = table.env.get("PATH", os.environ.get("PATH"))
+        # A warning, because the shell of the pane may have another PATH than we have.
+        found = program(subject, name, base_dir / table.cwd, path, WARN) if name is not None else None
+        if found is not None and found.level != OK:
+            return found._replace(mend="install the program, or correct start")
         return Finding(OK, subject, f"ackd starts it in a pane: {table.start}, profile {table.profile}")
     wanted = " or ".join(filter(None, [table.pane, f"titled {table.title!r}" if table.title else ""]))
     return Finding(WARN, subject, f"no pane {wanted} now", "open it, or give start, the command that opens it")
+
+
+def program_of(start: str) -> str | None:
+    """Return the program that a shell would run for ``start``; None where only a shell can tell."""
+    if any(char in start for char in "|&;<>()$`*?[#~\n"):
+        return None
+    try:
+        words = shlex.split(start)
+    except ValueError:
+        return None
+    words = [word for word in words if word not in _BEFORE]
+    first = next((word for word in words if not _ASSIGNMENT.match(word)), None)
+    return None if first is None or first in _BUILT_IN or first.startswith("-") else first
 
 
 def _session(leader: int) -> list[int]:

@@ -29,14 +29,14 @@ def list_(site: Site, as_json: bool) -> None:
     own = load_site(site).profiles
     rows = {**dict.fromkeys(SHIPPED, "comes with ackd"), **dict.fromkeys(own, "from ackd.toml")}
     if as_json:
-        print_json([{"name": name, "shipped": name not in own} for name in rows])
+        print_json({"profiles": [{"name": name, "shipped": name not in own} for name in rows]})
         return
     for name, where in rows.items():
         say(f"{name}  {where}")
 
 
 @profile.command
-@argument("name")
+@argument("name", complete="ackd.endpoints.tmux.commands:profile_names")
 @for_team
 def show(site: Site, as_json: bool, name: str) -> None:
     """Print a profile: one of ackd's own as its file, a team's with every key, inherited ones too."""
@@ -48,6 +48,10 @@ def show(site: Site, as_json: bool, name: str) -> None:
         echo(printable_lines(shipped_text(name)).rstrip("\n"))
     else:
         print_json(found.model_dump(mode="json"), indent=2)
+
+
+def profile_names(site: Site) -> list[str]:
+    return [*SHIPPED, *load_site(site).profiles]
 
 
 def _loaded(name: str, site: Site) -> Profile:

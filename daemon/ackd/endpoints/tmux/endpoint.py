@@ -22,7 +22,7 @@ import anyio
 from ackd.core import delivery_facts
 from ackd.core.effects import NudgeAgent
 from ackd.core.errors import CannotStart
-from ackd.core.events import Absence, EndpointAway, Hindered, NotTold, Seen, Told
+from ackd.core.events import Absence, EndpointAway, Hindered, LetGo, NotTold, Seen, Told
 from ackd.core.ports import Inhabited, Record
 from ackd.endpoints.tmux import lines
 from ackd.endpoints.tmux.activity import CpuActivity
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from pathlib import Path
 
-    from ackd.core.effects import AskCheckpoint, ProbeAgent, RemindAgent, RenewAgent, TellAgent
+    from ackd.core.effects import AskCheckpoint, CallOff, ProbeAgent, RemindAgent, RenewAgent, TellAgent
     from ackd.core.message import Message, Place
     from ackd.core.ports import Clock, Post, Tasks
     from ackd.endpoints.tmux.client import Pane, Tmux
@@ -191,6 +191,25 @@ class TerminalEndpoint(Inhabited):
         answer = await self._type_when_ready(line, order.message, "reminder")
         self._watch.activity.show_again()
         return self._answer(order, answer)
+
+    def call_off(self, order: CallOff) -> None:
+        """Type a line that says so: now if the agent is ready, else as soon as it is."""
+        self.tasks.start_soon(self._call_off, order, name=f"cancellation for {self.agent}")
+
+    async def _call_off(self, order: CallOff) -> None:
+        answer = await self._type_when_ready(lines.cancelled(order.message), order.message, "cancel")
+        match answer:
+            case Submitted(proof):
+                how = proof
+            case Away(why, reason) if why is not Absence.GONE:
+                self._watch.called_off.append(partial(self._call_off, order))
+                self._watch.attend()
+                return
+            case Away(_, reason) | NotSubmitted(reason):
+                how = f"it cannot be told: {reason}"
+            case _:
+                how = f"it cannot be told: {answer}"
+        self.post(LetGo(order.key, how, order.attempt))
 
     async def ask_checkpoint(self, order: AskCheckpoint) -> Told | NotTold:
         """Ask for a checkpoint. An agent whose context is nearly full is mostly at work: it is asked when it is ready,

@@ -96,6 +96,11 @@ def reminder(message: Message, path: Path) -> str:
     )
 
 
+def cancelled(message: Message) -> str:
+    """The line to an agent whose message was cancelled. It names the message, and nothing that somebody wrote."""
+    return f"ackd: {_what(message)} was cancelled: stop working on it. Nothing is to be answered"
+
+
 def checkpoint(message: Message, path: Path) -> str:
     known = _reference(message, path)
     run = f"ackd checkpoint {known}" if known is not None else "ackd inbox and for what you work on: ackd checkpoint"

@@ -11,6 +11,7 @@ sign of life. A line of ours that was left behind is taken back by the wake ladd
 from __future__ import annotations
 
 import hashlib
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -81,6 +82,8 @@ class Watch:
     taken_timeout_s: float = 900.0
     #: Called once when the agent is ready, for a caller that found it busy.
     when_ready: Callable[[PaneView], Awaitable[None]] | None = None
+    #: Called, one at each look that shows it ready, to tell the agent of what was cancelled while it could not be told.
+    called_off: deque[Callable[[], Awaitable[None]]] = field(default_factory=deque, init=False)
     in_hand: dict[int, ToldMessage] = field(default_factory=dict, init=False)
     waiting: Absence | None = field(default=None, init=False)
     _digest: bytes = field(default=b"", init=False)
@@ -151,7 +154,7 @@ class Watch:
         self._scope = None
 
     def _has_reason(self) -> bool:
-        return bool(self.in_hand or self.waiting or self.when_ready or self._attention)
+        return bool(self.in_hand or self.waiting or self.when_ready or self.called_off or self._attention)
 
     async def look_once(self) -> None:
         try:
@@ -227,7 +230,10 @@ class Watch:
     async def _is_ready(self, view: PaneView) -> None:
         self._again = ("", 0)
         self.ladder.typist.unsent = None  # gone, by whomever it was removed
-        if self.when_ready is not None:  # first, before anything else is typed
+        if self.called_off:  # first, so that it does no more of what nobody wants
+            await self.called_off.popleft()()
+            return
+        if self.when_ready is not None:  # before anything else is typed
             action, self.when_ready = self.when_ready, None
             await action(view)
             return

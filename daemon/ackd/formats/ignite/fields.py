@@ -15,6 +15,7 @@ from ackd.core.names import agent_name, is_agent_name
 from ackd.core.words import KNOWN_TYPES, Priority, Rejection
 from ackd.formats.ignite.form import (
     CONTENT_TYPE,
+    ENDED,
     ERROR_AT,
     ERROR_REASON,
     KEYS,
@@ -42,7 +43,8 @@ _ID: Final = re.compile(r"[!#-;=?-\[\]-~]{1,250}")
 _FORMAT: Final = (MIME_VERSION, CONTENT_TYPE, TRANSFER_ENCODING)
 MAX_FOREIGN_BYTES: Final = MAX_HEADER_BYTES - RESERVED_BYTES
 _OURS: Final = frozenset({"x-ignite-seen", "x-ignite-idle"}).union(
-    KEYS[name] for name in (STATUS, PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT)
+    KEYS[name]
+    for name in (STATUS, PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT, ENDED)
 )
 _format_of: Final = operator.itemgetter("mime-version", "content-type", "content-transfer-encoding")
 
@@ -142,6 +144,11 @@ def _at(raw: RawMessage, key: str, code: Rejection, detail: str) -> BadMessage:
 def names(value: str) -> list[str]:
     """The agents of a To or Cc value, unchecked."""
     return [name.strip() for name in value.split(",")] if "," in value else [value]
+
+
+def is_id(value: str) -> bool:
+    """Return whether this can be a message's id, without brackets."""
+    return _ID.fullmatch(value) is not None
 
 
 def bare_id(value: str) -> str:

@@ -38,6 +38,18 @@ AUTO_SUBMITTED: Final = "Auto-Submitted"
 #: A header of ours: everyone named in To and Cc has a file of the message. `ackd send` sets it, and the daemon sets it
 #: on messages that it copied.
 COPIES: Final = "X-ACKD-Copies"
+#: Headers of ours that a sender may set: times of RFC 3339 in UTC. If nobody has the message in hand when it expires,
+#: it is not delivered any more; the deadline is the time by which it should be completed.
+EXPIRES: Final = "X-ACKD-Expires"
+DEADLINE: Final = "X-ACKD-Deadline"
+#: A header of ours: the end of a message that was not given up as others are (cancelled, withdrawn, expired).
+ENDED: Final = "X-ACKD-Ended"
+
+#: Headers of ours for messages that came of another: the message for which the sender sent this one, and the first one
+#: of all. A sender that wants to be told once when all parts have ended says ``yes``; ``no`` if it does not.
+PART_OF: Final = "X-ACKD-Part-Of"
+ROOT: Final = "X-ACKD-Root"
+NOTIFY: Final = "X-ACKD-Notify-When-Done"
 
 #: The seed's "Required: Yes", in its order.
 REQUIRED: Final = (
@@ -53,7 +65,8 @@ REQUIRED: Final = (
 )
 _KNOWN: Final = (
     *REQUIRED, "Cc", "In-Reply-To", AUTO_SUBMITTED, COPIES, THREAD_ID, "X-IGNITE-Repository", "X-IGNITE-Issue", STATUS,
-    PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT,
+    PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT, PART_OF, ROOT, NOTIFY,
+    EXPIRES, DEADLINE, ENDED,
 )  # fmt: skip
 #: Names as they are usually spelled, so that most lines need neither a pattern nor lower().
 KEYS: Final = {name: name.lower() for name in _KNOWN}

@@ -14,13 +14,28 @@ from typing import TYPE_CHECKING, Final
 from ackd.core.errors import BadMessage
 from ackd.core.message import KNOWN_TYPES, MONITOR, RESERVED_NAMES, Message, Priority, Progress, Standing, Status
 from ackd.core.names import identity, is_agent_name
-from ackd.formats.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, names, plainly_right
-from ackd.formats.ignite.form import CONTROL, COPIES, KEYS, MAX_HEADER_BYTES, checked_body, split, split_head
+from ackd.formats.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, is_id, names, plainly_right
+from ackd.formats.ignite.form import (
+    CONTROL,
+    COPIES,
+    DEADLINE,
+    ENDED,
+    EXPIRES,
+    KEYS,
+    MAX_HEADER_BYTES,
+    NOTIFY,
+    PART_OF,
+    ROOT,
+    checked_body,
+    split,
+    split_head,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Mapping, Sequence
 
 MAX_THREAD_ID: Final = 250
+_TIMES: Final = frozenset({KEYS[EXPIRES], KEYS[DEADLINE]})
 _STATUSES: Final = {status.value: status for status in Status}
 
 
@@ -35,11 +50,12 @@ def _usual(data: bytes, recipient: str) -> Message | None:
     head = _USUAL.match(data)
     if head is None or head.end() > MAX_FOREIGN_BYTES:
         return None
-    message_id, sender, to, in_reply_to, auto, kind, priority, thread_id = [word.decode() for word in head.groups(b"")]
+    words = [word.decode() for word in head.groups(b"")]
+    message_id, sender, to, in_reply_to, auto, kind, priority, thread_id, *family = words
     if kind not in KNOWN_TYPES or sender in RESERVED_NAMES or to in RESERVED_NAMES:
         return None
     body = checked_body(data, head.end())
-    return _message(message_id, sender, recipient, kind, priority, thread_id, in_reply_to, auto, body)
+    return _message(message_id, sender, recipient, kind, priority, thread_id, in_reply_to, auto, family, body)
 
 
 def _line_by_line(data: bytes, recipient: str, extra_types: Container[str]) -> Message:
@@ -57,10 +73,29 @@ def _line_by_line(data: bytes, recipient: str, extra_types: Container[str]) -> M
         fields.get("x-ignite-thread-id", ""),
         bare_id(fields.get("in-reply-to", "")),
         fields.get("auto-submitted", ""),
+        [fields.get(KEYS[name], "") for name in (PART_OF, ROOT, NOTIFY)],
         raw.body,
     )
     others = _others(fields, recipient)
-    return replace(message, others=others) if others else message
+    if others:
+        message = replace(message, others=others)
+    return _with_times(message, fields) if fields.keys() & _TIMES else message
+
+
+def _with_times(message: Message, fields: Mapping[str, str]) -> Message:
+    """Add the times that its sender gave it. One that makes no sense is left out, and said: the message goes on."""
+    from ackd.formats import utc_times  # noqa: PLC0415 - few messages have such a time
+
+    times: list[float | None] = []
+    doubts: list[str] = []
+    for name in (EXPIRES, DEADLINE):
+        text = fields.get(KEYS[name])
+        at = utc_times.read(text) if text else None
+        if text and (at is None or not _SANE_YEARS_S[0] <= at < _SANE_YEARS_S[1]):
+            doubts.append(f"{name} is no time of RFC 3339 (2026-11-19T02:00:00Z): {text[:64]!r} is ignored")
+            at = None
+        times.append(at)
+    return replace(message, expires_at=times[0], deadline_at=times[1], doubts="; ".join(doubts))
 
 
 def _others(fields: Mapping[str, str], recipient: str) -> tuple[str, ...]:
@@ -95,6 +130,7 @@ _USUAL: Final = re.compile(
     rb"(?:In-Reply-To: <(%(id)s)>\n)?+(?:Auto-Submitted: (auto-[a-z]++)\n)?+"
     rb"X-IGNITE-Type: ([a-z_]++)\nX-IGNITE-Priority: (critical|high|normal|low)\n"
     rb"(?:X-IGNITE-Thread-ID: (%(value)s)\n)?+(?:X-IGNITE-Repository: %(value)s\n)?+(?:X-IGNITE-Issue: %(value)s\n)?+"
+    rb"(?:X-ACKD-Part-Of: <(%(id)s)>\n)?+(?:X-ACKD-Root: <(%(id)s)>\n)?+(?:X-ACKD-Notify-When-Done: (yes|no)\n)?+"
     rb"Content-Type: text/x-yaml; charset=utf-8\nContent-Transfer-Encoding: 8bit\n\n"
     % {b"id": _ID, b"name": _NAME, b"value": _VALUE}
 )
@@ -109,8 +145,10 @@ def _message(
     thread_id: str,
     in_reply_to: str,
     auto: str,
+    family: Sequence[str],
     body: bytes,
 ) -> Message:
+    part_of, root, notify = family
     return Message(
         message_id,
         sender,
@@ -124,7 +162,20 @@ def _message(
         progress(body) if kind == "progress_update" else None,
         _word(body, b"overall_status:") if kind == "evaluation_result" else None,
         _is_automatic(auto) if auto else False,
+        (),
+        _id_of_another(part_of) if part_of else None,
+        _id_of_another(root) if root else None,
+        _NOTIFY.get(notify.lower()) if notify else None,
     )
+
+
+_NOTIFY: Final = {"yes": True, "no": False}
+
+
+def _id_of_another(value: str) -> str | None:
+    """Read the id of a message that this one came of. Others write these headers too: what can be no id is absent."""
+    found = bare_id(value)
+    return found if is_id(found) else None
 
 
 def _is_automatic(auto: str) -> bool:
@@ -151,6 +202,7 @@ def standing(data: bytes) -> Standing:
         seen=fields.get("x-ignite-seen") == "yes",
         idled=idle_of(fields.get("x-ignite-idle", "")),
         error=fields.get("x-ignite-error-reason") or None,
+        cancelled=fields.get(KEYS[ENDED]) == "cancelled",
     )
 
 

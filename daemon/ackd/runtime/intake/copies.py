@@ -21,7 +21,7 @@ from ackd.core.dedup import FRESH
 from ackd.core.errors import AmbiguousMessage, BadMessage, UnknownMessage
 from ackd.core.faults import is_nobodys
 from ackd.core.message import Folder, identity
-from ackd.core.message_facts import message_copied, message_warning
+from ackd.core.message_facts import message_copied, message_queued, message_warning
 from ackd.formats import ignite
 from ackd.storage import message_lookup, session_log
 from ackd.system.threads import in_thread
@@ -129,6 +129,6 @@ class Copies:
         whose = (
             line.data.get("agent")
             for line in lines
-            if line.type == "message_queued" and line.data.get("message_id") == message_id
+            if line.type == message_queued.type and line.data.get("message_id") == message_id
         )
         return any(isinstance(name, str) and identity(name) == wanted for name in whose)

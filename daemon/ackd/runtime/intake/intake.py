@@ -63,6 +63,8 @@ class Intake:
     copies: Copies | None = None
     #: Queue directories as last seen: other births mean another directory.
     boxes: dict[str, tuple[Birth, Birth] | None] = field(default_factory=dict)
+    #: Grows whenever an entry of ``boxes`` changes: comparing thousands of them in each turn costs too much.
+    box_changes: int = 0
     #: The agent that each queue directory belongs to.
     _owners: dict[str, str] = field(default_factory=dict)
     _settling: set[Place] = field(default_factory=set)
@@ -128,7 +130,8 @@ class Intake:
             return False
         self._unfit.pop(box, None)
         if box not in self.boxes or self.boxes[box] != births:
-            self.boxes[box] = births  # an unchanged entry keeps its object, because each turn compares all of them
+            self.boxes[box] = births
+            self.box_changes += 1
         return True
 
     def lose_box(self, box: str) -> None:
@@ -174,6 +177,7 @@ class Intake:
             self.scan_box(box)
         else:
             del self.boxes[box]  # the next scan tries again to serve it
+            self.box_changes += 1
 
     # --- at a start ---------------------------------------------------------------------------------------------------
     def hold(self) -> None:

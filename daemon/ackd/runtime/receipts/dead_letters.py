@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ackd.config.live import LiveConfig
-    from ackd.core.message import Message, Receipt
+    from ackd.core.message import Receipt
     from ackd.core.ports import Post, Services
     from ackd.core.state import Deliveries
     from ackd.storage.spool import Spool
@@ -81,15 +81,14 @@ class DeadLetters:
             return receipt.message_id, agent
         for name in self.named(receipt.message_id, receipt.file):
             found = self._dead(name)
-            if found is None or (agent is not None and found[0].recipient != agent):
+            if found is None or (agent is not None and found.message.recipient != agent):
                 continue
-            message, place, mtime = found
-            if receipt.message_id in ("", message.message_id):
-                self.post(events.Arrived(message, place, mtime))
-                return message.message_id, message.recipient
+            if receipt.message_id in ("", found.message.message_id):
+                self.post(found)
+                return found.message.message_id, found.message.recipient
         return None
 
-    def _dead(self, name: str) -> tuple[Message, Place, float] | None:
+    def _dead(self, name: str) -> events.Arrived | None:
         place = Place("", Folder.DEAD, name)
         try:
             file = self.spool.read(place)
@@ -101,7 +100,7 @@ class DeadLetters:
             message = ignite.decode(file.data, recipient, extra_types=self.config.now.accepted_types)
         except (OSError, BadMessage):
             return None
-        return message, Place(recipient, Folder.DEAD, name), file.mtime
+        return events.Arrived(message, Place(recipient, Folder.DEAD, name), file.mtime, ignite.standing(file.data))
 
     def _update(self) -> Iterator[None]:
         """Bring the index up to date. Yields after each header that is read."""

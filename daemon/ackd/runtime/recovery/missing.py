@@ -16,17 +16,26 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ackd.core import events
-from ackd.core.daemon_facts import io_error
+from ackd.core.daemon_facts import io_error, session_end
 from ackd.core.errors import BadMessage
-from ackd.core.fact import Fact
 from ackd.core.message import Folder, Place, identity
-from ackd.core.message_facts import message_queued, message_rejected
+from ackd.core.message_facts import (
+    message_claimed,
+    message_completed,
+    message_dead,
+    message_duplicate,
+    message_queued,
+    message_rejected,
+    message_requeued,
+    message_withdrawn,
+)
 from ackd.core.names import dead_letter_recipient
+from ackd.core.parts import PartEnd
 from ackd.core.signals import MessageEnded, MessageMet
 from ackd.core.words import MessageEnd
 from ackd.formats import ignite
 from ackd.storage import session_log
-from ackd.storage.journal import LetGo, TakenIn
+from ackd.storage.journal import LetGo, TakenIn, part_key
 from ackd.system.threads import in_thread
 
 if TYPE_CHECKING:
@@ -34,14 +43,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.core.engine import Engine
+    from ackd.core.fact import Fact
     from ackd.core.ports import Services
-    from ackd.storage.journal import Journal
+    from ackd.storage.journal import Journal, PartKey
     from ackd.storage.session_log import Line
     from ackd.storage.spool import Reason, Spool
 
-_TERMINAL: Final = frozenset({"message_completed", "message_dead", "message_withdrawn", "message_duplicate"})
-
-_DUPLICATE: Final = "message_duplicate"
+_BEGINS: Final = frozenset({message_queued.type, message_claimed.type, message_requeued.type})
+_TERMINAL: Final = frozenset(
+    {message_completed.type, message_dead.type, message_withdrawn.type, message_duplicate.type}
+)
 #: Longest number that is believed in a header, because anyone may have written it.
 _MAX_DIGITS: Final = 6
 
@@ -50,8 +61,6 @@ _About: TypeAlias = tuple[str, str]
 #: The same, and True if it is about a duplicate.
 _Which: TypeAlias = tuple[str, str, bool]
 _Told: TypeAlias = dict[_Which, tuple[float, str]]
-#: The end of a message that is nowhere on disk: deleting its file is how an agent completes it.
-_DELETED: Final = {"by": "file deleted by its agent while ackd was away"}
 
 
 @dataclass(frozen=True)
@@ -59,7 +68,7 @@ class _DeadLetter:
     """When the message died (0: its header does not say), and the fields of its log line."""
 
     at: float
-    words: dict[str, object]
+    words: dict[str, Any]
 
 
 @dataclass(kw_only=True)
@@ -69,6 +78,8 @@ class MissingMessages:
     services: Services
     journal: Journal
     logs_dir: Path
+    #: Parts of which the journal knows that they have ended, and when.
+    known_parts: dict[PartKey, float] = field(default_factory=dict)
     #: Queue directories that are gone or were replaced. A message that is missing there was not completed.
     lost_boxes: frozenset[str] = frozenset()
     _known: set[_About] = field(default_factory=set)
@@ -85,7 +96,8 @@ class MissingMessages:
         Then the last daemon died before it told the journal. The message is remembered as completed, so that any other
         file with its id and content is recognised as a second copy.
         """
-        if self._in_archive(entry) is None:
+        kept = self._in_archive(entry)
+        if kept is None or self._withdrawn_because(kept) is not None:
             return False
         self.engine.state.completed.remember(entry.message_id, entry.agent, entry.digest, entry.at)
         return True
@@ -101,21 +113,34 @@ class MissingMessages:
         told, dead_letters = self._told_by_log(min(entry.at for entry in gone)), self._dead_letters()
         lost: dict[str, list[Place]] = {}
         for entry in gone:
-            end, fact, words = self._what_became_of(entry, dead_letters)
-            if "file" not in words and unsure(entry):
+            end, line = self._what_became_of(entry, dead_letters)
+            if "file" not in line.data and unsure(entry):
                 continue
             now = self.services.clock.now().wall
             self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
             still_dead = entry.late and end is MessageEnd.DEAD
-            if not still_dead and not _is_told(told, entry, fact, words):
+            if not still_dead and not _is_told(told, entry, line):
                 self._write_down_arrival(entry)
-                self._write_down(entry, end, fact, words)
+                self._write_down(entry, end, line)
+            self._tell_of_part(entry, end, line)
             if end is MessageEnd.COMPLETED:
                 self.engine.state.completed.remember(entry.message_id, entry.agent, entry.digest, now)
             elif end is MessageEnd.WITHDRAWN and entry.box in self.lost_boxes:
                 lost.setdefault(entry.box, []).append(Place(entry.box, Folder.PROCESSED, entry.name))
         for box, places in lost.items():
             self.services.post(events.SpoolLost(box, tuple(places)))
+
+    def _tell_of_part(self, entry: TakenIn, end: MessageEnd, line: Fact) -> None:
+        """Tell the engine of a part that has ended: whoever sent it is told when all have."""
+        if not entry.part_of or entry.is_duplicate:
+            return
+        reason = str(line.data.get("reason", "")) if end is MessageEnd.DEAD else ""
+        about = (entry.part_of, entry.sender, entry.message_id, entry.agent, entry.type)
+        part = PartEnd(*about, end, self.services.clock.now().wall, reason)
+        if self.known_parts.get(part_key(part), -1.0) >= entry.at:
+            return  # the journal knows, and only the end of the message had not reached it
+        self.journal.note(part)
+        self.services.post(events.PartEnded(part, entry.notify))
 
     def _write_down_arrival(self, entry: TakenIn) -> None:
         """Write the line of the arrival, as for every message that a start finds. The crash may have swallowed that
@@ -133,20 +158,21 @@ class MissingMessages:
         )
         self.services.emit(MessageMet(entry.message_id, entry.agent))
 
-    def _write_down(self, entry: TakenIn, end: MessageEnd, fact: str, words: dict[str, object]) -> None:
+    def _write_down(self, entry: TakenIn, end: MessageEnd, line: Fact) -> None:
         totals = self.engine.state.totals
-        self.services.record(
-            Fact(fact, {"message_id": entry.message_id, "agent": entry.agent, **words, "recovered": True})
-        )
+        self.services.record(line)
         self.services.emit(MessageEnded(entry.message_id, entry.agent, end))
         totals.completed += end is MessageEnd.COMPLETED
         totals.withdrawn += end is MessageEnd.WITHDRAWN
         totals.duplicates += end is MessageEnd.DUPLICATE
 
     def _what_became_of(
-        self, entry: TakenIn, dead_letters: dict[_About, _DeadLetter]
-    ) -> tuple[MessageEnd, str, dict[str, object]]:
-        """Find the end of a message, by its id wherever that can be read: the end, the type of its line and its fields.
+        self, entry: TakenIn, dead_letters: dict[_About, _DeadLetter], *, in_hand: bool = True
+    ) -> tuple[MessageEnd, Fact]:
+        """Find the end of a message, by its id wherever that can be read: the end, and the line that says so.
+
+        A message that is nowhere on disk was completed by its agent, if it was in hand: deleting its file is how an
+        agent does that. Otherwise it was withdrawn.
 
         If the message both died and was completed, because it was sent again in between, the later end is the one of
         this delivery.
@@ -154,22 +180,34 @@ class MissingMessages:
         kept, dead_letter = self._in_archive(entry), dead_letters.get((entry.message_id, identity(entry.agent)))
         if kept is None and entry.box not in self.lost_boxes and (dead_letter is None or entry.is_duplicate):
             kept = self._perhaps_in_archive(entry)
+        file = str(kept) if kept is not None else None
+        about = _fields_about(entry)
         if entry.is_duplicate:
-            return MessageEnd.DUPLICATE, "message_duplicate", {"file": str(kept)} if kept is not None else {}
+            return MessageEnd.DUPLICATE, message_duplicate(**about, file=file)
         if dead_letter is not None and (kept is None or dead_letter.at >= int(entry.at)):  # ``at`` has whole seconds
-            return MessageEnd.DEAD, "message_dead", {"from": entry.sender, **dead_letter.words}
+            return MessageEnd.DEAD, message_dead(**about, from_=entry.sender, **dead_letter.words)
+        if kept is not None and (why := self._withdrawn_because(kept)) is not None:
+            return MessageEnd.WITHDRAWN, message_withdrawn(**about, reason=why)
         if kept is not None:
-            return MessageEnd.COMPLETED, "message_completed", {"by": "found in the archive", "file": str(kept)}
+            return MessageEnd.COMPLETED, message_completed(**about, by="found in the archive", file=file)
         if entry.box in self.lost_boxes:
             reason = "spool_lost: its directory was removed or replaced while ackd was away"
-            return MessageEnd.WITHDRAWN, "message_withdrawn", {"reason": reason}
+            return MessageEnd.WITHDRAWN, message_withdrawn(**about, reason=reason)
         if (moved_to := self._given_to_another(entry)) is not None:
-            return (
-                MessageEnd.WITHDRAWN,
-                "message_withdrawn",
-                {"reason": f"moved by hand to {moved_to} while ackd was away"},
-            )
-        return MessageEnd.COMPLETED, "message_completed", dict(_DELETED)
+            reason = f"moved by hand to {moved_to} while ackd was away"
+            return MessageEnd.WITHDRAWN, message_withdrawn(**about, reason=reason)
+        if not in_hand:
+            reason = "file deleted from the queue while ackd was away"
+            return MessageEnd.WITHDRAWN, message_withdrawn(**about, reason=reason)
+        return MessageEnd.COMPLETED, message_completed(**about, by="file deleted by its agent while ackd was away")
+
+    def _withdrawn_because(self, kept: Place) -> str | None:
+        """Return why an archived message was withdrawn, as its header says; None if it was completed."""
+        try:
+            fields = ignite.split_head(self.spool.head(kept)).fields
+        except (OSError, BadMessage):
+            return None
+        return fields.get("x-ignite-error-reason", "unknown") if fields.get("x-ackd-ended") == "withdrawn" else None
 
     def _given_to_another(self, entry: TakenIn) -> Place | None:
         """Return the place of the file, under its name, in the queue of an agent that its headers do not name."""
@@ -258,6 +296,8 @@ class MissingMessages:
                 "retry_count": int(count) if count.isdecimal() and len(count) <= _MAX_DIGITS else 0,
                 "file": str(Place(to, Folder.DEAD, name)),
             }
+            if (end := fields.get("x-ackd-ended")) in ("cancelled", "expired"):
+                words["end"] = end
             dead_letter = _DeadLetter(_wall(fields.get("x-ignite-error-at", "")), words)
             if about not in found or found[about].at <= dead_letter.at:
                 found[about] = dead_letter
@@ -285,7 +325,7 @@ class MissingMessages:
                     if line.at < since:
                         return told
                     if line.type in _TERMINAL:
-                        told.setdefault((*_about(line), line.type == _DUPLICATE), (line.at, line.type))
+                        told.setdefault((*_about(line), line.type == message_duplicate.type), (line.at, line.type))
         return told
 
     @contextlib.contextmanager
@@ -361,7 +401,7 @@ class MissingMessages:
                 last = next(_backwards(path), None)
             except OSError:  # ``_read_sessions`` reports it
                 break
-            if last is not None and last.type == "session_end":
+            if last is not None and last.type == session_end.type:
                 break
         return found[::-1]
 
@@ -372,14 +412,14 @@ class MissingMessages:
         if place is None:
             return
         message_id, agent = str(line.data["message_id"]), str(line.data.get("agent"))
-        entry = TakenIn(agent, message_id, place.box, place.name, "", str(line.data.get("from")), "", 0, line.at)
+        entry = TakenIn(
+            agent, message_id, place.box, place.name, "", str(line.data.get("from")), "", 0, line.at, **_part(line)
+        )
         if self.may_lie_there(entry):
             return
-        end, fact, words = self._what_became_of(entry, dead_letters)
-        if line.type != "message_claimed" and words == _DELETED:
-            end, fact = MessageEnd.WITHDRAWN, "message_withdrawn"
-            words = {"reason": "file deleted from the queue while ackd was away"}
-        self._write_down(entry, end, fact, words)
+        end, last = self._what_became_of(entry, dead_letters, in_hand=line.type == message_claimed.type)
+        self._write_down(entry, end, last)
+        self._tell_of_part(entry, end, last)
 
     def _say_rejected(self, name: str, reason: Reason) -> None:
         """Write the line of a quarantined file that the last session could not write before it died."""
@@ -403,11 +443,11 @@ class _Sessions:
 
     def add(self, line: Line) -> None:
         self.since = min(self.since, line.at)
-        if line.type in ("message_queued", "message_claimed", "message_requeued") and "message_id" in line.data:
+        if line.type in _BEGINS and "message_id" in line.data:
             self.opened[_about(line)] = line
         elif line.type in _TERMINAL:
             self.opened.pop(_about(line), None)
-        elif line.type == "message_rejected":
+        elif line.type == message_rejected.type:
             self.rejected.add(str(line.data.get("kept_as")))
 
 
@@ -415,16 +455,29 @@ def _which(entry: TakenIn) -> _Which:
     return entry.message_id, identity(entry.agent), entry.is_duplicate
 
 
-def _is_told(told: _Told, entry: TakenIn, fact: str, words: dict[str, object]) -> bool:
+def _is_told(told: _Told, entry: TakenIn, line: Fact) -> bool:
     """True if the log already has the end of this message.
 
     A line from before the message was taken in is about an earlier delivery, and does not count. Lines about duplicates
     are kept apart (``_which``). A line of its death does not count either if the file lies in the archive: then it was
     completed while it was being moved to dead_letter/, and archived from there.
     """
-    at, said = told.get(_which(entry), (0.0, fact))
-    completed_late = said == "message_dead" and fact == "message_completed" and "file" in words
+    at, said = told.get(_which(entry), (0.0, line.type))
+    completed_late = said == message_dead.type and line.type == message_completed.type and "file" in line.data
     return at >= entry.at and not completed_late
+
+
+def _fields_about(entry: TakenIn) -> dict[str, Any]:
+    return {"message_id": entry.message_id, "agent": entry.agent, "recovered": True}
+
+
+def _part(line: Line) -> dict[str, Any]:
+    """The fields of a journal entry that say whether the message is a part."""
+    part_of, notify = line.data.get("part_of"), line.data.get("notify")
+    return {
+        "part_of": part_of if isinstance(part_of, str) else "",
+        "notify": notify if isinstance(notify, bool) else None,
+    }
 
 
 def _about(line: Line) -> _About:

@@ -130,6 +130,8 @@ class Recovery:
         kept: list[tuple[str, Reason | None]] = []
         for done in state.completed:
             engine_state.completed.remember(done.message_id, done.agent, done.digest, done.at)
+        engine_state.families.restore(state.parts.values(), state.notices.values())
+        self.missing.known_parts = state.told_parts | {key: part.at for key, part in state.parts.items()}
         with self._reporting("list queue/dead_letter"):
             engine_state.totals.dead = len(self.spool.dead_letters.files())
         with self._reporting("list queue/corrupt"):
@@ -295,7 +297,8 @@ class Recovery:
         if entry is not None and crashes != entry.crashes:
             self.journal.take_in(replace(entry, crashes=crashes))
         speaks = known in before.runs and run is not None and (run.alive or run.outcome is not None)
-        return replace(event, crashes=crashes, run_alive=speaks)
+        logged = entry is not None and before.clean_stop  # after a crash, lines may have died with the machine
+        return replace(event, crashes=crashes, run_alive=speaks, logged=logged)
 
     def _crashes(self, event: events.Arrived, entry: TakenIn | None, *, clean: bool, run_known: bool) -> int:
         """Count the crashes of the daemon with this message in hand. This one counts if the message was being

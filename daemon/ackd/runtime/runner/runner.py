@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, assert_never
 
 import anyio
 
-from ackd.core import effects, events
-from ackd.core.agent_facts import nudged
+from ackd.core import delivery_facts, effects, events
 from ackd.core.daemon_facts import io_error
 from ackd.core.errors import BadMessage
 from ackd.core.faults import is_nobodys
@@ -29,7 +28,7 @@ from ackd.core.words import MessageEnd
 from ackd.formats import ignite
 from ackd.runtime.runner.lanes import Lanes
 from ackd.runtime.runner.moves import DurableWriter, FileMoves, words_of
-from ackd.storage.journal import LetGo, TakenIn, twin_digest
+from ackd.storage.journal import LetGo, NoticeWritten, TakenIn, twin_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -111,7 +110,8 @@ class EffectRunner:
     def _do(self, effect: Effect) -> Coroutine[None, None, None] | None:
         match effect:  # effects that every message needs come first
             case effects.RecordFact():
-                self.services.record(effect.fact)
+                if not effect.logged:
+                    self.services.record(effect.fact)
                 if effect.signal is not None:
                     self.services.emit(effect.signal)
             case effects.ClaimMessage():
@@ -123,10 +123,14 @@ class EffectRunner:
                 return self._archive(effect)
             case effects.ForgetMessage():
                 self._forget(effect)
+            case effects.NoteParts():
+                self._or_report(lambda _what: self._note_parts(effect), "journal")
             case effects.QuarantineFile():
                 return self._moves.quarantine(effect)
             case effects.DropReceipt(_, name, which):
                 return self._drop_receipt(ReceiptFile(name, which))
+            case effects.CallOff():
+                self._call_off(effect)
             case effects.NudgeAgent():
                 return self._nudge(effect)
             case effects.ProbeAgent():
@@ -185,6 +189,8 @@ class EffectRunner:
             crashes,
             now,
             late=place.folder is Folder.DEAD,
+            part_of=message.part_of or "",
+            notify=message.notify,
         )
         self._in_journal[key] = entry
         self.journal.take_in(entry)
@@ -236,6 +242,8 @@ class EffectRunner:
                 self.flusher.flush_later(f"{directory}/", self._flush_failed)
 
     def _archive(self, effect: effects.ArchiveMessage) -> Coroutine[None, None, None] | None:
+        if effect.headers:
+            return self._withdraw(effect)
         day = self._today()
         if self._moves.is_replaced(effect):
             return None
@@ -298,11 +306,18 @@ class EffectRunner:
         known = self._in_journal.pop(effect.key, None)
         message, name, end = effect.message, effect.place.name.rpartition("/")[2], effect.end
         digest = message.digest
+        if effect.part is not None:
+            self.journal.note(effect.part)
         if end is MessageEnd.DUPLICATE:
             digest = known.digest if known is not None and known.is_duplicate else twin_digest(message.digest, name)
         self.journal.let_go(
             LetGo(message.recipient, message.message_id, name, end, digest, self.services.clock.now().wall)
         )
+
+    def _note_parts(self, effect: effects.NoteParts) -> None:
+        """Tell the journal of a notice about parts. What it is to say must be in the kernel before it is written."""
+        self.journal.note(NoticeWritten(effect.notice.notice_id) if effect.is_written else effect.notice)
+        self.journal.flush()
 
     def _ring_with(self, message_id: str, place: Place) -> None:
         try:
@@ -339,13 +354,16 @@ class EffectRunner:
     async def _post_answer(self, answer: Awaitable[Event]) -> None:
         self.services.post(await answer)
 
+    def _call_off(self, effect: effects.CallOff) -> None:
+        """Have the agent told that its message is cancelled. That takes its own time, and holds up no lane."""
+        answer = self.team.endpoint(effect.lane).call_off(effect)
+        if answer is not None:
+            self.services.post(answer)
+
     async def _nudge(self, effect: effects.NudgeAgent) -> None:
         """Nudge an agent, and log what was done and seen. The engine has logged the step of the ladder itself."""
         answer = await self.team.endpoint(effect.lane).nudge(effect)
-        done = answer.proof if isinstance(answer, events.Told) else f"not done: {answer.reason}"
-        self.services.record(
-            nudged(message_id=effect.message.message_id, agent=effect.lane, rung=effect.rung, done=done)
-        )
+        self.services.record(delivery_facts.nudged(effect, answer))
         self.services.post(answer)
 
     async def _probe(self, effect: effects.ProbeAgent) -> None:
@@ -404,6 +422,17 @@ class EffectRunner:
                 return
             self._explain(effect)
             if (slow := self._moves.move(effect, Folder.DEAD)) is not None:
+                await slow
+
+    async def _withdraw(self, effect: effects.ArchiveMessage) -> None:
+        """Archive a message of which nobody was told. Its header says so before it is moved, because everything else in
+        the archive was completed."""
+        with self._moves.answering(effect):
+            is_replaced = partial(self._moves.is_replaced, effect)
+            if not await self._writer.rewrite(effect.place, effect.headers, unless=is_replaced):
+                return
+            self._explain(effect)
+            if (slow := self._moves.move(effect, Folder.ARCHIVE, self._today())) is not None:
                 await slow
 
     async def _revive(self, effect: effects.ReviveMessage) -> None:

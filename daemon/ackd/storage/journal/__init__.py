@@ -3,7 +3,17 @@
 entries: the lines and what they add up to · journal: the file, and when lines are written to it.
 """
 
-from ackd.storage.journal.entries import JournalState, LetGo, TakenIn, twin_digest
+from ackd.storage.journal.entries import JournalState, LetGo, NoticeWritten, PartKey, TakenIn, part_key, twin_digest
 from ackd.storage.journal.journal import Compaction, Journal
 
-__all__ = ["Compaction", "Journal", "JournalState", "LetGo", "TakenIn", "twin_digest"]
+__all__ = [
+    "Compaction",
+    "Journal",
+    "JournalState",
+    "LetGo",
+    "NoticeWritten",
+    "PartKey",
+    "TakenIn",
+    "part_key",
+    "twin_digest",
+]

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 import orjson
 
+from ackd.core.parts import PartEnd, PartsNotice
 from ackd.core.values import value
 from ackd.core.words import MessageEnd
 
@@ -30,6 +31,12 @@ def twin_digest(digest: str, name: str) -> str:
     return f"{_TWIN}{name} {digest}"
 
 
+#: Parent, holder, and the part's id and agent.
+PartKey: TypeAlias = tuple[str, str, str, str]
+#: What nobody was told of for so long is forgotten: its sender has left the team, or the daemon did not run.
+PARTS_KEPT_S: Final = 30 * 86_400.0
+
+
 @value
 class TakenIn:
     """A message was taken in hand. ``crashes``: how often ackd had died with it in hand when this was written. ``at``:
@@ -45,6 +52,9 @@ class TakenIn:
     crashes: int
     at: float
     late: bool = False
+    #: It is a part of this message; ``notify``: what it says of telling its sender, if anything.
+    part_of: str = ""
+    notify: bool | None = None
 
     @property
     def key(self) -> Held:
@@ -53,6 +63,13 @@ class TakenIn:
     @property
     def is_duplicate(self) -> bool:
         return self.digest.startswith(_TWIN)
+
+
+@value
+class NoticeWritten:
+    """A notice about parts is on disk."""
+
+    notice_id: str
 
 
 @value
@@ -75,13 +92,19 @@ class JournalState:
 
     in_flight: dict[Held, TakenIn] = field(default_factory=dict)
     completed: list[LetGo] = field(default_factory=list)
+    #: Parts that have ended, and whose senders were not told.
+    parts: dict[PartKey, PartEnd] = field(default_factory=dict)
+    #: Notices about parts, by their ids, of which nobody knows whether they were written.
+    notices: dict[str, PartsNotice] = field(default_factory=dict)
+    #: Parts of which a notice tells, and when they ended. A compaction forgets them.
+    told_parts: dict[PartKey, float] = field(default_factory=dict)
     #: The last line says that ackd stopped by itself: none of what is in flight was lost by a crash.
     clean_stop: bool = True
     unreadable_lines: int = 0
 
 
 # --- adding up --------------------------------------------------------------------------------------------------------
-def add_up(path: Path, size: int, completed_since: float) -> tuple[JournalState, int]:
+def add_up(path: Path, size: int, completed_since: float, parts_since: float = 0) -> tuple[JournalState, int]:
     """Return the state after the whole lines within the first ``size`` bytes, and how many bytes those are."""
     state, covered = JournalState(), 0
     with path.open("rb") as file:
@@ -89,13 +112,13 @@ def add_up(path: Path, size: int, completed_since: float) -> tuple[JournalState,
             if covered + len(line) > size:  # this line was written after ``size`` was taken
                 break
             if line.strip():
-                _add(state, line, completed_since)
+                _add(state, line, completed_since, parts_since)
             if line.endswith(b"\n"):
                 covered += len(line)
     return state, covered
 
 
-def _add(state: JournalState, line: bytes, completed_since: float) -> None:
+def _add(state: JournalState, line: bytes, completed_since: float, parts_since: float) -> None:
     try:
         entry = _read(line)
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
@@ -109,18 +132,73 @@ def _add(state: JournalState, line: bytes, completed_since: float) -> None:
         state.in_flight.pop(entry.key, None)
         if entry.end is MessageEnd.COMPLETED and entry.at >= completed_since:
             state.completed.append(entry)
+    elif isinstance(entry, PartEnd):
+        # The lane of a part may be slower than that of its sender, and its line come after the notice.
+        if entry.at >= parts_since and state.told_parts.get(part_key(entry)) != entry.at:
+            state.parts[part_key(entry)] = entry
+    elif isinstance(entry, PartsNotice):
+        state.notices[entry.notice_id] = entry
+        for part in entry.parts:
+            state.parts.pop(part_key(part), None)
+            state.told_parts[part_key(part)] = part.at
+    elif isinstance(entry, NoticeWritten):
+        state.notices.pop(entry.notice_id, None)
+
+
+def part_key(part: PartEnd) -> PartKey:
+    return (part.parent, part.holder, *part.key)
 
 
 # --- one line ---------------------------------------------------------------------------------------------------------
-def encode(entry: TakenIn | LetGo) -> bytes:
-    shape = _taken_in(entry) if isinstance(entry, TakenIn) else _let_go(entry)
+Entry: TypeAlias = TakenIn | LetGo | PartEnd | PartsNotice | NoticeWritten
+
+
+def encode(entry: Entry) -> bytes:
+    shape = _shape(entry)
     try:
         return orjson.dumps(shape) + b"\n"
     except TypeError:  # a file name that is not UTF-8: only json writes surrogates, and reads them back
         return json.dumps(shape).encode() + b"\n"
 
 
+def _shape(entry: Entry) -> dict[str, object]:
+    match entry:
+        case TakenIn():
+            return _taken_in(entry)
+        case LetGo():
+            return _let_go(entry)
+        case PartEnd():
+            return {"op": "part", **_part(entry)}
+        case PartsNotice():
+            return {
+                "op": "notice",
+                "notice_id": entry.notice_id,
+                "parent": entry.parent,
+                "holder": entry.holder,
+                "thread_id": entry.thread_id,
+                "parts": [_part(one) for one in entry.parts],
+            }
+        case NoticeWritten(notice_id):
+            return {"op": "noticed", "notice_id": notice_id}
+        case _:
+            assert_never(entry)
+
+
+def _part(entry: PartEnd) -> dict[str, object]:
+    return {
+        "parent": entry.parent,
+        "holder": entry.holder,
+        "message_id": entry.message_id,
+        "agent": entry.agent,
+        "type": entry.type,
+        "end": entry.end,
+        "at": entry.at,
+        "reason": entry.reason,
+    }
+
+
 def _taken_in(entry: TakenIn) -> dict[str, object]:
+    part = {"part_of": entry.part_of, "notify": entry.notify} if entry.part_of else {}
     return {
         "op": "in",
         "agent": entry.agent,
@@ -133,6 +211,7 @@ def _taken_in(entry: TakenIn) -> dict[str, object]:
         "crashes": entry.crashes,
         "at": entry.at,
         "late": entry.late,
+        **part,
     }
 
 
@@ -148,7 +227,7 @@ def _let_go(entry: LetGo) -> dict[str, object]:
     }
 
 
-def _read(line: bytes) -> TakenIn | LetGo | None:
+def _read(line: bytes) -> Entry | None:
     """Parse a line; None is the clean stop."""
     try:
         found = orjson.loads(line)
@@ -162,6 +241,8 @@ def _read(line: bytes) -> TakenIn | LetGo | None:
                 crashes=int(found["crashes"]),
                 at=_wall(found["at"]),
                 late=found.get("late") is True,
+                part_of=str(found.get("part_of") or ""),
+                notify=found.get("notify") if isinstance(found.get("notify"), bool) else None,
             )
         case "out":
             return LetGo(
@@ -169,10 +250,24 @@ def _read(line: bytes) -> TakenIn | LetGo | None:
                 end=MessageEnd(found["end"]),
                 at=_wall(found["at"]),
             )
+        case "part":
+            return _read_part(found)
+        case "notice":
+            texts = _texts(found, "notice_id", "parent", "holder")
+            thread_id = found.get("thread_id")
+            parts = tuple(map(_read_part, found["parts"]))
+            return PartsNotice(**texts, parts=parts, thread_id=thread_id if isinstance(thread_id, str) else None)
+        case "noticed":
+            return NoticeWritten(**_texts(found, "notice_id"))
         case "stop":
             return None
         case other:
             raise ValueError(f"unknown op {other!r}")
+
+
+def _read_part(found: dict[str, object]) -> PartEnd:
+    texts = _texts(found, "parent", "holder", "message_id", "agent", "type", "reason")
+    return PartEnd(**texts, end=MessageEnd(str(found["end"])), at=_wall(found["at"]))
 
 
 def _wall(value: object) -> float:

@@ -21,14 +21,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ackd.storage.journal.entries import STOP, add_up, encode
+from ackd.storage.journal.entries import PARTS_KEPT_S, STOP, add_up, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from typing import BinaryIO
 
-    from ackd.storage.journal.entries import Held, JournalState, LetGo, TakenIn
+    from ackd.core.parts import PartEnd, PartsNotice
+    from ackd.storage.journal.entries import Held, JournalState, LetGo, NoticeWritten, TakenIn
 
 COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
 #: At most this many ends wait for the session log lines that must be written before them: as many as the session log
@@ -90,6 +91,10 @@ class Journal:
 
     def let_go(self, entry: LetGo) -> None:
         self._ends[entry.key] = entry
+
+    def note(self, entry: PartEnd | PartsNotice | NoticeWritten) -> None:
+        """Keep what is known about parts. It is written before the ends of the messages that it is about."""
+        self._buffer += encode(entry)
 
     def stop(self) -> None:
         """Write the line of a clean stop, at once."""
@@ -158,7 +163,7 @@ class Journal:
         kept for the next flush: a daemon must be able to start on a full disk."""
         with contextlib.suppress(OSError):
             self.flush()
-        state, _ = add_up(self._path, self._size, now_wall - window_s)
+        state, _ = add_up(self._path, self._size, now_wall - window_s, now_wall - PARTS_KEPT_S)
         return state
 
     # --- keeping it short ---------------------------------------------------------------------------------------------
@@ -177,7 +182,7 @@ class Journal:
     def prepare_compaction(self, now_wall: float, window_s: float) -> Compaction:
         """Do the slow part, which may run in a thread: read the file as it is now, while lines are still appended."""
         followed = self._followed
-        state, covers_bytes = add_up(self._path, self._size, now_wall - window_s)
+        state, covers_bytes = add_up(self._path, self._size, now_wall - window_s, now_wall - PARTS_KEPT_S)
         return Compaction(_write_state(self._path, state), covers_bytes, followed)
 
     def finish_compaction(self, prepared: Compaction) -> None:
@@ -223,6 +228,8 @@ def _write_state(path: Path, state: JournalState) -> Path:
     try:
         with os.fdopen(open_for_appending(temp), "wb") as file:
             file.writelines(map(encode, state.completed))
+            file.writelines(map(encode, state.parts.values()))
+            file.writelines(map(encode, state.notices.values()))
             file.writelines(map(encode, state.in_flight.values()))
             file.flush()
             # Without this flush, a power cut after the rename could leave an empty journal.

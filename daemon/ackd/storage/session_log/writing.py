@@ -19,6 +19,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from ackd.core.daemon_facts import log_gap
 from ackd.storage import atomic_file, file_lock
 from ackd.storage.session_log.files import OpenFile, create, make_private, not_before_the_last
 from ackd.storage.session_log.lines import encode_line, stamp_of
@@ -157,7 +158,7 @@ class SessionLog:
         self._lost += excess
         # The log_gap line stands in the place of the lost lines, with the number and time of the last of them.
         seq, stamp = self._seq - len(self._pending), stamp_of(dropped)
-        gap = encode_line(stamp, self.session_id, seq, self._writer, "log_gap", {"lost": self._lost})
+        gap = encode_line(stamp, self.session_id, seq, self._writer, *log_gap(lost=self._lost))
         self._pending.appendleft(gap)
 
     def _follow_lost_file(self) -> None:

@@ -190,13 +190,8 @@ class Disk:
                 self._flush(directory)
 
     def _flush(self, path: str) -> None:
-        if not self._durable:
-            return
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        if self._durable:
+            atomic_file.flush(path)
 
     @contextlib.contextmanager
     def _temporary(self, directory: str, like: os.stat_result | None) -> Iterator[tuple[str, int]]:

@@ -64,7 +64,7 @@ def test_a_whole_meeting_by_hand(board: Team) -> None:
     again = board.ackd("board", "resolve", meeting)
     assert again.exit_code == 0
     assert "# APPROVED_WITH_REVIEW" in again.output
-    (listed,) = board.json("board", "list")
+    (listed,) = board.json("board", "list")["meetings"]
     assert (listed["phase"], listed["verdict"], listed["opened_by"]) == ("COMPLETE", "APPROVED_WITH_REVIEW", "leader")
     assert "APPROVED_WITH_REVIEW" in board.ackd("board", "list").output
     full = board.json("board", "show", meeting)
@@ -177,7 +177,7 @@ def test_a_context_that_no_request_could_hold_is_refused(board: Team, deep: int)
         result = board.ackd("board", "open", "--checkpoint", "PRE_LAUNCH", "--proposal", "x", "--context", "facts.json")
         assert result.exit_code == 65
         assert result.output == "ackd: --context is nested more than 31 deep\n"
-    assert board.json("board", "list") == []
+    assert board.json("board", "list")["meetings"] == []
 
 
 def test_a_context_of_too_many_values_is_refused(board: Team) -> None:
@@ -214,7 +214,7 @@ def test_a_meeting_can_be_cancelled_once(board: Team) -> None:
 def test_without_any_meeting(board: Team) -> None:
     assert "no meetings" in board.ackd("board", "list").output
     assert not (board.root / "bus").exists()
-    assert board.json("board", "list") == []
+    assert board.json("board", "list")["meetings"] == []
     assert board.ackd("board", "show").exit_code == 66
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from ackd.coordination.board.rules import answers
 from ackd.coordination.board.rules.answers import Channel
 from ackd.coordination.board.rules.meeting import Meeting, Seat, advanced, recorded
-from ackd.coordination.board.rules.phases import Checkpoint
+from ackd.coordination.board.rules.phases import BoardCheckpoint
 
 FIVE = ("CA", "CPO", "CSO", "COO", "CXO")
 
 
 def called(*directors: str, quick: bool = False, rounds: int = 3, **more: Any) -> Meeting:
     seats = tuple(Seat(name, f"the {name} side", f"agent-{name}") for name in directors or FIVE)
-    checkpoint = Checkpoint.QUICK_REVIEW if quick else Checkpoint.EVALUATE_PLAN
+    checkpoint = BoardCheckpoint.QUICK_REVIEW if quick else BoardCheckpoint.EVALUATE_PLAN
     return Meeting("board-20260201120000", checkpoint, "Use SQLite", None, "leader", 1000.0, seats, rounds, **more)
 
 

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ackd.coordination.board.rules.follow_ups import Address, FollowUp, follow_ups
 from ackd.coordination.board.rules.meeting import Meeting, advanced, cancelled, made_known, timed
 from ackd.coordination.ensemble.rules.plain_words import missing_facts, vague_words
-from ackd.core.message import Draft
 from tests.coordination.board.rules.sample_meetings import FIVE, assessed, called, spoken, voted, voting
+
+if TYPE_CHECKING:
+    from ackd.core.message import Draft
 
 API_TRACK = Address("api", "/work/api/.message-bus", "boss")
 
@@ -100,7 +102,7 @@ def test_a_cancellation_is_told_to_whoever_was_asked_and_to_whoever_called() -> 
 
 def test_the_log_has_the_answers_the_phases_and_the_absent_and_no_vote_before_its_time() -> None:
     meeting = advanced(voted(voting(), "CA"), 2000.0, time_is_up=True)
-    lines = [(one.type, dict(one.data or {})) for one in due(made_known(meeting, 2001.0)) if one.type]
+    lines = [one.line for one in due(made_known(meeting, 2001.0)) if one.line is not None]
     assert [kind for kind, _ in lines].count("board_answer") == 5 + 15 + 1
     assert all(data["meeting"] == meeting.meeting_id and data["track"] == "api" for _, data in lines)
     votes = [data for kind, data in lines if kind == "board_answer" and data["what"] == "vote"]

@@ -10,7 +10,7 @@ from ackd.coordination.board.rules.answers import Channel
 from ackd.coordination.board.rules.follow_ups import Address, follow_ups
 from ackd.coordination.board.rules.foreign import adopted, followed, is_open
 from ackd.coordination.board.rules.meeting import Driver, Meeting, Seat, advanced, recorded
-from ackd.coordination.board.rules.phases import Checkpoint, Phase
+from ackd.coordination.board.rules.phases import BoardCheckpoint, Phase
 from ackd.core.errors import BadMeeting
 
 ID = "board-20260201120000"
@@ -48,7 +48,7 @@ def assessed(meeting: Meeting) -> Meeting:
 def test_a_session_of_the_seeds_is_a_meeting() -> None:
     meeting = made()
     assert (meeting.checkpoint, meeting.proposal, meeting.context) == (
-        Checkpoint.EVALUATE_PLAN,
+        BoardCheckpoint.EVALUATE_PLAN,
         "Use SQLite",
         {"why": "small"},
     )

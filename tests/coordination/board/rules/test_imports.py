@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ackd.coordination.board.rules import imports
 from ackd.coordination.board.rules.answers import AnswerKind, AssessmentVerdict, Channel
-from ackd.coordination.board.rules.meeting import Meeting
 from ackd.coordination.board.rules.phases import Phase
 from tests.coordination.board.rules.sample_meetings import assessed, called, spoken, voted, voting
+
+if TYPE_CHECKING:
+    from ackd.coordination.board.rules.meeting import Meeting
 
 CA = {"verdict": "CONCERNS", "score": 7, "concerns": ["slow"]}
 #: The same answer as the bus reader returns it: with floats for numbers.

@@ -38,7 +38,7 @@ def test_the_only_one_is_meant_whether_there_is_a_house_or_not(team: Team, site:
 def test_without_any_the_house_is_made_by_who_writes_and_missed_by_who_reads(team: Team, site: Site) -> None:
     with pytest.raises(NoTrack) as failure:
         choose_track(site, None, make=False)
-    assert failure.value.house == f"{site.root}/bus"
+    assert failure.value.own_bus == f"{site.root}/bus"
     assert team.ackd("bus", "status").exit_code == 66
     assert choose_track(site, None, make=True).bus == f"{site.root}/bus"
     assert (site.root / "bus").stat().st_mode & 0o777 == 0o700

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackd.coordination.bus.rules import track as bus_track
-from ackd.coordination.bus.rules.track import DOING, TrackView, Woken, Word, word_of
-from ackd.coordination.bus.rules.words import BusLine, BusType, Doing, WorkerStatus, WorkerWait
+from ackd.coordination.bus.rules.track import DOING, TrackView, Woken, WorkerNews, word_of
+from ackd.coordination.bus.rules.words import BusLine, BusType, WorkerDoing, WorkerStatus, WorkerWait
 
 #: The line → the worker's new state, one column for each state before: unknown, running, blocked, complete, failed.
 #: Written down apart from the code; ``.`` stands for "as before".
@@ -30,24 +30,24 @@ status_complete   C C C C C
 status_failed     F F F F F
 status_blocked    B B B B B
 """
-COLUMNS = (None, Doing.RUNNING, Doing.BLOCKED, Doing.COMPLETE, Doing.FAILED)
-LETTERS = {"R": Doing.RUNNING, "B": Doing.BLOCKED, "C": Doing.COMPLETE, "F": Doing.FAILED}
+COLUMNS = (None, WorkerDoing.RUNNING, WorkerDoing.BLOCKED, WorkerDoing.COMPLETE, WorkerDoing.FAILED)
+LETTERS = {"R": WorkerDoing.RUNNING, "B": WorkerDoing.BLOCKED, "C": WorkerDoing.COMPLETE, "F": WorkerDoing.FAILED}
 
 
 @pytest.mark.parametrize("row", GRID.strip().splitlines(), ids=lambda row: row.split()[0])
 def test_every_cell_of_the_table(row: str) -> None:
     name, *cells = row.split()
-    found = [DOING[Word[name.upper()]][before] for before in COLUMNS]
+    found = [DOING[WorkerNews[name.upper()]][before] for before in COLUMNS]
     assert found == [before if cell == "." else LETTERS[cell] for before, cell in zip(COLUMNS, cells, strict=True)]
 
 
 def test_the_grid_and_the_table_have_the_same_rows_and_every_type_is_a_word() -> None:
     assert (
         {row.split()[0].upper() for row in GRID.strip().splitlines()}
-        == {word.name for word in Word}
+        == {word.name for word in WorkerNews}
         == {word.name for word in DOING}
     )
-    assert {word_of(type_) for type_ in BusType} <= set(Word)
+    assert {word_of(type_) for type_ in BusType} <= set(WorkerNews)
 
 
 class TrackUnderTest:
@@ -66,7 +66,7 @@ class TrackUnderTest:
 
     def status(self, worker: str, doing: str, task: str | None = None, at: float | None = None) -> bool:
         heartbeat = float(next(self.clock)) if at is None else at
-        return self.view.hear_status(WorkerStatus(worker, Doing(doing), task, heartbeat), heartbeat)
+        return self.view.hear_status(WorkerStatus(worker, WorkerDoing(doing), task, heartbeat), heartbeat)
 
     def doing(self, worker: str) -> str:
         return self.view.workers[worker].doing.value
@@ -130,10 +130,12 @@ def test_a_newer_status_ends_it_and_an_older_one_does_not(track: TrackUnderTest)
     assert not track.status("a", "RUNNING", "1.1", at=track.view.workers["a"].heard)
 
 
-@pytest.mark.parametrize(("end", "ended"), [("TASK_COMPLETE", Doing.COMPLETE), ("TASK_FAILED", Doing.FAILED)])
+@pytest.mark.parametrize(
+    ("end", "ended"), [("TASK_COMPLETE", WorkerDoing.COMPLETE), ("TASK_FAILED", WorkerDoing.FAILED)]
+)
 @pytest.mark.parametrize("waiting_for", ["1.2", "b"])
 def test_the_end_of_what_it_waited_for_ends_it_and_wakes_it(
-    track: TrackUnderTest, end: str, ended: Doing, waiting_for: str
+    track: TrackUnderTest, end: str, ended: WorkerDoing, waiting_for: str
 ) -> None:
     blocked(track, waiting_for)
     assert track.says("b", end, task_id="1.2") == (Woken("a", waiting_for, ended),)
@@ -155,11 +157,13 @@ def test_who_waits_for_several_waits_for_all_of_them(track: TrackUnderTest) -> N
 
 def test_who_waits_for_what_has_ended_already_is_told_at_once(track: TrackUnderTest) -> None:
     track.says("b", "TASK_COMPLETE", task_id="1.2")
-    assert track.says("a", "BLOCKED", task_id="1.1", waiting_for="1.2") == (Woken("a", "1.2", Doing.COMPLETE),)
-    assert track.says("a", "BLOCKED", task_id="1.1", waiting_for="b") == (Woken("a", "b", Doing.COMPLETE),)
+    assert track.says("a", "BLOCKED", task_id="1.1", waiting_for="1.2") == (Woken("a", "1.2", WorkerDoing.COMPLETE),)
+    assert track.says("a", "BLOCKED", task_id="1.1", waiting_for="b") == (Woken("a", "b", WorkerDoing.COMPLETE),)
     assert track.doing("a") == "RUNNING"
     track.says("a", "BLOCKED", task_id="1.1", waiting_for=["1.2", "b"])  # one notice, for all that it waits for
-    assert track.says("a", "BLOCKED", task_id="1.1", waiting_for=["1.2", "b"]) == (Woken("a", "1.2", Doing.COMPLETE),)
+    assert track.says("a", "BLOCKED", task_id="1.1", waiting_for=["1.2", "b"]) == (
+        Woken("a", "1.2", WorkerDoing.COMPLETE),
+    )
 
 
 def test_a_released_file_ends_the_wait_for_it(track: TrackUnderTest) -> None:
@@ -197,7 +201,7 @@ def test_who_is_given_the_file_that_it_waited_for_waits_no_longer(track: TrackUn
     assert [wait.waiter for wait in track.view.blocked()] == ["a"]
     track.says("a", "FILE_LOCK", filepath="f", token=2, said_by="ackd")
     assert track.view.blocked() == []
-    assert track.view.workers["a"].doing is Doing.RUNNING
+    assert track.view.workers["a"].doing is WorkerDoing.RUNNING
 
 
 def test_who_waits_for_no_task_and_no_worker_may_wait_for_a_file(track: TrackUnderTest) -> None:
@@ -222,7 +226,7 @@ def test_a_status_of_blocked_says_no_more_than_it_says(track: TrackUnderTest) ->
     track.status("a", "BLOCKED", "1.1")
     assert track.doing("a") == "BLOCKED"
     assert track.waits() == []
-    track.view.hear_status(WorkerStatus("a", Doing.BLOCKED, "1.1", None, None, ("b",)), 5000.0)
+    track.view.hear_status(WorkerStatus("a", WorkerDoing.BLOCKED, "1.1", None, None, ("b",)), 5000.0)
     track.says("b", "PROGRESS", task_id="1.2")
     assert track.waits() == [("a", "b")]
 
@@ -231,19 +235,21 @@ def test_a_status_of_blocked_says_no_more_than_it_says(track: TrackUnderTest) ->
 @pytest.mark.parametrize("name", ["1.1", "a"])
 def test_unblocks_may_name_a_task_or_a_worker(track: TrackUnderTest, name: str) -> None:
     track.says("a", "BLOCKED", task_id="1.1", waiting_for="something else")
-    assert track.says("b", "TASK_COMPLETE", task_id="1.2", unblocks=[name]) == (Woken("a", name, Doing.COMPLETE),)
+    assert track.says("b", "TASK_COMPLETE", task_id="1.2", unblocks=[name]) == (Woken("a", name, WorkerDoing.COMPLETE),)
     assert track.doing("a") == "RUNNING"
 
 
 def test_who_is_freed_twice_by_one_line_is_woken_once(track: TrackUnderTest) -> None:
     blocked(track)
     assert track.says("b", "TASK_COMPLETE", task_id="1.2", unblocks=["1.1", "a"]) == (
-        Woken("a", "1.2", Doing.COMPLETE),
+        Woken("a", "1.2", WorkerDoing.COMPLETE),
     )
 
 
 def test_a_name_that_nobody_has_spoken_under_is_woken_by_it(track: TrackUnderTest) -> None:
-    assert track.says("b", "TASK_COMPLETE", task_id="1.2", unblocks=["1.9"]) == (Woken("1.9", "1.9", Doing.COMPLETE),)
+    assert track.says("b", "TASK_COMPLETE", task_id="1.2", unblocks=["1.9"]) == (
+        Woken("1.9", "1.9", WorkerDoing.COMPLETE),
+    )
 
 
 # --- tasks and workers ----------------------------------------------------------------------------------------------------
@@ -301,8 +307,8 @@ def test_whatever_is_said_waits_are_those_of_blocked_workers_for_workers_at_work
         assert len({one.worker for one in woken}) == len(woken)
     for wait in track.view.blocked():
         assert wait.waiter != wait.holder
-        assert track.view.workers[wait.waiter].doing is Doing.BLOCKED
+        assert track.view.workers[wait.waiter].doing is WorkerDoing.BLOCKED
         assert track.view.workers[wait.holder].at_work
     for worker in track.view.workers.values():
-        assert not worker.waits or worker.doing is Doing.BLOCKED
+        assert not worker.waits or worker.doing is WorkerDoing.BLOCKED
         assert worker.since <= worker.heard

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ackd.coordination.bus.rules.words import BusLine, BusType, Doing, WorkerStatus
+from ackd.coordination.bus.rules.words import BusLine, BusType, WorkerDoing, WorkerStatus
 from ackd.coordination.bus.wire import TYPES, encode, quick_check
 from ackd.coordination.bus.wire.models import MODELS
 from ackd.coordination.bus.wire.reading import decode_status, problems, read
@@ -252,7 +252,7 @@ def test_what_the_seed_says_of_each_type_is_taken_quickly(type_: str) -> None:
 def test_an_entry_as_the_seed_writes_it() -> None:
     entry = {"task_id": "1.1", "status": "RUNNING", "progress_pct": 40, "last_heartbeat": "2026-02-01T12:00:00Z"}
     found, wrong = decode_status(json.dumps({"w": entry}).encode(), NOW)
-    assert found == {"w": WorkerStatus("w", Doing.RUNNING, "1.1", 1769947200.0, 40.0)}
+    assert found == {"w": WorkerStatus("w", WorkerDoing.RUNNING, "1.1", 1769947200.0, 40.0)}
     assert wrong == []
 
 
@@ -266,8 +266,8 @@ def test_whatever_a_hand_leaves_out_or_misspells_costs_its_own_entry_at_most() -
         "": {},
     }
     found, wrong = decode_status(json.dumps(said).encode(), NOW)
-    assert found["quiet"] == WorkerStatus("quiet", Doing.RUNNING, "2")
-    assert found["numbers"] == WorkerStatus("numbers", Doing.BLOCKED, None, 1769947200.0, None, ("1.1", "2"))
+    assert found["quiet"] == WorkerStatus("quiet", WorkerDoing.RUNNING, "2")
+    assert found["numbers"] == WorkerStatus("numbers", WorkerDoing.BLOCKED, None, 1769947200.0, None, ("1.1", "2"))
     assert found["future"].heartbeat == NOW
     assert len(wrong) == 3
     assert "THINKING" in wrong[0]
@@ -276,7 +276,7 @@ def test_whatever_a_hand_leaves_out_or_misspells_costs_its_own_entry_at_most() -
 @pytest.mark.parametrize("spelled", ["COMPLETED", "completed", "COMPLETE"])
 def test_completed_is_complete(spelled: str) -> None:
     found, wrong = decode_status(json.dumps({"w": {"status": spelled}}).encode(), NOW)
-    assert (found["w"].doing, wrong) == (Doing.COMPLETE, [])
+    assert (found["w"].doing, wrong) == (WorkerDoing.COMPLETE, [])
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b'{"w": {"status": "RUN', b"[]", b"null", b"\xff"])

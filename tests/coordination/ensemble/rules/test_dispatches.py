@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from ackd.coordination.ensemble.rules import dispatches
-from ackd.coordination.ensemble.rules.dispatches import KEEP_OPEN_S, KEEP_S, Dispatch, End, Work
+from ackd.coordination.ensemble.rules.dispatches import KEEP_OPEN_S, KEEP_S, Dispatch, End, OpenWork
 
 ONE = Dispatch("m1", "worker-1", ("T-1", "worker-1-T-1"), "queue/tasks/worker-1-T-1.yaml", 1000, since=10.0, wall=10.0)
 TWO = replace(ONE, message_id="m2", agent="worker-2", names=("T-2",), file="queue/tasks/worker-2.yaml", given_ns=2000)
@@ -68,7 +68,7 @@ def test_whose_message_was_given_up_owes_no_report(end: End, owes: bool) -> None
 
 
 def test_the_next_clock_is_the_nearest() -> None:
-    work = Work("m1", 1000, since=0.0, wall=0.0)
+    work = OpenWork("m1", 1000, since=0.0, wall=0.0)
     later = replace(TWO, since=50.0)
     assert dispatches.next_in([later, ONE], work, 100.0, 180, 1800) == 90.0
     assert dispatches.next_in([replace(ONE, reported=True)], work, 100.0, 180, 1800) == 1700.0
@@ -77,7 +77,7 @@ def test_the_next_clock_is_the_nearest() -> None:
 
 
 def test_the_summary_is_late_once() -> None:
-    work = Work("m1", 1000, since=0.0, wall=0.0)
+    work = OpenWork("m1", 1000, since=0.0, wall=0.0)
     assert not dispatches.summary_is_late(work, 1799.0, 1800)
     assert dispatches.summary_is_late(work, 1800.0, 1800)
     assert not dispatches.summary_is_late(replace(work, told=True), 9999.0, 1800)

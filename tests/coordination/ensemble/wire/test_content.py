@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from ackd.coordination.ensemble import wire as ensemble
-from ackd.coordination.ensemble.wire import Content
 from ackd.core.words import Priority
 from ackd.formats import yaml_body
+
+if TYPE_CHECKING:
+    from ackd.coordination.ensemble.wire import Content
 
 
 def understood(text: str | bytes) -> Content:

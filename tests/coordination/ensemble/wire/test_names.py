@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackd.coordination.ensemble import wire as ensemble
-from ackd.coordination.ensemble.wire import Kind, Owner
+from ackd.coordination.ensemble.wire import Owner, ReportKind
 from ackd.core.names import identity
 
 TEAM = ("conductor", "dispatch", "worker-1", "worker-2", "worker")
@@ -20,20 +20,20 @@ def called(name: str) -> str | None:
 @pytest.mark.parametrize(
     ("name", "to", "kind"),
     [
-        ("T-1-completed.yaml", "dispatch", Kind.COMPLETED),
-        ("T-1-completed.yml", "dispatch", Kind.COMPLETED),
-        ("completion-summary.yaml", "conductor", Kind.SUMMARY),
-        ("escalation-T-1.yaml", "conductor", Kind.ESCALATION),
-        ("T-1-review.yaml", "dispatch", Kind.REVIEW),
-        ("T-1.yaml", None, Kind.OTHER),
-        ("completed.yaml", None, Kind.OTHER),
-        ("my-completion-summary.yaml", None, Kind.OTHER),
+        ("T-1-completed.yaml", "dispatch", ReportKind.COMPLETED),
+        ("T-1-completed.yml", "dispatch", ReportKind.COMPLETED),
+        ("completion-summary.yaml", "conductor", ReportKind.SUMMARY),
+        ("escalation-T-1.yaml", "conductor", ReportKind.ESCALATION),
+        ("T-1-review.yaml", "dispatch", ReportKind.REVIEW),
+        ("T-1.yaml", None, ReportKind.OTHER),
+        ("completed.yaml", None, ReportKind.OTHER),
+        ("my-completion-summary.yaml", None, ReportKind.OTHER),
         # Both fit: the seed's order decides.
-        ("escalation-T-1-completed.yaml", "dispatch", Kind.COMPLETED),
-        ("escalation-T-1-review.yaml", "conductor", Kind.ESCALATION),
+        ("escalation-T-1-completed.yaml", "dispatch", ReportKind.COMPLETED),
+        ("escalation-T-1-review.yaml", "conductor", ReportKind.ESCALATION),
     ],
 )
-def test_the_seeds_routes_in_their_order(name: str, to: str | None, kind: Kind) -> None:
+def test_the_seeds_routes_in_their_order(name: str, to: str | None, kind: ReportKind) -> None:
     assert (ensemble.recipient(name, SEED), ensemble.kind_of(name)) == (to, kind)
 
 

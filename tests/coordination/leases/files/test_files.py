@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ackd.coordination.leases.rules import leases as rules
-from ackd.coordination.leases.rules.words import Ask, Change, Table
+from ackd.coordination.leases.rules.words import Ask, Change, LeaseTable
 from ackd.formats import utc_times
 from ackd.leases import LeaseHeld, Leases
 
@@ -177,7 +177,7 @@ def test_a_hand_that_writes_while_a_change_is_decided_is_not_overwritten(
         leases.acquire("other", "a")
     hands = [{"by-hand": {"worker_id": "h"}}]
 
-    def decide(table: Table, now: float, dead: frozenset[str]) -> Change:
+    def decide(table: LeaseTable, now: float, dead: frozenset[str]) -> Change:
         if hands:
             entry = hands.pop()
             if how in ("replaced", "removed"):
@@ -197,7 +197,7 @@ def test_a_hand_that_never_stops_writing_is_given_up_on_in_words(leases: Leases,
     leases.acquire("other", "a")
     edits = iter(range(1000))
 
-    def decide(table: Table, now: float, dead: frozenset[str]) -> Change:
+    def decide(table: LeaseTable, now: float, dead: frozenset[str]) -> Change:
         locks.write_text(json.dumps({"by-hand": {"worker_id": f"h{next(edits):4}"}}))
         return rules.acquire(table, P, Ask("b"), now, dead)
 

@@ -22,13 +22,13 @@ from ackd.coordination.leases.rules.words import (
     Earlier,
     Granted,
     Lease,
+    LeaseTable,
+    LeaseWoken,
     LeftLine,
     Queued,
     Released,
-    Table,
     Waiter,
     Why,
-    Woken,
 )
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def ask(agent: str, *, shared: bool = False, wait: float | None = None, ticket: 
     return Ask(agent, shared, ttl_s, None if wait is None else T0 + wait, ticket)
 
 
-def after(*asks: Ask, now: float = T0) -> Table:
+def after(*asks: Ask, now: float = T0) -> LeaseTable:
     table = EMPTY
     for one in asks:
         table = leases.acquire(table, P, one, now).table
@@ -53,11 +53,11 @@ def kinds(change: Change) -> list[type[Happening]]:
     return [type(one) for one in change.happened]
 
 
-def holders(table: Table) -> list[str]:
+def holders(table: LeaseTable) -> list[str]:
     return [lease.agent for lease in table.held.get(P, ())]
 
 
-def line(table: Table) -> list[str]:
+def line(table: LeaseTable) -> list[str]:
     return [waiter.agent for waiter in table.waiting.get(P, ())]
 
 
@@ -107,7 +107,7 @@ def test_a_reader_becomes_the_writer_when_it_is_alone_and_before_those_who_wait(
     assert kinds(leases.acquire(table, P, ask("a"), T0)) == [Denied]
     table = leases.acquire(table, P, ask("a", wait=50, ticket="a"), T0).table
     change = leases.release(table, "b", T0, P)
-    assert Woken(P, table.waiting[P][1]) in change.happened  # a, though c came first
+    assert LeaseWoken(P, table.waiting[P][1]) in change.happened  # a, though c came first
     change = leases.acquire(change.table, P, ask("a", wait=50, ticket="a"), T0)
     assert [(one.agent, one.shared, one.token) for one in change.table.held[P]] == [("a", False, 3)]
     assert line(change.table) == ["c"]
@@ -157,7 +157,7 @@ def test_the_first_end_is_known() -> None:
 def test_whoever_came_first_is_woken_and_nobody_gets_it_before() -> None:
     table = after(ask("a"), ask("b", wait=50, ticket="b"), ask("c", wait=50, ticket="c"))
     change = leases.release(table, "a", T0, P)
-    assert [one.waiter.agent for one in change.happened if isinstance(one, Woken)] == ["b"]
+    assert [one.waiter.agent for one in change.happened if isinstance(one, LeaseWoken)] == ["b"]
     assert kinds(leases.acquire(change.table, P, ask("d"), T0))[0] is Denied
     assert Queued in kinds(leases.acquire(change.table, P, ask("c", wait=50, ticket="c"), T0))
     taken = leases.acquire(change.table, P, ask("b", wait=50, ticket="b"), T0)
@@ -168,7 +168,7 @@ def test_all_readers_at_the_head_of_the_line_are_woken_together() -> None:
     readers = [ask(name, shared=True, wait=50, ticket=name) for name in "bc"]
     table = after(ask("a"), *readers, ask("d", wait=50, ticket="d"), ask("e", shared=True, wait=50, ticket="e"))
     change = leases.release(table, "a", T0, P)
-    assert [one.waiter.agent for one in change.happened if isinstance(one, Woken)] == ["b", "c"]
+    assert [one.waiter.agent for one in change.happened if isinstance(one, LeaseWoken)] == ["b", "c"]
 
 
 def test_who_waits_without_a_process_is_given_it_in_its_absence() -> None:
@@ -202,7 +202,7 @@ def test_what_an_agent_asks_for_apart_does_not_end_with_its_process() -> None:
 def test_leaving_the_line_lets_the_next_one_go_on() -> None:
     table = after(ask("a", shared=True), ask("b", wait=50, ticket="tb"), ask("c", shared=True, wait=50, ticket="tc"))
     change = leases.leave(table, P, "tb", T0)
-    assert [one.waiter.agent for one in change.happened if isinstance(one, Woken)] == ["c"]
+    assert [one.waiter.agent for one in change.happened if isinstance(one, LeaseWoken)] == ["c"]
 
 
 # --- letting go ---------------------------------------------------------------------------------------------------------
@@ -236,7 +236,7 @@ def test_all_of_an_agent_is_released_at_once_with_its_places_in_line() -> None:
 
 # --- by hand ------------------------------------------------------------------------------------------------------------
 def test_what_came_by_hand_gets_a_token_of_its_own() -> None:
-    table = Table({P: (Lease("a", False, 0, T0, T0 + 5),), "q": (Lease("b", False, 9, T0, T0 + 5),)}, {}, 9)
+    table = LeaseTable({P: (Lease("a", False, 0, T0, T0 + 5),), "q": (Lease("b", False, 9, T0, T0 + 5),)}, {}, 9)
     change = leases.adopt(table, T0)
     assert (change.table.held[P][0].token, change.table.held[P][0].by, change.table.token) == (10, BY_HAND, 10)
     assert leases.adopt(change.table, T0).table is change.table
@@ -299,7 +299,7 @@ class Leasing(RuleBasedStateMachine):
                     self.tickets.pop(waiter.ticket, None)
         return change
 
-    def _was_in_turn(self, before: Table, path: str, lease: Lease, left: set[tuple[str, Waiter]]) -> None:
+    def _was_in_turn(self, before: LeaseTable, path: str, lease: Lease, left: set[tuple[str, Waiter]]) -> None:
         """Assert that this lease overtook no living waiter that it excludes. Only holders that ask for more may."""
         if (path, lease.agent) in self.owners:  # a holder that asks for more goes first, even if it became one just now
             return
@@ -384,7 +384,7 @@ class Leasing(RuleBasedStateMachine):
     def nobody_waits_in_vain(self) -> None:
         """After expired leases are cleared, the first waiter for each free path is woken."""
         change = leases.expire(self.table, self.now, frozenset(self.dead))
-        woken = {(one.path, one.waiter) for one in change.happened if isinstance(one, Woken)}
+        woken = {(one.path, one.waiter) for one in change.happened if isinstance(one, LeaseWoken)}
         for path, line in change.table.waiting.items():
             if path not in change.table.held:
                 assert (path, line[0]) in woken
@@ -398,7 +398,7 @@ class Leasing(RuleBasedStateMachine):
                 self._apply(leases.release(self.table, agent, self.now, dead=frozenset(self.dead)))
             change = self._apply(leases.expire(self.table, self.now, frozenset(self.dead)))
             for one in change.happened:
-                if isinstance(one, Woken):
+                if isinstance(one, LeaseWoken):
                     again = Ask(one.waiter.agent, one.waiter.shared, 10, one.waiter.until, one.waiter.ticket)
                     self._apply(leases.acquire(self.table, one.path, again, self.now, frozenset(self.dead)))
         assert not self.table.waiting, self.table

@@ -41,7 +41,7 @@ def test_stories_wait_in_the_order_of_their_start(lead: Team) -> None:
     said = lead.ackd("story", "start", "B-1", "A-1")
     assert (said.exit_code, said.stdout) == (0, "started: B-1, A-1 (waits: no daemon is running)\n")
     assert lead.json("story", "start", "C-1", "--after", "B-1")["daemon_running"] is False
-    listed = lead.json("story", "list")
+    listed = lead.json("story", "list")["stories"]
     assert [(one["story"], one["state"], one["why"]) for one in listed] == [
         ("B-1", "waiting", "for its turn"),
         ("A-1", "waiting", "for its turn"),
@@ -156,7 +156,7 @@ def test_the_board_is_watched_until_nothing_goes_on_by_itself(lead: Team) -> Non
     stuck = lead.ackd("story", "list", "--watch")
     assert (stuck.exit_code, "after C-1" in stuck.stdout) == (1, True)
     programs = lead.ackd("story", "list", "--watch", "--json")
-    assert (programs.exit_code, programs.stdout.startswith("[")) == (1, True)
+    assert (programs.exit_code, programs.stdout.startswith('{"stories": [{')) == (1, True)
 
 
 def test_a_record_that_cannot_be_read_is_told_of_and_the_others_are_shown(lead: Team) -> None:

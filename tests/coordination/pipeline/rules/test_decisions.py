@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ackd.coordination.pipeline.rules.decisions import (
     Ack,
-    Ask,
+    AskWorker,
     Budgets,
     Dismiss,
     Escalate,
@@ -41,12 +41,12 @@ from ackd.coordination.pipeline.rules.decisions import (
 )
 from ackd.coordination.pipeline.rules.record import BROKEN, REPORTED, Doubt, Result, Story, decode, encode
 from ackd.coordination.pipeline.rules.stage_words import (
-    Doing,
     Erred,
     Judged,
     Planned,
     Reviewed,
     ReviewVerdict,
+    StageDoing,
     StandsAt,
     Worked,
     worker_name,
@@ -210,12 +210,12 @@ def test_who_never_was_a_worker_of_the_story_is_a_stranger() -> None:
     for of in (Source("story-A-1-s3", 3, "m"), Source("story-A-1-s1", 1, "m", 9), Source("story-A-1-s0", 0, "m", 2)):
         assert reported(story, PASS[1], of, 4.0, B) == StoryDecision(story, heard=Treatment.STRANGER)
         assert garbled(story, of, "x", 4.0).heard is Treatment.STRANGER
-        assert status_heard(story, StandsAt(ID, 1, Doing.WAITING, "x"), of, 4.0).heard is Treatment.STRANGER
+        assert status_heard(story, StandsAt(ID, 1, StageDoing.WAITING, "x"), of, 4.0).heard is Treatment.STRANGER
 
 
 def test_a_report_about_another_stage_is_not_understood() -> None:
     decision = say(at_stage(1), PASS[2])
-    assert (decision.heard, decision.orders) == (Treatment.GARBLED, (Ask(2),))
+    assert (decision.heard, decision.orders) == (Treatment.GARBLED, (AskWorker(2),))
 
 
 def test_a_report_after_a_pause_by_hand_is_acknowledged_and_not_processed() -> None:
@@ -229,8 +229,8 @@ def test_a_report_after_a_pause_by_hand_is_acknowledged_and_not_processed() -> N
 def test_what_is_not_understood_is_asked_about_and_a_clear_status_continues() -> None:
     story = at_stage(2)
     asked = garbled(story, source(story), "no form", 3.0)
-    assert asked.orders == (Ask(3),)
-    going_on = status_heard(asked.story, StandsAt(ID, 2, Doing.EXECUTING, "tests"), source(story), 4.0)
+    assert asked.orders == (AskWorker(3),)
+    going_on = status_heard(asked.story, StandsAt(ID, 2, StageDoing.EXECUTING, "tests"), source(story), 4.0)
     assert (going_on.story.state, going_on.story.current and going_on.story.current.doubt) == (S.STAGE_2, None)
     assert say(going_on.story).story.state is S.STAGE_3
 
@@ -242,7 +242,7 @@ def test_what_is_not_understood_twice_pauses_the_story() -> None:
         garbled(story, source(story, "another"), "no form", 4.0),
         unanswered(story, 3, 4.0, B),
         broke(story, 3, Result.CRASHED, "exit 1", 4.0, B),
-        status_heard(story, StandsAt(ID, 1, Doing.WAITING, "x"), source(story, "another"), 4.0),
+        status_heard(story, StandsAt(ID, 1, StageDoing.WAITING, "x"), source(story, "another"), 4.0),
     ):
         assert (ended.story.state, ended.story.tries[-1].result) == (S.PAUSED, Result.UNCLEAR)
         assert "not understood" in ended.story.reason
@@ -255,8 +255,8 @@ def test_what_a_crash_has_heard_again_is_not_twice_said() -> None:
     story = at_stage(2)
     of = source(story, "hm")
     asked = garbled(story, of, "no form", 3.0).story
-    assert garbled(asked, of, "no form", 4.0) == StoryDecision(asked, (Ask(3),), Treatment.GARBLED)
-    clear = status_heard(asked, StandsAt(ID, 2, Doing.EXECUTING, "x"), of, 5.0).story
+    assert garbled(asked, of, "no form", 4.0) == StoryDecision(asked, (AskWorker(3),), Treatment.GARBLED)
+    clear = status_heard(asked, StandsAt(ID, 2, StageDoing.EXECUTING, "x"), of, 5.0).story
     assert garbled(clear, of, "no form", 6.0) == StoryDecision(clear, heard=Treatment.GARBLED)
     assert decode(encode(clear), ID) == clear
     other = replace(of, message_id="hm hm")
@@ -266,7 +266,7 @@ def test_what_a_crash_has_heard_again_is_not_twice_said() -> None:
 def test_a_quiet_worker_is_asked_once_and_a_sign_of_life_ends_it() -> None:
     story = at_stage(0)
     asked = doubted(story, 1, Doubt.QUIET, 3.0)
-    assert asked.orders == (Ask(1),)
+    assert asked.orders == (AskWorker(1),)
     assert doubted(asked.story, 1, Doubt.QUIET, 4.0).orders == ()
     assert lived(asked.story, 1).story.current == replace(story.tries[0], asks=1, asked_at=3.0)
 
@@ -392,7 +392,7 @@ def move(story: Story, what: str, now: float) -> StoryDecision:
         case "garble":
             return garbled(story, of, "x", now)
         case "status":
-            return status_heard(story, StandsAt(ID, stage, Doing.EXECUTING, "x"), of, now)
+            return status_heard(story, StandsAt(ID, stage, StageDoing.EXECUTING, "x"), of, now)
         case "crash":
             return broke(story, last, Result.CRASHED, "x", now, B)
         case "lost":

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from ackd.coordination.pipeline.rules.stage_words import (
     Acknowledge,
     BadStory,
-    Doing,
     Erred,
     Execute,
     Judged,
     Planned,
     Reviewed,
     ReviewVerdict,
+    StageDoing,
     StandsAt,
     StatusCheck,
     Worked,
@@ -52,9 +52,9 @@ TEXTS: list[tuple[str, StageWord, str]] = [
     ("Stage 3 COMPLETE for A-1. Verdict: FAIL. Quality Score: 31/100. Issues: one\ntwo", Reviewed("A-1", ReviewVerdict.FAIL, D(31), "one\ntwo"), "A-1 Stage 3 FAIL"),
     ("Stage 0 ERROR for A-1: cannot read the ticket", Erred("A-1", 0, "cannot read the ticket"), "A-1 Stage 0 ERROR"),
     ("Stage 2 ERROR for A-1: build: exit 2\n  at a.c:3.\n  at b.c:4", Erred("A-1", 2, "build: exit 2\n  at a.c:3.\n  at b.c:4"), "A-1 Stage 2 ERROR"),
-    ("Status for A-1: Stage 2 EXECUTING. Current step: running e.g. the tests.", StandsAt("A-1", 2, Doing.EXECUTING, "running e.g. the tests"), "A-1 Stage 2 EXECUTING"),
-    ("Status for A-1: Stage 2 WAITING. Current step: for\na lock..", StandsAt("A-1", 2, Doing.WAITING, "for\na lock."), "A-1 Stage 2 WAITING"),
-    ("Status for A-1: Stage 0 ERROR. Current step: stuck.", StandsAt("A-1", 0, Doing.ERROR, "stuck"), "A-1 Stage 0 ERROR"),
+    ("Status for A-1: Stage 2 EXECUTING. Current step: running e.g. the tests.", StandsAt("A-1", 2, StageDoing.EXECUTING, "running e.g. the tests"), "A-1 Stage 2 EXECUTING"),
+    ("Status for A-1: Stage 2 WAITING. Current step: for\na lock..", StandsAt("A-1", 2, StageDoing.WAITING, "for\na lock."), "A-1 Stage 2 WAITING"),
+    ("Status for A-1: Stage 0 ERROR. Current step: stuck.", StandsAt("A-1", 0, StageDoing.ERROR, "stuck"), "A-1 Stage 0 ERROR"),
 ]  # fmt: skip
 COMMANDS: list[tuple[str, StageWord, str]] = [
     ("Execute Stage 2 for PROJ-42", Execute("PROJ-42", 2), "PROJ-42 -> Stage 2"),
@@ -250,7 +250,9 @@ def test_lines_of_other_meaning_say_nothing_to_the_lead() -> None:
     ):
         assert word_in(line) is None
     assert word_in("Stage 2 ERROR for A-1: no") == Erred("A-1", 2, "no")
-    assert word_in(" Status for A-1: Stage 2 EXECUTING. Current step: x. ") == StandsAt("A-1", 2, Doing.EXECUTING, "x")
+    assert word_in(" Status for A-1: Stage 2 EXECUTING. Current step: x. ") == StandsAt(
+        "A-1", 2, StageDoing.EXECUTING, "x"
+    )
 
 
 ids = st.from_regex(r"[A-Z][A-Z0-9]{0,8}-[0-9]{1,6}", fullmatch=True)
@@ -282,7 +284,7 @@ words: st.SearchStrategy[StageWord] = st.one_of(
     ),
     st.builds(Reviewed, ids, st.just(ReviewVerdict.FAIL), scores(100), details, agents=agents),
     st.builds(Erred, ids, stages, details),
-    st.builds(StandsAt, ids, stages, st.sampled_from(Doing), details),
+    st.builds(StandsAt, ids, stages, st.sampled_from(StageDoing), details),
 )
 
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import anyio
 
-from ackd.core.fact import Fact
-from ackd.endpoints.process.child import Child, ChildProcess, Line
+from ackd.endpoints.process.child import Child, ChildProcess, OutputLine
 from tests.strays import MARK, children
 from tests.waiting import until
+
+if TYPE_CHECKING:
+    from ackd.core.fact import Fact
 
 REPOSITORY = Path(__file__).parents[4]
 #: Ignores TERM, says so, and stays.
@@ -85,12 +88,12 @@ class RealChildren:
         return int(path.read_text())
 
 
-async def all_lines(life: ChildProcess) -> list[Line]:
+async def all_lines(life: ChildProcess) -> list[OutputLine]:
     with anyio.fail_after(60):
         return [line async for line in life.lines()]
 
 
-async def first_line(life: ChildProcess) -> Line:
+async def first_line(life: ChildProcess) -> OutputLine:
     with anyio.fail_after(60):
         async for line in life.lines():
             return line

@@ -13,7 +13,7 @@ import pytest
 
 from ackd.core.errors import CannotStart
 from ackd.core.ports import Exit
-from ackd.endpoints.process.child import Line, StdinRefused, spawning
+from ackd.endpoints.process.child import OutputLine, StdinRefused, spawning
 from tests.endpoints.process.child.real_children import (
     REPOSITORY,
     STUBBORN,
@@ -71,7 +71,7 @@ async def test_its_own_environment_counts_before_ours(
     life = real_children.sh(
         "echo $LANG $ACKD_AGENT $ACKD_ROOT", env={"LANG": "its"}, extra_env={"ACKD_ROOT": "/r"}
     ).start(1)
-    assert await first_line(life) == Line(b"its worker /r")
+    assert await first_line(life) == OutputLine(b"its worker /r")
     await life.end(1)
 
 
@@ -89,7 +89,7 @@ async def test_a_full_disk_starts_it_all_the_same(real_children: RealChildren) -
     real_children.directory.parent.mkdir()
     real_children.directory.touch()  # no directory can be made there
     life = real_children.sh("echo hello").start(1)
-    assert await first_line(life) == Line(b"hello")
+    assert await first_line(life) == OutputLine(b"hello")
     await life.end(1)
     assert real_children.recorded("io_error")[0]["what"] == "state/children of worker"
 
@@ -128,7 +128,7 @@ async def test_the_python_leash_starts_the_same_program(
 ) -> None:
     monkeypatch.setattr(spawning, "_setpriv", lambda: None)
     life = real_children.sh("echo hello; exit 7").start(1)
-    assert await first_line(life) == Line(b"hello")
+    assert await first_line(life) == OutputLine(b"hello")
     assert (await life.died()).code == 7  # of its own: an end() might overtake its exit
     await life.end(1)
 
@@ -149,7 +149,7 @@ async def test_a_child_hears_and_speaks_by_lines(real_children: RealChildren) ->
     life = real_children.sh('while read -r line; do echo "heard $line"; done; echo bye; exit 3').start(1)
     life.write(b"one\ntwo\n")
     life.close_stdin()
-    assert await all_lines(life) == [Line(b"heard one"), Line(b"heard two"), Line(b"bye")]
+    assert await all_lines(life) == [OutputLine(b"heard one"), OutputLine(b"heard two"), OutputLine(b"bye")]
     assert await life.died() == Exit("exit 3", 3)
     await life.end(1)
     assert_no_child_left()
@@ -182,7 +182,7 @@ async def test_every_end_has_a_name(real_children: RealChildren, script: str, ex
 
 async def test_a_child_leads_a_session_of_its_own_and_knows_who_it_is(real_children: RealChildren) -> None:
     life = real_children.sh("echo $ACKD_AGENT $ACKD_GENERATION; cat").start(7)
-    assert await first_line(life) == Line(b"worker 7")
+    assert await first_line(life) == OutputLine(b"worker 7")
     assert os.getsid(life.pid) == os.getpgid(life.pid) == life.pid
     await life.end(5)
 
@@ -205,7 +205,7 @@ async def test_a_grandchild_that_holds_stdout_does_not_hide_the_death(real_child
     """FAILURES: cpython gh-119710, `Process.wait()` never returns."""
     life = real_children.sh("sleep 600 & echo $! >pid; echo last words; exit 4").start(1)
     began = time.monotonic()
-    assert await all_lines(life) == [Line(b"last words")]
+    assert await all_lines(life) == [OutputLine(b"last words")]
     assert await life.died() == Exit("exit 4", 4)
     await life.end(600)
     assert is_gone(await real_children.pid_in("pid"))
@@ -217,8 +217,8 @@ async def test_a_grandchild_that_floods_does_not_speak_for_the_dead(real_childre
     life = real_children.sh("echo mine; (while :; do echo alive; done) & exec kill -KILL $$").start(1)
     with anyio.fail_after(60):  # there is an end to it, though the other goes on
         lines = await all_lines(life)
-    assert lines[0] == Line(b"mine")
-    assert set(lines[1:]) <= {Line(b"alive")}
+    assert lines[0] == OutputLine(b"mine")
+    assert set(lines[1:]) <= {OutputLine(b"alive")}
     await life.end(0)
 
 
@@ -274,7 +274,7 @@ async def test_closing_stdin_is_not_death(real_children: RealChildren) -> None:
 
 async def test_closing_stdout_is_not_death(real_children: RealChildren) -> None:
     life = real_children.sh("echo last; exec >&-; exec sleep 60").start(1)
-    assert await all_lines(life) == [Line(b"last")]
+    assert await all_lines(life) == [OutputLine(b"last")]
     assert not life.can_speak
     assert life.alive
     await life.end(5)
@@ -283,9 +283,9 @@ async def test_closing_stdout_is_not_death(real_children: RealChildren) -> None:
 async def test_an_interrupt_reaches_the_whole_group(real_children: RealChildren) -> None:
     life = real_children.sh("trap 'echo int; exit 9' INT; echo ready; while :; do sleep 0.05; done").start(1)
     lines = life.lines()
-    assert await anext(lines) == Line(b"ready")
+    assert await anext(lines) == OutputLine(b"ready")
     life.interrupt()
-    assert await anext(lines) == Line(b"int")
+    assert await anext(lines) == OutputLine(b"int")
     assert (await life.died()).code == 9
     await life.end(5)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from ackd.endpoints.process.child import Line, StdinRefused
+from ackd.endpoints.process.child import OutputLine, StdinRefused
 from ackd.endpoints.process.child.pipes import (
     KEPT_BYTES,
     MAX_BYTES,
@@ -22,12 +22,13 @@ from ackd.endpoints.process.child.pipes import (
     StderrLog,
     TextReader,
 )
-from tests.endpoints.process.child.real_children import RealChildren
 from tests.living import process_state
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tests.endpoints.process.child.real_children import RealChildren
 
 
 @pytest.fixture
@@ -107,7 +108,7 @@ async def test_an_end_that_is_closed_while_something_waits_is_seen(pipe: tuple[i
 
 
 # --- from a child -----------------------------------------------------------------------------------------------------
-async def heard(data: bytes, pipe: tuple[int, int]) -> list[Line]:
+async def heard(data: bytes, pipe: tuple[int, int]) -> list[OutputLine]:
     fd, out = pipe
 
     async def write() -> None:
@@ -138,13 +139,13 @@ async def heard(data: bytes, pipe: tuple[int, int]) -> list[Line]:
     ],
 )
 async def test_lines_are_cut_at_their_ends(data: bytes, lines: list[bytes], pipe: tuple[int, int]) -> None:
-    assert await heard(data, pipe) == [Line(line) for line in lines]
+    assert await heard(data, pipe) == [OutputLine(line) for line in lines]
 
 
 @pytest.mark.parametrize("over", [1, 70_000, MAX_LINE_BYTES])
 async def test_a_line_that_is_too_long_is_one_bad_line(over: int, pipe: tuple[int, int]) -> None:
     data = b"a\n" + b"x" * (MAX_LINE_BYTES + over) + b"\nb\n"
-    assert await heard(data, pipe) == [Line(b"a"), Line(b"x" * KEPT_BYTES, cut=True), Line(b"b")]
+    assert await heard(data, pipe) == [OutputLine(b"a"), OutputLine(b"x" * KEPT_BYTES, cut=True), OutputLine(b"b")]
 
 
 async def test_a_line_of_the_greatest_length_is_whole(pipe: tuple[int, int]) -> None:
@@ -156,7 +157,7 @@ async def test_what_nobody_listens_to_stays_in_the_pipe(real_children: RealChild
     """A flood on stdout is paused: its writer waits."""
     life = real_children.sh("yes").start(1)
     lines = life.lines()
-    assert await anext(lines) == Line(b"y")
+    assert await anext(lines) == OutputLine(b"y")
     await until(lambda: process_state(life.pid) == "S")  # `yes` does nothing but write: it waits for us
     assert life.heard_bytes <= 64 * 1024
     await life.end(5)

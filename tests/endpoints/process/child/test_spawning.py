@@ -13,13 +13,14 @@ from ackd.endpoints.process.child import delegated, end_leftovers
 from ackd.endpoints.process.child.leftovers import ChildRecord, write_record
 from ackd.endpoints.process.child.spawning import Cgroup
 from ackd.system.processes import boot_id
-from tests.endpoints.process.child.real_children import RealChildren
 from tests.living import is_gone
 from tests.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from tests.endpoints.process.child.real_children import RealChildren
 
 #: Without the mark and without the session: nothing but the control group knows it.
 FUGITIVE = "env -i setsid sh -c 'echo $$ >pid; exec sleep 60' & cat"

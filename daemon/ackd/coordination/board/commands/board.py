@@ -71,12 +71,12 @@ def open_(
     """Call a meeting: its directors are asked to assess the proposal."""
     from ackd.client.identity import agent_here
     from ackd.coordination.board.door import BadContext, BoardDoor
-    from ackd.coordination.board.rules.phases import Checkpoint
+    from ackd.coordination.board.rules.phases import BoardCheckpoint
 
     door = BoardDoor(site)
     try:
         call = door.prepare(
-            Checkpoint(checkpoint.upper()),
+            BoardCheckpoint(checkpoint.upper()),
             inputs.text_of(proposal, "--proposal"),
             opener=opener or agent_here(site) or "user",
             context=inputs.context(context),
@@ -268,7 +268,7 @@ def list_(site: Site, as_json: bool, track: str | None) -> None:
         for meeting in listed.meetings
     ]
     if as_json:
-        print_json(found)
+        print_json({"track": where.name, "meetings": found})
     elif not found:
         echo(f"no meetings in track {where.name}: `ackd board open` calls one")
     else:

@@ -12,7 +12,8 @@ from ackd.cli.output import echo, printable, printable_lines
 from ackd.coordination.board.rules import answers, exports, requests
 from ackd.coordination.board.rules.meeting import Meeting, Seat, missing
 from ackd.coordination.board.rules.phases import Phase
-from ackd.core.escalations import stamp
+from ackd.facts import local_time
+from ackd.formats import utc_times
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ def as_dict(meeting: Meeting, seat: Seat | None, track: str) -> dict[str, Any]:
             "director": seat.director,
             "focus": seat.focus,
             **requests.told(meeting, seat),
-            **({"discussion": _to(meeting, seat)} if meeting.remarks else {}),
+            **({"discussion": list(map(_in_utc, _to(meeting, seat)))} if meeting.remarks else {}),
             "your": mine,
             "not_counted": refused,
             "answer_with": requests.commands(meeting, seat, track) if seat.director in missing(meeting) else [],
@@ -41,11 +42,16 @@ def as_dict(meeting: Meeting, seat: Seat | None, track: str) -> dict[str, Any]:
         **found,
         "missing": list(missing(meeting)),
         "assessments": exports.assessments(meeting),
-        "discussion": [exports.discussion_line(meeting, heard) for heard in meeting.remarks],
+        "discussion": list(map(_in_utc, (exports.discussion_line(meeting, heard) for heard in meeting.remarks))),
         "votes": exports.votes(meeting),
         "resolution": exports.resolve_payload(meeting) if meeting.resolution is not None else None,
         "not_counted": [f"{one.director}, {one.kind}: {one.why}" for one in meeting.refusals],
     }
+
+
+def _in_utc(line: dict[str, object]) -> dict[str, object]:
+    """A line of a discussion, with its time as all JSON has it: its author may have written another zone."""
+    return {**line, "timestamp": utc_times.in_utc(str(line["timestamp"]))}
 
 
 def _to(meeting: Meeting, seat: Seat) -> list[dict[str, object]]:
@@ -64,9 +70,9 @@ def print_meeting(meeting: Meeting, seat: Seat | None, track: str) -> None:
 
 def _lines(meeting: Meeting, seat: Seat | None, track: str) -> Iterator[str]:
     round_ = f", round {meeting.round} of {meeting.rounds}" if meeting.round else ""
-    until = f", until {stamp(meeting.deadline_at)}" if meeting.deadline_at is not None else ""
+    until = f", until {local_time(meeting.deadline_at)}" if meeting.deadline_at is not None else ""
     yield f"{meeting.meeting_id}  {meeting.checkpoint.value}  {meeting.phase.value}{round_}{until}"
-    yield f"opened by {printable(meeting.opener)} on {stamp(meeting.opened_at)}"
+    yield f"opened by {printable(meeting.opener)} on {local_time(meeting.opened_at)}"
     if names := missing(meeting):
         yield f"missing: {', '.join(names)}"
     for when, who in exports.absences(meeting).items():

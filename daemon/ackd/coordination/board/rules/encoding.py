@@ -15,14 +15,14 @@ from ackd.coordination.board.rules.counting import BoardDecision, Resolution
 from ackd.coordination.board.rules.meeting import (
     Driver,
     HeardRemark,
+    ImportMemory,
     Meeting,
     PhaseEnd,
     Refusal,
     Seat,
-    TakenIn,
     context_excess,
 )
-from ackd.coordination.board.rules.phases import Checkpoint, Phase, Turn
+from ackd.coordination.board.rules.phases import BoardCheckpoint, Phase, Turn
 from ackd.core.errors import BadAnswer, BadMeeting
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _meeting(found: Mapping[str, Any]) -> Meeting:
     taken = found["taken"]
     return Meeting(
         meeting_id=str(found["meeting"]),
-        checkpoint=Checkpoint(found["checkpoint"]),
+        checkpoint=BoardCheckpoint(found["checkpoint"]),
         proposal=str(found["proposal"]),
         context=_context(found["context"]),
         opener=str(found["opener"]),
@@ -128,7 +128,7 @@ def _meeting(found: Mapping[str, Any]) -> Meeting:
         turns=tuple(map(_turned, found["turns"])),
         resolution=None if found["resolution"] is None else _resolved(found["resolution"]),
         refusals=tuple(map(_refused, found["refused"])),
-        taken=TakenIn(dict(taken["flat"]), dict(taken["lines"]), tuple(taken["heard"]), tuple(taken["echoes"])),
+        taken=ImportMemory(dict(taken["flat"]), dict(taken["lines"]), tuple(taken["heard"]), tuple(taken["echoes"])),
         done=frozenset(map(str, found["done"])),
         driver=Driver(found.get("driver", Driver.OURS.value)),
     )
@@ -176,5 +176,10 @@ def _resolved(one: Mapping[str, Any]) -> Resolution:
 
 
 def _refused(one: Mapping[str, Any]) -> Refusal:
-    said = (str(one["director"]), str(one["kind"]), str(one["why"]))
-    return Refusal(*said, Channel(one["door"]), float(one["at"]))
+    return Refusal(
+        director=str(one["director"]),
+        kind=str(one["kind"]),
+        why=str(one["why"]),
+        channel=Channel(one["door"]),
+        at=float(one["at"]),
+    )

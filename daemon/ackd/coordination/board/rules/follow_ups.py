@@ -7,8 +7,9 @@ makes the same message. The keys of those that were carried out are kept in the 
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from ackd.coordination.board.facts import board_answer, board_opened, board_phase, board_resolved
 from ackd.coordination.board.rules import requests
 from ackd.coordination.board.rules.answers import Answer, AnswerMark, Assessment, Remark, kind_of
 from ackd.coordination.board.rules.counting import BoardDecision
@@ -20,17 +21,18 @@ from ackd.core.message import MONITOR, Draft, Priority
 from ackd.core.values import value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+    from ackd.core.fact import Fact
 
 
 @value
 class FollowUp:
-    """Send ``mail`` first, then record the line ``type`` with ``data``; either may be missing."""
+    """Send ``mail`` first, then record ``line``; either may be missing."""
 
     key: str
     mail: Draft | None = None
-    type: str = ""
-    data: Mapping[str, object] | None = None
+    line: Fact | None = None
 
 
 @value
@@ -55,14 +57,19 @@ def follow_ups(meeting: Meeting, address: Address) -> Iterator[FollowUp]:
 
 
 # --- lines of the log -------------------------------------------------------------------------------------------------
-def _about(meeting: Meeting, address: Address) -> dict[str, object]:
+def _about(meeting: Meeting, address: Address) -> dict[str, Any]:
     return {"meeting": meeting.meeting_id, "track": address.track}
 
 
 def _opened(meeting: Meeting, address: Address) -> FollowUp:
-    what = {"checkpoint": meeting.checkpoint.value, "opener": meeting.opener, "directors": list(meeting.directors)}
-    by_hand = {"by": "hand"} if meeting.driver is not Driver.OURS else {}
-    return FollowUp("opened", None, "board_opened", {**_about(meeting, address), **what, **by_hand})
+    line = board_opened(
+        **_about(meeting, address),
+        checkpoint=meeting.checkpoint.value,
+        opener=meeting.opener,
+        directors=list(meeting.directors),
+        by="hand" if meeting.driver is not Driver.OURS else None,
+    )
+    return FollowUp("opened", line=line)
 
 
 def _history(meeting: Meeting, address: Address) -> Iterator[FollowUp]:
@@ -88,21 +95,27 @@ def _answered(meeting: Meeting, address: Address, said: Answer, mark: AnswerMark
         data["verdict"] = said.verdict.value
     if isinstance(said, Remark):
         data |= {"to": said.to, "talk": said.talk.value, "changes_my_verdict": said.changes_my_verdict}
-    return FollowUp(f"answer:{mark.number}", None, "board_answer", data)
+    return FollowUp(f"answer:{mark.number}", line=board_answer(**data))
 
 
 def _turned(meeting: Meeting, address: Address, number: int, one: PhaseEnd) -> FollowUp:
     following = meeting.turns[number + 1] if number + 1 < len(meeting.turns) else None
     phase, round_ = (following.phase, following.round) if following else (meeting.phase, meeting.round)
-    data = _about(meeting, address) | {"before": one.phase.value, "phase": phase.value, "by": one.by}
-    data |= {"round": round_} if round_ else {}
-    return FollowUp(f"turn:{number}", None, "board_phase", data | {"absent": list(one.absent)})
+    line = board_phase(
+        **_about(meeting, address),
+        before=one.phase.value,
+        phase=phase.value,
+        by=one.by,
+        round=round_ or None,
+        absent=list(one.absent),
+    )
+    return FollowUp(f"turn:{number}", line=line)
 
 
 def _refusals(meeting: Meeting, address: Address) -> Iterator[FollowUp]:
     for number, one in enumerate(meeting.refusals):
-        data = _about(meeting, address) | {"director": one.director, "what": one.kind, "door": one.channel.value}
-        yield FollowUp(f"refused:{number}", None, "board_answer", data | {"refused": one.why})
+        about = _about(meeting, address) | {"director": one.director, "what": one.kind, "door": one.channel.value}
+        yield FollowUp(f"refused:{number}", line=board_answer(**about, refused=one.why))
 
 
 # --- mail -------------------------------------------------------------------------------------------------------------
@@ -128,7 +141,7 @@ def _ended(meeting: Meeting, address: Address) -> Iterator[FollowUp]:
             yield FollowUp("answered", _answer_mail(meeting, address))
             if meeting.resolution.decision is BoardDecision.ESCALATE:
                 yield FollowUp("escalated", _escalation(meeting, address))
-            yield FollowUp("resolved", None, "board_resolved", _resolved(meeting, address))
+            yield FollowUp("resolved", line=_resolved(meeting, address))
         case Phase.CANCELLED:
             yield from _cancelled(meeting, address)
         case _:
@@ -189,19 +202,24 @@ def _cancelled(meeting: Meeting, address: Address) -> Iterator[FollowUp]:
     for agent in (*whom, *([meeting.opener] if by != meeting.opener and meeting.opener not in whom else [])):
         ident = _id(meeting, address, "cancelled", agent)
         yield FollowUp(f"cancelled:{agent}", _draft(meeting, ident, agent, "message", body))
-    yield FollowUp("resolved", None, "board_resolved", {**_about(meeting, address), "verdict": "CANCELLED", "by": by})
+    yield FollowUp("resolved", line=board_resolved(**_about(meeting, address), verdict="CANCELLED", by=by))
 
 
 def _was_asked(meeting: Meeting, seat: Seat) -> bool:
     return any(key.startswith("ask:") and key.endswith(f":{seat.director}") for key in meeting.done)
 
 
-def _resolved(meeting: Meeting, address: Address) -> dict[str, object]:
+def _resolved(meeting: Meeting, address: Address) -> Fact:
     assert meeting.resolution is not None
     found = meeting.resolution
-    data = _about(meeting, address) | {"verdict": found.decision.value, "votes": dict(found.summary)}
-    data |= {"absent": list(found.absent), "told": meeting.opener}
-    return data | ({"escalated_to": address.escalate_to} if found.decision is BoardDecision.ESCALATE else {})
+    return board_resolved(
+        **_about(meeting, address),
+        verdict=found.decision.value,
+        votes=dict(found.summary),
+        absent=list(found.absent),
+        told=meeting.opener,
+        escalated_to=address.escalate_to if found.decision is BoardDecision.ESCALATE else None,
+    )
 
 
 def _draft(meeting: Meeting, ident: str, to: str, type_: str, body: dict[str, object]) -> Draft:

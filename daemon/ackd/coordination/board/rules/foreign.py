@@ -21,7 +21,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd.coordination.board.rules.meeting import Driver, Meeting, Seat, context_excess, turned_by_hand
-from ackd.coordination.board.rules.phases import OPEN, Checkpoint, Phase
+from ackd.coordination.board.rules.phases import OPEN, BoardCheckpoint, Phase
 from ackd.core.errors import BadMeeting
 from ackd.core.names import is_agent_name
 from ackd.formats import utc_times
@@ -63,7 +63,7 @@ def adopted(
     phase = status_of(session)
     if not isinstance(session, dict) or phase is None:
         raise BadMeeting(path, "no session of a board: it has no status that the seed knows")
-    kinds = {one.value: one for one in Checkpoint}
+    kinds = {one.value: one for one in BoardCheckpoint}
     kind = kinds.get(str(session.get("checkpoint", "")))
     if kind is None:
         raise BadMeeting(path, f"its checkpoint is none of {', '.join(kinds)}")

@@ -24,7 +24,7 @@ from ackd.coordination.board.rules.answers import (
     kind_of,
 )
 from ackd.coordination.board.rules.counting import Resolution
-from ackd.coordination.board.rules.phases import ENDED, OPEN, Checkpoint, Phase, Turn, after
+from ackd.coordination.board.rules.phases import ENDED, OPEN, BoardCheckpoint, Phase, Turn, after
 from ackd.core.errors import NotNow, NotOnBoard
 from ackd.core.values import value
 from ackd.core.words import Word
@@ -102,7 +102,7 @@ class Refusal:
 
 
 @value
-class TakenIn:
+class ImportMemory:
     """A memory of what was taken in from others' files and lines, so that nothing counts twice.
 
     ``flat``: the content with which each entry of a file was last met. ``lines``: how often each foreign line of the
@@ -130,7 +130,7 @@ class Meeting:
     meeting was opened. ``done``: the keys of the follow-ups that were carried out."""
 
     meeting_id: str
-    checkpoint: Checkpoint
+    checkpoint: BoardCheckpoint
     proposal: str
     context: object
     opener: str
@@ -149,7 +149,7 @@ class Meeting:
     turns: tuple[PhaseEnd, ...] = ()
     resolution: Resolution | None = None
     refusals: tuple[Refusal, ...] = ()
-    taken: TakenIn = field(default_factory=TakenIn)
+    taken: ImportMemory = field(default_factory=ImportMemory)
     done: frozenset[str] = frozenset()
     driver: Driver = Driver.OURS
 
@@ -159,7 +159,7 @@ class Meeting:
 
     @property
     def is_quick(self) -> bool:
-        return self.checkpoint is Checkpoint.QUICK_REVIEW
+        return self.checkpoint is BoardCheckpoint.QUICK_REVIEW
 
     @property
     def is_open(self) -> bool:

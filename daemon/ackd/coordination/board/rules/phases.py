@@ -71,7 +71,7 @@ def after(phase: Phase, turn: Turn) -> Phase:
         raise ImpossibleEvent("board", phase.value, turn.value) from None
 
 
-class Checkpoint(Word):
+class BoardCheckpoint(Word):
     """The purpose of a meeting."""
 
     EVALUATE_PLAN = "EVALUATE_PLAN"

@@ -1,1 +1,1 @@
-"""This capability's commands of the command line."""
+"""The commands of the message bus."""

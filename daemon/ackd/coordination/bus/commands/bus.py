@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ackd.cli.command_line import Group, argument, at_least, for_team
 from ackd.cli.errors import NO, Ended, creating
 from ackd.cli.output import echo, print_json, say
+from ackd.cli.waiting import waiting
 from ackd.coordination.bus.commands.post import post
 from ackd.coordination.bus.commands.tracks import TRACK
 
@@ -56,7 +57,13 @@ def init(site: Site, as_json: bool, path: str | None) -> None:
 @bus.command
 @argument("--since", metavar="T", help="Messages since 30s, 10m, 2h or 1d ago, or since an ISO time.")
 @argument("--offset", type=at_least(0, int), metavar="N", help="Begin at this byte of queue.jsonl.")
-@argument("--type", dest="kind", metavar="TYPE", help="Only messages of this type.")
+@argument(
+    "--type",
+    dest="kind",
+    metavar="TYPE",
+    complete="ackd.coordination.bus.rules.words:BusType",
+    help="Only messages of this type.",
+)
 @argument("-f", "--follow", action="store_true", help="Print new messages as they come, also if the file is replaced.")
 @TRACK
 @for_team
@@ -80,6 +87,7 @@ def read(
 def _print_line(line: BusLine | BadBusLine, *, as_json: bool) -> None:
     from ackd.core.errors import BadBusLine
     from ackd.core.escalations import stamp
+    from ackd.facts import local_time
 
     if isinstance(line, BadBusLine):
         if as_json:
@@ -92,7 +100,7 @@ def _print_line(line: BusLine | BadBusLine, *, as_json: bool) -> None:
         print_json({**said, "payload": dict(line.payload), "offset": line.offset, "next": line.end})
     else:
         words = " ".join(f"{key}={_shown(value)}" for key, value in line.payload.items() if value not in ([], {}))
-        say(f"{said['timestamp']}  {line.type.value:<13}  {line.source:<14}  {words}")
+        say(f"{local_time(line.at)}  {line.type.value:<13}  {line.source:<14}  {words}")
 
 
 def _shown(value: object) -> str:
@@ -117,7 +125,8 @@ def wait(site: Site, as_json: bool, pattern: str, timeout: float, new: bool, tra
     """
     from ackd.coordination.bus.door import BusDoor
 
-    happened = BusDoor(site).wait(pattern, timeout, new=new, track=track)
+    with waiting(f"for the event {pattern}, {timeout:g} s at most"):
+        happened = BusDoor(site).wait(pattern, timeout, new=new, track=track)
     if as_json:
         print_json({"pattern": pattern, "happened": happened})
     elif not happened:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @command
-@argument("words", nargs="+", metavar="TYPE [KEY=VALUE...]")
+@argument("words", nargs="+", metavar="TYPE [KEY=VALUE...]", complete="ackd.coordination.bus.rules.words:BusType")
 @argument("--source", metavar="NAME", help="The worker that posts it (default: ACKD_AGENT, or this pane's agent).")
 @argument("--task", metavar="ID", help="The payload's task_id.")
 @argument(

@@ -20,5 +20,5 @@ TRACK: Final = argument(
 
 
 def choose_track(site: Site, wanted: str | None, *, make: bool, listing: bool = False) -> Track:
-    with creating(tracks.house_track(site.root).bus):
+    with creating(tracks.own_track(site.root).bus):
         return tracks.choose_track(site, wanted, make=make, listing=listing)

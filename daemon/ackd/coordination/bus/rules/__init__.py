@@ -1,1 +1,1 @@
-"""This capability's rules: values in, values out. Pure."""
+"""The rules of the message bus: values in, values out. Pure."""

@@ -13,7 +13,7 @@ import enum
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
-from ackd.coordination.bus.rules.words import BusLine, BusType, Doing, FileWait, WorkerWait
+from ackd.coordination.bus.rules.words import BusLine, BusType, FileWait, WorkerDoing, WorkerWait
 from ackd.core.values import value
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _Entry = TypeVar("_Entry")
 
 
 # --- the table --------------------------------------------------------------------------------------------------------
-class Word(enum.Enum):
+class WorkerNews(enum.Enum):
     """The kinds of news about a worker: by a line, by its status, or because what it waited for ended."""
 
     PROGRESS = "progress"
@@ -46,53 +46,53 @@ class Word(enum.Enum):
     STATUS_BLOCKED = "status blocked"
 
 
-_R, _C, _F, _B = Doing.RUNNING, Doing.COMPLETE, Doing.FAILED, Doing.BLOCKED
+_R, _C, _F, _B = WorkerDoing.RUNNING, WorkerDoing.COMPLETE, WorkerDoing.FAILED, WorkerDoing.BLOCKED
 
 #: The state of a worker after each kind of news, by its state before (None: it was never heard of). Unlocking a file is
 #: the last step of a piece of work and happens while blocked, too, so it changes no state. Somebody who has only locked
 #: or unlocked files has no task on this bus (a person, or an agent that reports elsewhere), and owes no heartbeat.
-DOING: Final[Mapping[Word, Mapping[Doing | None, Doing | None]]] = {
-    Word.PROGRESS: {None: _R, _R: _R, _B: _R, _C: _R, _F: _R},
-    Word.COMPLETE: {None: _C, _R: _C, _B: _C, _C: _C, _F: _C},
-    Word.FAILED: {None: _F, _R: _F, _B: _F, _C: _F, _F: _F},
-    Word.LOCK: {None: None, _R: _R, _B: _R, _C: _R, _F: _R},
-    Word.UNLOCK: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
-    Word.BLOCKED: {None: _B, _R: _B, _B: _B, _C: _B, _F: _B},
-    Word.BOARD: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
-    Word.NOTICE: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
-    Word.FREED: {None: None, _R: _R, _B: _R, _C: _C, _F: _F},
-    Word.STATUS_RUNNING: {None: _R, _R: _R, _B: _R, _C: _R, _F: _R},
-    Word.STATUS_COMPLETE: {None: _C, _R: _C, _B: _C, _C: _C, _F: _C},
-    Word.STATUS_FAILED: {None: _F, _R: _F, _B: _F, _C: _F, _F: _F},
-    Word.STATUS_BLOCKED: {None: _B, _R: _B, _B: _B, _C: _B, _F: _B},
+DOING: Final[Mapping[WorkerNews, Mapping[WorkerDoing | None, WorkerDoing | None]]] = {
+    WorkerNews.PROGRESS: {None: _R, _R: _R, _B: _R, _C: _R, _F: _R},
+    WorkerNews.COMPLETE: {None: _C, _R: _C, _B: _C, _C: _C, _F: _C},
+    WorkerNews.FAILED: {None: _F, _R: _F, _B: _F, _C: _F, _F: _F},
+    WorkerNews.LOCK: {None: None, _R: _R, _B: _R, _C: _R, _F: _R},
+    WorkerNews.UNLOCK: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
+    WorkerNews.BLOCKED: {None: _B, _R: _B, _B: _B, _C: _B, _F: _B},
+    WorkerNews.BOARD: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
+    WorkerNews.NOTICE: {None: None, _R: _R, _B: _B, _C: _C, _F: _F},
+    WorkerNews.FREED: {None: None, _R: _R, _B: _R, _C: _C, _F: _F},
+    WorkerNews.STATUS_RUNNING: {None: _R, _R: _R, _B: _R, _C: _R, _F: _R},
+    WorkerNews.STATUS_COMPLETE: {None: _C, _R: _C, _B: _C, _C: _C, _F: _C},
+    WorkerNews.STATUS_FAILED: {None: _F, _R: _F, _B: _F, _C: _F, _F: _F},
+    WorkerNews.STATUS_BLOCKED: {None: _B, _R: _B, _B: _B, _C: _B, _F: _B},
 }
 
 _WORD_OF_STATUS: Final = {
-    Doing.RUNNING: Word.STATUS_RUNNING,
-    Doing.COMPLETE: Word.STATUS_COMPLETE,
-    Doing.FAILED: Word.STATUS_FAILED,
-    Doing.BLOCKED: Word.STATUS_BLOCKED,
+    WorkerDoing.RUNNING: WorkerNews.STATUS_RUNNING,
+    WorkerDoing.COMPLETE: WorkerNews.STATUS_COMPLETE,
+    WorkerDoing.FAILED: WorkerNews.STATUS_FAILED,
+    WorkerDoing.BLOCKED: WorkerNews.STATUS_BLOCKED,
 }
 
 
-def word_of(type_: BusType) -> Word:
+def word_of(type_: BusType) -> WorkerNews:
     match type_:
         case BusType.PROGRESS:
-            return Word.PROGRESS
+            return WorkerNews.PROGRESS
         case BusType.TASK_COMPLETE:
-            return Word.COMPLETE
+            return WorkerNews.COMPLETE
         case BusType.TASK_FAILED:
-            return Word.FAILED
+            return WorkerNews.FAILED
         case BusType.FILE_LOCK:
-            return Word.LOCK
+            return WorkerNews.LOCK
         case BusType.FILE_UNLOCK:
-            return Word.UNLOCK
+            return WorkerNews.UNLOCK
         case BusType.BLOCKED:
-            return Word.BLOCKED
+            return WorkerNews.BLOCKED
         case BusType.BOARD_ASSESS | BusType.BOARD_DISCUSS | BusType.BOARD_VOTE | BusType.BOARD_RESOLVE:
-            return Word.BOARD
+            return WorkerNews.BOARD
         case BusType.BUS_INIT | BusType.WORKER_DISPATCHED | BusType.TASK_BLOCKED | BusType.DEADLOCK_RESOLVED:
-            return Word.NOTICE
+            return WorkerNews.NOTICE
         case _:
             assert_never(type_)
 
@@ -107,7 +107,7 @@ class BusWorker:
     """
 
     name: str
-    doing: Doing
+    doing: WorkerDoing
     since: float
     heard: float
     task: str | None = None
@@ -117,7 +117,7 @@ class BusWorker:
 
     @property
     def at_work(self) -> bool:
-        return self.doing in (Doing.RUNNING, Doing.BLOCKED)
+        return self.doing in (WorkerDoing.RUNNING, WorkerDoing.BLOCKED)
 
 
 @value
@@ -127,7 +127,7 @@ class BusTask:
     name: str
     holder: str
     since: float
-    ended: Doing | None = None
+    ended: WorkerDoing | None = None
 
 
 @value
@@ -136,7 +136,7 @@ class Woken:
 
     worker: str
     by: str
-    ended: Doing | None
+    ended: WorkerDoing | None
 
 
 @value
@@ -160,7 +160,7 @@ class TrackView:
             self._hear(line.source, word_of(line.type), line.at, task, line.payload)
         match line.type:
             case BusType.TASK_COMPLETE | BusType.TASK_FAILED:
-                ended = Doing.COMPLETE if line.type is BusType.TASK_COMPLETE else Doing.FAILED
+                ended = WorkerDoing.COMPLETE if line.type is BusType.TASK_COMPLETE else WorkerDoing.FAILED
                 self._keep_task(task or "", line.source, line.at, ended)
                 named = _names(line.payload.get("unblocks"))
                 return Taken(_each_once([*self._freed({task or "", line.source}, ended), *self._named(named, ended)]))
@@ -178,13 +178,13 @@ class TrackView:
             case _:
                 return Taken()
 
-    def _hear(self, name: str, word: Word, at: float, task: str | None, payload: Mapping[str, object]) -> None:
+    def _hear(self, name: str, word: WorkerNews, at: float, task: str | None, payload: Mapping[str, object]) -> None:
         before = self.workers.get(name)
         doing = DOING[word][before.doing if before else None]
         if doing is None:
             return
-        news = before is None or before.doing is not doing or word is Word.BLOCKED
-        blocked = word is Word.BLOCKED
+        news = before is None or before.doing is not doing or word is WorkerNews.BLOCKED
+        blocked = word is WorkerNews.BLOCKED
         progress = payload.get("progress_pct")
         worker = BusWorker(
             name=name,
@@ -193,7 +193,7 @@ class TrackView:
             heard=max(at, before.heard if before else 0.0),
             task=task or (before.task if before else None),
             progress=float(progress) if isinstance(progress, int | float) else before.progress if before else None,
-            waits=_waits(payload) if blocked else before.waits if before and doing is Doing.BLOCKED else (),
+            waits=_waits(payload) if blocked else before.waits if before and doing is WorkerDoing.BLOCKED else (),
             resource=_text(payload.get("resource")) if blocked else None if news or before is None else before.resource,
         )
         _keep(self.workers, name, worker)
@@ -203,11 +203,11 @@ class TrackView:
         if task and (known is None or known.ended is not None or known.holder != line.source):
             self._keep_task(task, line.source, line.at, None)
 
-    def _keep_task(self, name: str, holder: str, at: float, ended: Doing | None) -> None:
+    def _keep_task(self, name: str, holder: str, at: float, ended: WorkerDoing | None) -> None:
         _keep(self.tasks, name, BusTask(name, holder, at, ended))
 
     # --- waits that are over ------------------------------------------------------------------------------------------
-    def _freed(self, ended_names: set[str], how: Doing) -> Iterator[Woken]:
+    def _freed(self, ended_names: set[str], how: WorkerDoing) -> Iterator[Woken]:
         """Wake the workers that waited for a task or a worker that has just ended."""
         for worker in self._blocked():
             over = [name for name in worker.waits if name in ended_names and name != worker.name]
@@ -226,7 +226,7 @@ class TrackView:
     def _given(self, name: str, path: str) -> None:
         """End a worker's wait for a file that it was given; whoever gave it tells the worker."""
         worker = self.workers.get(name)
-        if worker is not None and worker.doing is Doing.BLOCKED and path in (worker.resource, *worker.waits):
+        if worker is not None and worker.doing is WorkerDoing.BLOCKED and path in (worker.resource, *worker.waits):
             self._waits_no_more(worker, worker.waits)
 
     def _freed_already(self, name: str) -> Iterator[Woken]:
@@ -238,13 +238,13 @@ class TrackView:
                 self._waits_no_more(self.workers[name], [waited])
                 yield Woken(name, waited, ended)
 
-    def _ended(self, name: str) -> Doing | None:
+    def _ended(self, name: str) -> WorkerDoing | None:
         if name in self.tasks:
             return self.tasks[name].ended
         worker = self.workers.get(name)
         return None if worker is None or worker.at_work else worker.doing
 
-    def _named(self, names: Iterable[str], how: Doing) -> Iterator[Woken]:
+    def _named(self, names: Iterable[str], how: WorkerDoing) -> Iterator[Woken]:
         """The workers that ``unblocks`` names: a worker, a task's holder, or whoever is blocked with that task in
         hand."""
         for name in names:
@@ -259,16 +259,16 @@ class TrackView:
             else:  # nobody has spoken of it yet: it may be an agent's name, or be polled for later
                 yield Woken(name, name, how)
 
-    def _let_go(self, worker: str, by: str, how: Doing) -> Woken:
+    def _let_go(self, worker: str, by: str, how: WorkerDoing) -> Woken:
         known = self.workers.get(worker)
-        if known is not None and known.doing is Doing.BLOCKED:
+        if known is not None and known.doing is WorkerDoing.BLOCKED:
             self._waits_no_more(known, known.waits)
         return Woken(worker, by, how)
 
     def _waits_no_more(self, worker: BusWorker, over: Iterable[str]) -> None:
         gone = set(over)
         left = tuple(name for name in worker.waits if name not in gone)
-        doing = worker.doing if left else DOING[Word.FREED][worker.doing]
+        doing = worker.doing if left else DOING[WorkerNews.FREED][worker.doing]
         assert doing is not None
         self.workers[worker.name] = replace(worker, waits=left, doing=doing)
 
@@ -292,7 +292,11 @@ class TrackView:
             same_beat = (status.heartbeat or 0.0) >= (before.heartbeat or 0.0)
             counts = status.doing is not before.doing and same_beat
         else:
-            counts = known.at_work and status.doing in (Doing.COMPLETE, Doing.FAILED) and status.task == known.task
+            counts = (
+                known.at_work
+                and status.doing in (WorkerDoing.COMPLETE, WorkerDoing.FAILED)
+                and status.task == known.task
+            )
         return max(written, known.heard + _TICK_S) if counts else at
 
     def hear_status(self, status: WorkerStatus, heartbeat: float) -> bool:
@@ -304,7 +308,7 @@ class TrackView:
         said: dict[str, object] = {"progress_pct": status.progress, "waiting_for": list(status.waiting_for)}
         word = _WORD_OF_STATUS[status.doing]
         self._hear(status.worker, word, heartbeat, status.task, said)
-        if word is Word.STATUS_BLOCKED and status.waiting_for:
+        if word is WorkerNews.STATUS_BLOCKED and status.waiting_for:
             self.workers[status.worker] = replace(self.workers[status.worker], waits=status.waiting_for)
         if status.task:
             self._hear_of_task(status.task, status, heartbeat)
@@ -314,7 +318,7 @@ class TrackView:
         """Take in what a status says of a task. A task that a line has ended stays ended: a status is written by
         habit."""
         known = self.tasks.get(task)
-        ended = None if status.doing in (Doing.RUNNING, Doing.BLOCKED) else status.doing
+        ended = None if status.doing in (WorkerDoing.RUNNING, WorkerDoing.BLOCKED) else status.doing
         if known is None or (known.ended is None and (ended is None) != (known.holder == status.worker)):
             self._keep_task(task, status.worker, at, ended)
 
@@ -372,7 +376,7 @@ class TrackView:
         return all(task.ended is not None for task in self.tasks.values())
 
     def _blocked(self) -> list[BusWorker]:
-        return [worker for worker in self.workers.values() if worker.doing is Doing.BLOCKED]
+        return [worker for worker in self.workers.values() if worker.doing is WorkerDoing.BLOCKED]
 
 
 def _waits(payload: Mapping[str, object]) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class BusLine:
         return not (is_about_a_lease and self.payload.get("said_by") == SAID_BY_ACKD)
 
 
-class Doing(enum.Enum):
+class WorkerDoing(enum.Enum):
     """The state of a worker, by its own words on the bus or in worker-status.json."""
 
     RUNNING = "RUNNING"
@@ -70,7 +70,7 @@ class Doing(enum.Enum):
 
 
 #: The spellings that workers use.
-SPELLINGS = {**Doing.__members__, "COMPLETED": Doing.COMPLETE}
+SPELLINGS = {**WorkerDoing.__members__, "COMPLETED": WorkerDoing.COMPLETE}
 
 
 @value
@@ -78,7 +78,7 @@ class WorkerStatus:
     """An entry of worker-status.json. ``heartbeat``: wall seconds, None if it has none that can be read."""
 
     worker: str
-    doing: Doing
+    doing: WorkerDoing
     task: str | None = None
     heartbeat: float | None = None
     progress: float | None = None

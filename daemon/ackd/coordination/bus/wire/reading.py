@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import orjson
 from pydantic import ValidationError
 
-from ackd.coordination.bus.rules.words import NOTICES, SPELLINGS, BusLine, BusType, Doing, WorkerStatus
+from ackd.coordination.bus.rules.words import NOTICES, SPELLINGS, BusLine, BusType, WorkerDoing, WorkerStatus
 from ackd.coordination.bus.wire.models import MODELS, moment
 from ackd.core.errors import BadBusLine, BadLine
 from ackd.formats.json_line import Flaw, bad_fields, object_in, problem
@@ -214,7 +214,7 @@ def _status(worker: str, entry: Any, wall: float) -> WorkerStatus | str:
         return "must be an object"
     said = str(entry.get("status", "RUNNING")).strip().upper()
     if said not in SPELLINGS:
-        return f"status {said!r:.40}: known are {', '.join(Doing.__members__)}"
+        return f"status {said!r:.40}: known are {', '.join(WorkerDoing.__members__)}"
     heartbeat = moment(entry.get("last_heartbeat"))
     percent = entry.get("progress_pct")
     return WorkerStatus(

@@ -1,1 +1,1 @@
-"""This capability's rules: values in, values out. Pure."""
+"""The rules of the Ensemble gateway: values in, values out. Pure."""

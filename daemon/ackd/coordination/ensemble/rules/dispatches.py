@@ -59,7 +59,7 @@ class Dispatch:
 
 
 @value
-class Work:
+class OpenWork:
     """The work that the conductor waits for a summary of: everything given out since the last one."""
 
     first: str  # the message that began it
@@ -104,7 +104,7 @@ def is_polled(dispatches: Iterable[Dispatch]) -> bool:
 
 
 def next_in(
-    dispatches: Iterable[Dispatch], work: Work | None, now: float, timeout_s: float, summary_s: float
+    dispatches: Iterable[Dispatch], work: OpenWork | None, now: float, timeout_s: float, summary_s: float
 ) -> float | None:
     """Seconds until something becomes overdue."""
     waits = [one.since + timeout_s - now for one in dispatches if one.owes_report and not one.overdue]
@@ -113,7 +113,7 @@ def next_in(
     return max(0.0, min(waits)) if waits else None
 
 
-def summary_is_late(work: Work | None, now: float, timeout_s: float) -> bool:
+def summary_is_late(work: OpenWork | None, now: float, timeout_s: float) -> bool:
     return work is not None and not work.told and now - work.since >= timeout_s
 
 

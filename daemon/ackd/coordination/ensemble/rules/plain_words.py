@@ -32,7 +32,7 @@ ADVICE: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class VagueWord:
     """A vague word: where it stands (both from 1) and what to say instead."""
 
     line: int
@@ -98,10 +98,10 @@ _PATTERN: Final = re.compile(
 )
 
 
-def vague_words(text: str) -> list[Finding]:
+def vague_words(text: str) -> list[VagueWord]:
     """Every vague word, in order."""
     return [
-        Finding(number, match.start() + 1, match[0].strip(), _advice(match))
+        VagueWord(number, match.start() + 1, match[0].strip(), _advice(match))
         for number, line in enumerate(text.splitlines(), 1)
         for match in _PATTERN.finditer(line)
     ]

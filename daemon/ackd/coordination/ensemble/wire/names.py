@@ -26,7 +26,7 @@ ACK: Final = ".ack"
 INSTRUCTION: Final = "dispatch-instruction"
 
 
-class Kind(enum.Enum):
+class ReportKind(enum.Enum):
     """The kind of a report, by its name."""
 
     COMPLETED = "completed"
@@ -37,10 +37,10 @@ class Kind(enum.Enum):
 
 
 _KINDS: Final = (
-    ("*-completed.yaml", Kind.COMPLETED),
-    ("completion-summary.yaml", Kind.SUMMARY),
-    ("escalation-*.yaml", Kind.ESCALATION),
-    ("*-review.yaml", Kind.REVIEW),
+    ("*-completed.yaml", ReportKind.COMPLETED),
+    ("completion-summary.yaml", ReportKind.SUMMARY),
+    ("escalation-*.yaml", ReportKind.ESCALATION),
+    ("*-review.yaml", ReportKind.REVIEW),
 )
 
 
@@ -53,7 +53,7 @@ class Owner(NamedTuple):
 
 def routes(own: Iterable[tuple[str, str]], dispatch: str, conductor: str) -> Routes:
     """A user's routes, then the seed's."""
-    to = {Kind.SUMMARY: conductor, Kind.ESCALATION: conductor}
+    to = {ReportKind.SUMMARY: conductor, ReportKind.ESCALATION: conductor}
     return (*own, *((pattern, to.get(kind, dispatch)) for pattern, kind in _KINDS))
 
 
@@ -63,9 +63,9 @@ def recipient(name: str, ways: Routes) -> str | None:
     return next((to for pattern, to in ways if fnmatchcase(name, pattern) or fnmatchcase(spelled, pattern)), None)
 
 
-def kind_of(name: str) -> Kind:
+def kind_of(name: str) -> ReportKind:
     spelled = _as_yaml(name)
-    return next((kind for pattern, kind in _KINDS if fnmatchcase(spelled, pattern)), Kind.OTHER)
+    return next((kind for pattern, kind in _KINDS if fnmatchcase(spelled, pattern)), ReportKind.OTHER)
 
 
 def is_yaml(name: str) -> bool:
@@ -92,13 +92,13 @@ def reported_task(name: str) -> str:
     """The task that a report is about, as far as its name says."""
     bare = stem(name)
     match kind_of(name):
-        case Kind.COMPLETED:
+        case ReportKind.COMPLETED:
             return bare.removesuffix("-completed")
-        case Kind.REVIEW:
+        case ReportKind.REVIEW:
             return bare.removesuffix("-review")
-        case Kind.ESCALATION:
+        case ReportKind.ESCALATION:
             return bare.removeprefix("escalation-")
-        case Kind.SUMMARY | Kind.OTHER:
+        case ReportKind.SUMMARY | ReportKind.OTHER:
             return bare
 
 

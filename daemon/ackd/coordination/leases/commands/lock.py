@@ -10,6 +10,7 @@ from typing import Final
 from ackd.cli.command_line import Group, argument, at_least, for_team
 from ackd.cli.errors import NO, TRY_AGAIN, Ended, Failure, WrongUsage, creating
 from ackd.cli.output import echo, print_json, printable, say
+from ackd.cli.waiting import waiting
 from ackd.client.identity import agent_here
 from ackd.config.site import Site
 from ackd.coordination.bus.commands.tracks import TRACK, choose_track
@@ -58,7 +59,8 @@ def acquire(
         raise WrongUsage("--wait waits here, --later does not: give one of them")
     door, holder, ttl_s = LeaseDoor(site), _holder(site, agent), None if ttl is None else _ttl(ttl)
     where = choose_track(site, track, make=True)
-    with creating(where.bus):
+    patience = f"in line for {path}, {wait:g} s at most"
+    with creating(where.bus), waiting(patience, stays=f"interrupted: {holder} no longer stands in line for {path}"):
         found = door.acquire(path, holder, shared=shared, ttl_s=ttl_s, wait_s=wait, later=later, track=where)
     _warn(found.trouble)
     answer = found.answer
@@ -86,13 +88,13 @@ def renew(
     with creating(where.bus):
         renewed = door.renew(holder, path, ttl_s=ttl_s, track=where)
     _warn(renewed.trouble)
+    if path is not None and not renewed.leases:
+        raise Failure(NO, f"{path} is not held by {renewed.agent}")
     if as_json:
-        print_json([_described(*one) for one in renewed.leases])
+        print_json({"renewed": [_described(*one) for one in renewed.leases]})
     else:
         for key, lease in renewed.leases:
             say(f"renewed {key} for {lease.agent} until {_clock(lease.expires_at)}, token {lease.token}")
-    if path is not None and not renewed.leases:
-        raise Failure(NO, f"{path} is not held by {renewed.agent}")
 
 
 @lock.command
@@ -109,13 +111,13 @@ def release(site: Site, as_json: bool, path: str | None, every: bool, agent: str
     with creating(where.bus):
         released = door.release(holder, path, track=where)
     _warn(released.trouble)
+    if path is not None and not released.leases:
+        raise Failure(NO, f"{path} is not held by {released.agent}")
     if as_json:
-        print_json([_described(*one) for one in released.leases])
+        print_json({"released": [_described(*one) for one in released.leases]})
     else:
         for key, lease in released.leases:
             say(f"released {key} of {released.agent}, token {lease.token}")
-    if path is not None and not released.leases:
-        raise Failure(NO, f"{path} is not held by {released.agent}")
 
 
 @lock.command
@@ -225,7 +227,7 @@ def _span(lease: Lease) -> str:
 
 
 def _clock(wall: float) -> str:
-    return f"{utc_times.write(wall)[:19]}Z"
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
 
 
 def _warn(trouble: Trouble) -> None:

@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 from ackd.coordination.leases.files import shape, tickets
 from ackd.coordination.leases.files.paths import normalised
 from ackd.coordination.leases.rules import leases
-from ackd.coordination.leases.rules.words import Change, Lease, LeftLine, Released, Table, Waiter, Why, Woken
+from ackd.coordination.leases.rules.words import Change, Lease, LeaseTable, LeaseWoken, LeftLine, Released, Waiter, Why
 from ackd.core import clock_frames
 from ackd.core.clock_frames import Frame
 from ackd.core.errors import BadPath
@@ -43,7 +43,7 @@ _TOKEN_DIGITS: Final = 20
 _TRIES: Final = 10
 _READ: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
-Decide: TypeAlias = Callable[[Table, float, frozenset[str]], Change]
+Decide: TypeAlias = Callable[[LeaseTable, float, frozenset[str]], Change]
 #: The monotonic clock, and the wall clock.
 Clocks: TypeAlias = Callable[[], tuple[float, float]]
 
@@ -104,10 +104,10 @@ class LeaseFiles:
         """Return the key of a path; ``BadPath`` if no lease can be about it."""
         return normalised(self._base, path)
 
-    def look(self) -> Table:
+    def look(self) -> LeaseTable:
         """All holders and waiters, without taking the lock. Leases made by hand have no token yet."""
         page, waiting = self._read_page(), self._read_waiting()
-        return Table(page.held, waiting, _last_token(page.held))
+        return LeaseTable(page.held, waiting, _last_token(page.held))
 
     def change(self, decide: Decide) -> Change:
         """Apply ``decide`` to the table; the result is on disk when this returns. Waits for a process that is changing
@@ -122,7 +122,7 @@ class LeaseFiles:
     def _changed(self, fd: int, decide: Decide) -> Change:
         for left in reversed(range(_TRIES)):
             page, waiting = self._read_page(), self._read_waiting()
-            table = Table(page.held, waiting, max(_read_token(fd), _last_token(page.held)))
+            table = LeaseTable(page.held, waiting, max(_read_token(fd), _last_token(page.held)))
             now = self.wall()
             adopted = leases.adopt(table, now)
             decided = decide(adopted.table, now, self.dead(table))
@@ -211,7 +211,7 @@ class LeaseFiles:
             self.set_aside.append(name)
 
     # --- writing ----------------------------------------------------------------------------------------------------
-    def _save(self, fd: int, old: Table, new: Table, page: shape.Page) -> None:
+    def _save(self, fd: int, old: LeaseTable, new: LeaseTable, page: shape.Page) -> None:
         if new is old and self._aside is None and not page.is_outdated:
             return
         if new.token != old.token:
@@ -233,7 +233,7 @@ class LeaseFiles:
                 ):
                     raise
 
-    def _save_waiting(self, table: Table) -> None:
+    def _save_waiting(self, table: LeaseTable) -> None:
         if table.waiting:
             atomic_file.write(self._waiting, shape.write_waiting(table.waiting, self.frame()), durable=False)
         else:
@@ -254,7 +254,7 @@ class LeaseFiles:
             raise
 
     # --- tickets ----------------------------------------------------------------------------------------------------
-    def dead(self, table: Table) -> frozenset[str]:
+    def dead(self, table: LeaseTable) -> frozenset[str]:
         """Tickets whose processes are gone."""
         return frozenset(name for name in _tickets(table) if tickets.is_dead(self.tickets, name))
 
@@ -272,7 +272,7 @@ class LeaseFiles:
 
     def _ring(self, change: Change) -> None:
         for one in change.happened:
-            if isinstance(one, Woken):
+            if isinstance(one, LeaseWoken):
                 with contextlib.suppress(OSError):  # the waiter looks by itself a moment later
                     tickets.ring(self.tickets, one.waiter.ticket)
 
@@ -298,7 +298,7 @@ def _boot() -> str:
         return ""
 
 
-def _tickets(table: Table) -> Iterator[str]:
+def _tickets(table: LeaseTable) -> Iterator[str]:
     for held in table.held.values():
         yield from (lease.ticket for lease in held if lease.ticket)
     for line in table.waiting.values():

@@ -11,7 +11,7 @@ from typing import Final
 from ackd.coordination.leases.files.files import LeaseFiles
 from ackd.coordination.leases.files.tickets import Ticket
 from ackd.coordination.leases.rules import leases
-from ackd.coordination.leases.rules.words import Ask, Change, Granted, Table
+from ackd.coordination.leases.rules.words import Ask, Change, Granted, LeaseTable
 
 LOOK_EVERY_S: Final = 0.5
 
@@ -69,7 +69,7 @@ def _wait(files: LeaseFiles, path: str, ask: Ask, ticket: Ticket, wait_s: float)
 def _ask_last(files: LeaseFiles, path: str, ask: Ask, ticket: Ticket) -> Change:
     """Leave the line, unless the lease has become ours at this very moment."""
 
-    def decide(table: Table, now: float, dead: frozenset[str]) -> Change:
+    def decide(table: LeaseTable, now: float, dead: frozenset[str]) -> Change:
         last = leases.acquire(table, path, ask._replace(ticket=ticket.name), now, dead)
         if granted(last, path, ask.agent) is not None:
             return last

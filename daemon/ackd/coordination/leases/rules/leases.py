@@ -10,7 +10,7 @@ be had is ``Denied``.
 | the holder | ``Granted`` again: the same token, a later end | |
 | one who reads, to write | ``Granted``, with the next token | as anyone, but only holders are waited for |
 
-A waiter with a ticket is a process that waits: it is ``Woken`` when it may have the lease, and takes it by asking
+A waiter with a ticket is a process that waits: it is ``LeaseWoken`` when it may have the lease, and takes it by asking
 again; until then nobody else gets it. One without is somebody who said so on a bus: ``Granted`` in its absence.
 """
 
@@ -31,13 +31,13 @@ from ackd.coordination.leases.rules.words import (
     Granted,
     Happening,
     Lease,
+    LeaseTable,
+    LeaseWoken,
     LeftLine,
     Queued,
     Released,
-    Table,
     Waiter,
     Why,
-    Woken,
 )
 
 __all__ = [
@@ -49,13 +49,13 @@ __all__ = [
     "Granted",
     "Happening",
     "Lease",
+    "LeaseTable",
+    "LeaseWoken",
     "LeftLine",
     "Queued",
     "Released",
-    "Table",
     "Waiter",
     "Why",
-    "Woken",
     "acquire",
     "adopt",
     "differences",
@@ -80,12 +80,12 @@ def hinders(one: bool, other: bool) -> bool:
     return not (one and other)
 
 
-def hindering_holders(table: Table, path: str, agent: str, *, shared: bool) -> tuple[Lease, ...]:
+def hindering_holders(table: LeaseTable, path: str, agent: str, *, shared: bool) -> tuple[Lease, ...]:
     held = table.held.get(path, ())
     return tuple(lease for lease in held if lease.agent != agent and hinders(shared, lease.shared))
 
 
-def hindering_waiters(table: Table, path: str, waiter: Waiter) -> tuple[Waiter, ...]:
+def hindering_waiters(table: LeaseTable, path: str, waiter: Waiter) -> tuple[Waiter, ...]:
     """The waiters before it in line. A holder that waits for more hinders, and is hindered by, holders only."""
     if _lease_of(table, path, waiter.agent) is not None:
         return ()
@@ -94,7 +94,7 @@ def hindering_waiters(table: Table, path: str, waiter: Waiter) -> tuple[Waiter, 
     return tuple(one for one in before if one.agent != waiter.agent and hinders(waiter.shared, one.shared))
 
 
-def _lease_of(table: Table, path: str, agent: str) -> Lease | None:
+def _lease_of(table: LeaseTable, path: str, agent: str) -> Lease | None:
     return next((lease for lease in table.held.get(path, ()) if lease.agent == agent), None)
 
 
@@ -103,7 +103,7 @@ def _suffices(lease: Lease | None, *, shared: bool) -> bool:
 
 
 # --- asking -----------------------------------------------------------------------------------------------------------
-def acquire(table: Table, path: str, ask: Ask, now: float, dead: frozenset[str] = frozenset()) -> Change:
+def acquire(table: LeaseTable, path: str, ask: Ask, now: float, dead: frozenset[str] = frozenset()) -> Change:
     """Ask for a lease. A waiter with a ticket also takes the lease that it was woken for by asking again."""
     edit = _TableEdit(table, now, dead)
     edit.drop_expired_and_dead(path)
@@ -129,7 +129,7 @@ def acquire(table: Table, path: str, ask: Ask, now: float, dead: frozenset[str] 
 
 
 def renew(
-    table: Table,
+    table: LeaseTable,
     agent: str,
     now: float,
     path: str | None = None,
@@ -162,7 +162,7 @@ def _kept_on(waiter: Waiter, agent: str, begin: float) -> Waiter:
 
 
 def release(
-    table: Table,
+    table: LeaseTable,
     agent: str,
     now: float,
     path: str | None = None,
@@ -194,7 +194,7 @@ def _stood(agent: str, until: float, waiter: Waiter) -> bool:
     return waiter.agent == agent and not waiter.ticket and waiter.since <= until
 
 
-def leave(table: Table, path: str, ticket: str, now: float, dead: frozenset[str] = frozenset()) -> Change:
+def leave(table: LeaseTable, path: str, ticket: str, now: float, dead: frozenset[str] = frozenset()) -> Change:
     """Take a process, which does not wait any longer, out of the line."""
     edit = _TableEdit(table, now, dead)
     edit.drop_expired_and_dead(path)
@@ -203,7 +203,7 @@ def leave(table: Table, path: str, ticket: str, now: float, dead: frozenset[str]
     return edit.change()
 
 
-def expire(table: Table, now: float, dead: frozenset[str] = frozenset()) -> Change:
+def expire(table: LeaseTable, now: float, dead: frozenset[str] = frozenset()) -> Change:
     """End all leases whose time is over, and wake the next in line or give them their lease."""
     edit = _TableEdit(table, now, dead)
     for path in _paths(table):
@@ -212,7 +212,7 @@ def expire(table: Table, now: float, dead: frozenset[str] = frozenset()) -> Chan
     return edit.change()
 
 
-def adopt(table: Table, now: float) -> Change:
+def adopt(table: LeaseTable, now: float) -> Change:
     """Give leases that were made by hand their tokens. Each is reported as ``Granted``."""
     edit = _TableEdit(table, now, frozenset())
     for path, leases in table.held.items():
@@ -221,21 +221,21 @@ def adopt(table: Table, now: float) -> Change:
     return edit.change()
 
 
-def next_end(table: Table) -> float | None:
+def next_end(table: LeaseTable) -> float | None:
     """The wall time at which the first lease or wait is over."""
     ends = [lease.expires_at for leases in table.held.values() for lease in leases]
     ends += [waiter.until for line in table.waiting.values() for waiter in line]
     return min(ends, default=None)
 
 
-def _paths(table: Table) -> Iterable[str]:
+def _paths(table: LeaseTable) -> Iterable[str]:
     return list(dict.fromkeys((*table.held, *table.waiting)))
 
 
 class _TableEdit:
     """A table while it is being changed, and everything that has happened to it so far."""
 
-    def __init__(self, table: Table, now: float, dead: frozenset[str]) -> None:
+    def __init__(self, table: LeaseTable, now: float, dead: frozenset[str]) -> None:
         self._before = table
         self._held, self._waiting, self._token = table.held, table.waiting, table.token
         self._now = now
@@ -243,8 +243,8 @@ class _TableEdit:
         self._happened: list[Happening] = []
 
     @property
-    def table(self) -> Table:
-        return Table(self._held, self._waiting, self._token)
+    def table(self) -> LeaseTable:
+        return LeaseTable(self._held, self._waiting, self._token)
 
     def change(self) -> Change:
         same = self._held == self._before.held and self._waiting == self._before.waiting
@@ -257,8 +257,16 @@ class _TableEdit:
     # --- holders
     def grant(self, path: str, waiter: Waiter, *, bound: bool = False, by: str = "") -> None:
         self._token += 1
-        times = (self._now, self._now + waiter.ttl_s, waiter.ttl_s)
-        lease = Lease(waiter.agent, waiter.shared, self._token, *times, waiter.ticket if bound else "", by)
+        lease = Lease(
+            agent=waiter.agent,
+            shared=waiter.shared,
+            token=self._token,
+            acquired_at=self._now,
+            expires_at=self._now + waiter.ttl_s,
+            ttl_s=waiter.ttl_s,
+            ticket=waiter.ticket if bound else "",
+            by=by,
+        )
         stood = waiter in self._waiting.get(path, ())
         self._hold(path, (*(one for one in self._held.get(path, ()) if one.agent != waiter.agent), lease))
         self.set_line(path, tuple(one for one in self._waiting.get(path, ()) if one != waiter))
@@ -340,7 +348,7 @@ class _TableEdit:
             if not suffices and self._is_hindered(path, waiter):
                 continue
             if waiter.ticket:
-                self.say(Woken(path, waiter))
+                self.say(LeaseWoken(path, waiter))
             elif mine is not None and suffices:  # the agent got the lease in another way while it waited
                 self.grant_again(path, mine, Ask(waiter.agent, waiter.shared, waiter.ttl_s))
             else:

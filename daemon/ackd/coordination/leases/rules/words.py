@@ -5,8 +5,10 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple, TypeAlias
 
-DEFAULT_TTL_S: Final = 1800.0
+from ackd.coordination.bus.rules.defaults import LEASE_S
 
+#: The time of a lease that says none: the default of the table [bus], too.
+DEFAULT_TTL_S: Final = float(LEASE_S)
 
 #: The origin of a lease that no process was granted when it asked: an edit of locks.json by hand, or a wait that ended
 #: in the holder's absence.
@@ -42,7 +44,7 @@ class Waiter(NamedTuple):
     ticket: str = ""
 
 
-class Table(NamedTuple):
+class LeaseTable(NamedTuple):
     """``held`` and ``waiting`` have no empty entries. ``token``: the last that was given."""
 
     held: Mapping[str, tuple[Lease, ...]]
@@ -116,7 +118,7 @@ class Released(NamedTuple):
     why: Why
 
 
-class Woken(NamedTuple):
+class LeaseWoken(NamedTuple):
     path: str
     waiter: Waiter
 
@@ -127,13 +129,13 @@ class LeftLine(NamedTuple):
     why: Why
 
 
-Happening: TypeAlias = Granted | Queued | Denied | Released | Woken | LeftLine
+Happening: TypeAlias = Granted | Queued | Denied | Released | LeaseWoken | LeftLine
 
 
 class Change(NamedTuple):
     """The result of a rule. ``table`` is the very object that came in if nothing changed."""
 
-    table: Table
+    table: LeaseTable
     happened: tuple[Happening, ...]
 
 
@@ -145,4 +147,4 @@ class Broken(NamedTuple):
     by: Lease
 
 
-EMPTY: Final = Table({}, {}, 0)
+EMPTY: Final = LeaseTable({}, {}, 0)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ackd.cli.command_line import Group, argument, at_least, for_team
 from ackd.cli.errors import BAD_DATA, NO, TRY_AGAIN, USAGE, Ended, Failure, WrongUsage, accepted, creating
 from ackd.cli.output import echo, print_json, printable, read_stdin, say
+from ackd.cli.waiting import waiting
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
@@ -53,7 +54,8 @@ def report(site: Site, as_json: bool, text: tuple[str, ...], wait_s: float) -> N
     me = Stage.of(site) or Stage(site, said.story, said.stage)
     if (me.story, me.stage) != (said.story, said.stage):
         raise Failure(BAD_DATA, f"this is the worker of stage {me.stage} for {me.story}: it cannot speak for another")
-    with creating(site.queue, me.files.directory):
+    stays = "interrupted: if the report was sent, it stays sent"
+    with creating(site.queue, me.files.directory), waiting(f"for its ACK, {wait_s:g} s at most", stays=stays):
         sent = me.send_report(said, wait_s)
     with accepted(f"{sent.message_id} is reported"):
         if as_json:
@@ -119,7 +121,8 @@ def check(site: Site, as_json: bool, wait_s: float) -> None:
 
     The same stands in the file that ACKD_STATUS_CHECK names, for as long as it waits.
     """
-    asked = _worker(site).status_check(wait_s)
+    with waiting(f"for a status check, {wait_s:g} s at most"):
+        asked = _worker(site).status_check(wait_s)
     if as_json:
         print_json({"asked": asked})
     elif asked is not None:

@@ -60,7 +60,8 @@ def list_(site: Site, as_json: bool, watch: bool) -> None:
     if as_json:
         from ackd.coordination.pipeline.commands.story_table import plain
 
-        print_json([plain(one, found.stories, found.checkpoints.get(one.story_id)) for one in found.stories])
+        listed = [plain(one, found.stories, found.checkpoints.get(one.story_id)) for one in found.stories]
+        print_json({"stories": listed})
     elif not watch or not sys.stdout.isatty():
         _board(found)
     if watch:

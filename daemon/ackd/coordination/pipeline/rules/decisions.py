@@ -58,7 +58,7 @@ class Spawn:
 
 
 @value
-class Ask:
+class AskWorker:
     generation: int
 
 
@@ -87,7 +87,7 @@ class Escalate:
     reason: str
 
 
-Order: TypeAlias = Spawn | Ask | Ack | Dismiss | Escalate
+Order: TypeAlias = Spawn | AskWorker | Ack | Dismiss | Escalate
 
 
 class Treatment(Word):
@@ -180,11 +180,13 @@ def garbled(story: Story, of: Source, problem: str, now: float, text: str = "") 
     if one is not story.current:
         return StoryDecision(story, heard=Treatment.LATE)
     if of.message_id in one.garbled:  # a daemon read it before, and died
-        return StoryDecision(story, (Ask(one.generation),) if one.doubt is Doubt.GARBLED else (), Treatment.GARBLED)
+        return StoryDecision(
+            story, (AskWorker(one.generation),) if one.doubt is Doubt.GARBLED else (), Treatment.GARBLED
+        )
     noted = replace(one, garbled=(*one.garbled[-_GARBLED_KEPT:], of.message_id), unclear=_quoted(text))
     if one.doubt is Doubt.GARBLED:
         return _unclear(story, noted, f"{of.sender} was not understood twice: {problem}", now)
-    return StoryDecision(_asked(story, noted, Doubt.GARBLED, now), (Ask(one.generation),), Treatment.GARBLED)
+    return StoryDecision(_asked(story, noted, Doubt.GARBLED, now), (AskWorker(one.generation),), Treatment.GARBLED)
 
 
 def status_heard(story: Story, said: StandsAt, of: Source, now: float) -> StoryDecision:
@@ -205,7 +207,7 @@ def doubted(story: Story, generation: int, doubt: Doubt, now: float) -> StoryDec
     one = story.current
     if one is None or one.generation != generation or one.doubt is not None:
         return StoryDecision(story)
-    return StoryDecision(_asked(story, one, doubt, now), (Ask(generation),))
+    return StoryDecision(_asked(story, one, doubt, now), (AskWorker(generation),))
 
 
 def lived(story: Story, generation: int) -> StoryDecision:

@@ -56,7 +56,7 @@ class ReviewVerdict(Word):
     FAIL = "FAIL"
 
 
-class Doing(Word):
+class StageDoing(Word):
     EXECUTING = "EXECUTING"
     WAITING = "WAITING"
     ERROR = "ERROR"
@@ -130,7 +130,7 @@ class StandsAt:
 
     story: str
     stage: int
-    doing: Doing
+    doing: StageDoing
     step: str
 
 

@@ -21,7 +21,6 @@ from ackd.coordination.pipeline.rules.stage_words import (
     QUALITY_SCORES,
     Acknowledge,
     BadStory,
-    Doing,
     Erred,
     Execute,
     Judged,
@@ -29,6 +28,7 @@ from ackd.coordination.pipeline.rules.stage_words import (
     Report,
     Reviewed,
     ReviewVerdict,
+    StageDoing,
     StandsAt,
     StatusCheck,
     Worked,
@@ -161,7 +161,7 @@ def _report(walked: Walk, id_pattern: str, readiness_scale: Decimal | None) -> R
         case "ERROR":
             return Erred(story, _stage(walked), _text(walked))
         case _:
-            doing = Doing(walked.values["doing"][0])
+            doing = StageDoing(walked.values["doing"][0])
             return StandsAt(story, _stage(walked), doing, _text(walked))
 
 

@@ -2,7 +2,7 @@
 
 from ackd.endpoints.process.child.child import Child, ChildProcess
 from ackd.endpoints.process.child.leftovers import end_leftovers
-from ackd.endpoints.process.child.pipes import Line, StdinRefused
+from ackd.endpoints.process.child.pipes import OutputLine, StdinRefused
 from ackd.endpoints.process.child.spawning import delegated
 
-__all__ = ["Child", "ChildProcess", "Line", "StdinRefused", "delegated", "end_leftovers"]
+__all__ = ["Child", "ChildProcess", "OutputLine", "StdinRefused", "delegated", "end_leftovers"]

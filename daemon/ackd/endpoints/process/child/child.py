@@ -32,6 +32,7 @@ from ackd.core.ports import Exit
 from ackd.endpoints.process.child import leftovers
 from ackd.endpoints.process.child.leftovers import ChildRecord
 from ackd.endpoints.process.child.pipes import LineWriter, PipeReader, StderrLog, TextReader
+from ackd.endpoints.process.child.python_path import with_worker_sdk
 from ackd.endpoints.process.child.spawning import Cgroup, spawn
 from ackd.system import process_tree, processes
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.core.ports import Record
-    from ackd.endpoints.process.child.pipes import Line
+    from ackd.endpoints.process.child.pipes import OutputLine
     from ackd.endpoints.process.child.spawning import Spawned
 
 
@@ -103,7 +104,7 @@ class Child:
 
     def _environment(self, mark: str, generation: int) -> dict[str, str]:
         own = {"ACKD_AGENT": self.agent, "ACKD_GENERATION": str(generation), processes.CHILD_MARK: mark}
-        return {**os.environ, **self.env, **self.extra_env, **own}
+        return with_worker_sdk({**os.environ, **self.env, **self.extra_env, **own})
 
     def _cgroup(self, mark: str) -> Cgroup | None:
         cgroup = Cgroup(self.cgroup / f"ackd-{mark}") if self.cgroup is not None else None
@@ -191,7 +192,7 @@ class ChildProcess:
     def close_stdin(self) -> None:
         self._stdin.close_when_read()
 
-    def lines(self) -> AsyncIterator[Line]:
+    def lines(self) -> AsyncIterator[OutputLine]:
         """The lines of its stdout, until that is closed or the process is dead. For one listener."""
         return self._stdout.lines()
 

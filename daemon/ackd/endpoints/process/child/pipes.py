@@ -44,7 +44,7 @@ class StdinRefused(Exception):  # noqa: N818 - a condition, named as such
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OutputLine:
     """A line without its line end. ``cut``: it was longer than ``MAX_LINE_BYTES``, and this is its beginning."""
 
     data: bytes
@@ -157,7 +157,7 @@ class PipeReader:
             os.close(self._fd)
             self._fd = None
 
-    async def lines(self) -> AsyncIterator[Line]:
+    async def lines(self) -> AsyncIterator[OutputLine]:
         """Lines until the child has closed its stdout or is dead. Text after the last line end is a line, too."""
         begun = bytearray()
         skipping = False
@@ -209,8 +209,8 @@ class PipeReader:
             loop.remove_reader(fd)
 
 
-def _line(begun: bytearray) -> Line:
-    return Line(bytes(begun)) if len(begun) <= MAX_LINE_BYTES else Line(bytes(begun[:KEPT_BYTES]), cut=True)
+def _line(begun: bytearray) -> OutputLine:
+    return OutputLine(bytes(begun)) if len(begun) <= MAX_LINE_BYTES else OutputLine(bytes(begun[:KEPT_BYTES]), cut=True)
 
 
 class TextReader:

@@ -43,7 +43,7 @@ class Wire(BaseModel):
 
 # --- from a worker ----------------------------------------------------------------------------------------------------
 class Echo(Wire):
-    """What a worker may repeat of its assign, so that its words are known for words about that."""
+    """Fields of its assign that a worker may repeat, so that its words are known to be about that assign."""
 
     task_id: Id | None = None
     message_id: Id | None = None
@@ -113,7 +113,7 @@ class ProgressInPayload(FromWorker):
 
 
 class CompleteLine(FromWorker):
-    """It is done, and verified or not: a worker that says nothing of that has not completed."""
+    """The task is done, and verified or not: a worker that says nothing of that has not completed it."""
 
     type: Literal["complete"]
     task_id: Id
@@ -225,7 +225,7 @@ class AckPayload(About):
 
 
 class AckLine(FromAckd):
-    """What you said is kept."""
+    """Confirms that ackd has kept what the worker said."""
 
     type: Literal["ack"]
     payload: AckPayload
@@ -240,6 +240,19 @@ class CheckpointRequestLine(FromAckd):
 
     type: Literal["checkpoint_request"]
     payload: ReasonPayload
+
+
+class CancelPayload(ReasonPayload):
+    message_id: Id
+    let_go_within_s: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class CancelLine(FromAckd):
+    """Stop working on it: it was cancelled. A failed is the answer, or a complete if it is done already; without either
+    in time the worker is restarted."""
+
+    type: Literal["cancel"]
+    payload: CancelPayload
 
 
 class ShutdownLine(FromAckd):
@@ -291,6 +304,7 @@ FROM_ACKD: Final[dict[str, type[FromAckd]]] = {
     "status_check": StatusCheckLine,
     "ack": AckLine,
     "checkpoint_request": CheckpointRequestLine,
+    "cancel": CancelLine,
     "shutdown": ShutdownLine,
     "error": ErrorLine,
 }

@@ -79,6 +79,14 @@ def checkpoint_request(worker_id: str, at: float, why: str, task_id: str | None 
     return _line("checkpoint_request", worker_id, at, {"reason": why} | _about(task_id))
 
 
+def cancel(worker_id: str, at: float, why: str, work: tuple[str, str], let_go_within_s: float) -> bytes:
+    """Tell the worker to stop working on a task (its id, and the message's); ``failed`` or ``complete`` is the
+    answer."""
+    task_id, message_id = work
+    payload = {"reason": why, "message_id": message_id, "let_go_within_s": let_go_within_s}
+    return _line("cancel", worker_id, at, payload | _about(task_id))
+
+
 def shutdown(worker_id: str, at: float, why: str) -> bytes:
     """Ask the worker to end by itself; it may hand over its work by a context_threshold first."""
     return _line("shutdown", worker_id, at, {"reason": why})

@@ -218,17 +218,17 @@ def _condition(command: str, said: str) -> Exception:
 
 
 # --- one call of a program --------------------------------------------------------------------------------------------
-class Result(NamedTuple):
+class CallResult(NamedTuple):
     exit: int
     out: bytes
     err: bytes
 
 
-async def call(command: Sequence[str], timeout_s: float) -> Result:
+async def call(command: Sequence[str], timeout_s: float) -> CallResult:
     with _memory("stdout") as out, _memory("stderr") as err:
         pid = _spawn(command, out, err)
         await _end_of(pid, timeout_s)
-        return Result(_reap(pid), _content(out), _content(err))
+        return CallResult(_reap(pid), _content(out), _content(err))
 
 
 def _spawn(command: Sequence[str], out: int, err: int) -> int:

@@ -155,8 +155,8 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """Nothing that the profile knows. Nothing is typed; while the screen changes, the agent is taken for busy, and
-    once it stands still a person is told. ``text``: the last row."""
+    """A screen that the profile does not know. Nothing is typed; while the screen changes, the agent is taken for busy,
+    and once it stands still a person is told. ``text``: the last row."""
 
     text: str
 

@@ -1,0 +1,89 @@
+"""`ackd config reference` and `ackd example`: files that come with ackd, wherever it is installed.
+
+The reference of ackd.toml, whole teams as examples with the programs that they use, and systemd units. A wheel has them
+in ackd/shipped; in a checkout they are where they are edited (config/, systemd/).
+"""
+
+from __future__ import annotations
+
+import importlib.resources
+from typing import TYPE_CHECKING, Final
+
+from ackd.cli.command_line import Group, argument, for_place
+from ackd.cli.errors import NOT_FOUND, Failure
+from ackd.cli.output import echo, print_json, say
+
+if TYPE_CHECKING:
+    from importlib.resources.abc import Traversable
+
+_FOLDERS: Final = ("config/examples", "systemd")
+_REFERENCE: Final = "config/ackd.toml"
+_SUFFIXES: Final = (".toml", ".py", ".sh", ".service")
+
+
+def _place() -> Traversable:
+    """The directory that holds config/ and systemd/."""
+    package = importlib.resources.files("ackd")
+    inside = package.joinpath("shipped")
+    return inside if inside.is_dir() else package.joinpath("..", "..")
+
+
+def _examples() -> dict[str, Traversable]:
+    files = [file for folder in _FOLDERS for file in _place().joinpath(folder).iterdir()]
+    found = {file.name: file for file in files if file.name.endswith(_SUFFIXES) and file.is_file()}
+    return dict(sorted(found.items()))
+
+
+def names() -> list[str]:
+    return list(_examples())
+
+
+config = Group("""Print what may stand in ackd.toml.""")
+
+
+@config.command
+@for_place
+def reference(root: str | None, config: str | None, as_json: bool) -> None:  # noqa: ARG001 - as everywhere
+    """Print an ackd.toml with every key, its default and its meaning, all commented out."""
+    _print("ackd.toml", _place().joinpath(_REFERENCE), as_json=as_json)
+
+
+example = Group("""List and print examples: whole teams, the programs that they use, and systemd units.""")
+
+
+@example.command
+@for_place
+def list_(root: str | None, config: str | None, as_json: bool) -> None:  # noqa: ARG001
+    """List the examples, and say what each is."""
+    said = {name: _first_line(file.read_text(encoding="utf-8")) for name, file in _examples().items()}
+    if as_json:
+        print_json({"examples": [{"name": name, "about": about} for name, about in said.items()]})
+        return
+    for name, about in said.items():
+        say(f"{name:{max(map(len, said))}}  {about}")
+
+
+@example.command
+@argument("name", complete="examples")
+@for_place
+def show(root: str | None, config: str | None, as_json: bool, name: str) -> None:  # noqa: ARG001
+    """Print an example, for instance `ackd example show workers.toml > ackd.toml`."""
+    found = _examples()
+    if name not in found:
+        raise Failure(NOT_FOUND, f"no example {name!r}; there are {', '.join(found)}")
+    _print(name, found[name], as_json=as_json)
+
+
+def _print(name: str, file: Traversable, *, as_json: bool) -> None:
+    text = file.read_text(encoding="utf-8")
+    if as_json:
+        print_json({"name": name, "text": text})
+    else:
+        echo(text.rstrip("\n"))
+
+
+def _first_line(text: str) -> str:
+    """The first line that says something, without the marks of a comment, up to the end of its first sentence."""
+    lines = (line.strip('#" ') for line in text.splitlines() if not line.startswith("#!"))
+    first = next(filter(None, lines), "")
+    return first.partition(". ")[0].rstrip(".:")

@@ -1,0 +1,298 @@
+"""Threads: a message, all that came of it, how far each has come, and who waits for whom.
+
+A message comes of another if it is a part of it (``X-ACKD-Part-Of``) or answers it (``In-Reply-To``). The log says
+both in the line of a message's arrival; of messages that no daemon has met yet, their files do. The functions below
+``--- reading`` are the only ones that read the whole log. Others wrote these headers, so the messages may go round in a
+circle, or be thousands deep: each is shown once, and nothing here calls itself.
+
+Fails as client/explain.py does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ackd.client import explain, lineage, message_history
+from ackd.client.message_history import OVER
+from ackd.core.message import MONITOR, identity
+from ackd.core.message_facts import message_queued, message_waits
+from ackd.formats import ignite
+from ackd.storage import message_lookup, session_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+    from pathlib import Path
+
+    from ackd.client.message_history import MessageHistory, RecipientHistory
+    from ackd.config.site import Site
+    from ackd.storage.message_lookup import FoundMessage
+    from ackd.storage.session_log import Line
+
+PART: Final = "part"
+ANSWER: Final = "answer"
+
+#: A message of ackd's own that answers another: a dead letter's notice, or the one that all parts have ended.
+NOTICE: Final = "notice"
+
+
+class Link(NamedTuple):
+    """A message that came of another. ``how``: ``part`` or ``answer``."""
+
+    message_id: str
+    parent: str
+    how: str
+
+
+class ThreadRecipient(NamedTuple):
+    """How far a message has come with one recipient. ``queued_at`` and ``since`` (of its state): wall seconds, if the
+    log has them. ``waits_for``: the agents whose work its holder waits for."""
+
+    agent: str
+    state: str
+    queued_at: float | None
+    since: float | None
+    reason: str | None = None
+    waits_for: tuple[str, ...] = ()
+
+
+class ThreadMessage(NamedTuple):
+    """A message of a thread. ``depth`` is 0 for the first. ``how`` it came of ``parent`` (part, answer, notice) is None
+    there. ``sender`` and ``type`` are None if nothing tells."""
+
+    message_id: str
+    parent: str | None
+    how: str | None
+    depth: int
+    sender: str | None
+    type: str | None
+    recipients: tuple[ThreadRecipient, ...]
+
+    @property
+    def is_open(self) -> bool:
+        return any(one.state not in OVER for one in self.recipients)
+
+
+class Thread(NamedTuple):
+    """``asked``: the message that was asked for. ``messages``: each before those that came of it, which follow in the
+    order in which they were sent."""
+
+    asked: str
+    messages: tuple[ThreadMessage, ...]
+
+    @property
+    def root(self) -> str:
+        return self.messages[0].message_id
+
+
+def thread(site: Site, wanted: str, *, whole: bool = True) -> Thread:
+    """Return the thread of the message that ``wanted`` means: from its first message on, or (not ``whole``) from the
+    message itself on."""
+    asked = explain.find_id(site, wanted)
+    known = links(site)
+    first = _first(known, asked) if whole else asked
+    placed = _in_order(known, first)
+    told = histories(site, [one.message_id for one, _ in placed])
+    return Thread(asked, tuple(_with_waits([_described(told[one.message_id], one, depth) for one, depth in placed])))
+
+
+def _first(known: Mapping[str, Link], message_id: str) -> str:
+    """Follow the links to the first message; in a circle, to the one that was met last."""
+    met = {message_id}
+    while (link := known.get(message_id)) is not None and link.parent not in met:
+        message_id = link.parent
+        met.add(message_id)
+    return message_id
+
+
+def _in_order(known: Mapping[str, Link], first: str) -> list[tuple[Link, int]]:
+    """Return all that came of the first message, depth first, each once. ``known`` is in the order of arrival."""
+    children: dict[str, list[Link]] = {}
+    for link in known.values():
+        children.setdefault(link.parent, []).append(link)
+    found: list[tuple[Link, int]] = []
+    met: set[str] = set()
+    rest = [(Link(first, "", ""), 0)]
+    while rest:
+        link, depth = rest.pop()
+        if link.message_id in met:
+            continue
+        met.add(link.message_id)
+        found.append((link, depth))
+        rest += [(child, depth + 1) for child in reversed(children.get(link.message_id, []))]
+    return found
+
+
+def _described(told: MessageHistory, link: Link, depth: int) -> ThreadMessage:
+    header = told.header
+    return ThreadMessage(
+        told.message_id,
+        link.parent or None,
+        NOTICE if header.get("from") == MONITOR and link.how == ANSWER else link.how or None,
+        depth,
+        header.get("from"),
+        header.get("type"),
+        tuple(_recipient(told, one) for one in told.recipients),
+    )
+
+
+def _recipient(told: MessageHistory, one: RecipientHistory) -> ThreadRecipient:
+    """Describe one recipient by the lines about it. Its state is as old as the last line that made it."""
+    queued_at = since = None
+    waits: tuple[str, ...] = ()
+    before = None
+    for line in told.events:
+        if identity(str(line.data.get("agent"))) != identity(one.agent):
+            continue
+        if line.type == message_waits.type:
+            waits = tuple(map(str, line.data.get("waits_for") or ()))
+        if message_history.recipient_of(line) is None:
+            continue
+        if line.type == message_queued.type:
+            queued_at = queued_at or line.at
+        after = message_history.after_line(before or message_history.RecipientHistory(one.agent), line)
+        if before is None or after.state != before.state:
+            since = line.at
+        before = after
+    reason = one.reason if one.state in ("retrying", "dead", "withdrawn") else None
+    return ThreadRecipient(one.agent, one.state, queued_at, since, reason, () if one.state in OVER else waits)
+
+
+def _with_waits(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
+    """Add the agents that have parts which are open: whoever sent those waits for them, while it has the message."""
+    awaited: dict[tuple[str, str], list[str]] = {}
+    for one in messages:
+        if one.how == PART and one.parent is not None and one.sender is not None:
+            open_ones = [to.agent for to in one.recipients if to.state not in OVER]
+            awaited.setdefault((one.parent, identity(one.sender)), []).extend(open_ones)
+    return [
+        one._replace(
+            recipients=tuple(
+                to
+                if to.state in OVER
+                else to._replace(
+                    waits_for=tuple(
+                        dict.fromkeys((*awaited.get((one.message_id, identity(to.agent)), ()), *to.waits_for))
+                    )
+                )
+                for to in one.recipients
+            )
+        )
+        for one in messages
+    ]
+
+
+# --- all that comes of messages ---------------------------------------------------------------------------------------
+def members(known: Mapping[str, Link], message_id: str) -> dict[str, bool]:
+    """Return the message and all that came of it; True for those that somebody still has to deal with: the message
+    itself, and parts. An answer only informs, but what came of it counts."""
+    children: dict[str, list[Link]] = {}
+    for link in known.values():
+        children.setdefault(link.parent, []).append(link)
+    found = {message_id: True}
+    rest = deque([message_id])
+    while rest:
+        for link in children.get(rest.popleft(), ()):
+            if link.message_id not in found:
+                found[link.message_id] = link.how == PART
+                rest.append(link.message_id)
+    return found
+
+
+def histories(site: Site, ids: Iterable[str]) -> dict[str, MessageHistory]:
+    """Return the histories of messages. The queues are looked at before the log is read: what has left a queue by then
+    is in the log."""
+    wanted = dict.fromkeys(ids)
+    files = waiting_files(site, wanted)
+    lines = lines_of(site, wanted.keys())
+    return {one: _history(site, one, lines.get(one, []), files.get(one, [])) for one in wanted}
+
+
+def _history(site: Site, message_id: str, lines: list[Line], files: list[FoundMessage]) -> MessageHistory:
+    history = message_history.history_of(lines, message_id)
+    if not history.recipients and not files:
+        return explain.explain(site, message_id)  # dead or archived, and no log tells of it
+    found = {identity(file.box): file for file in files}
+    told = tuple(
+        message_history.corrected(one, found[identity(one.agent)].folder) if identity(one.agent) in found else one
+        for one in history.recipients
+    )
+    unmet = found.keys() - {identity(one.agent) for one in history.recipients}
+    told += tuple(message_history.from_disk_alone(found[who].box, found[who].folder) for who in sorted(unmet))
+    header = history.header or _header(files[0].path)
+    return replace(history, recipients=told, header=header)
+
+
+def _header(path: Path) -> dict[str, str]:
+    fields = lineage.fields_at(path)
+    named = {"from": fields.get("from"), "type": fields.get("x-ignite-type")}
+    return {key: value for key, value in named.items() if value}
+
+
+# --- reading ----------------------------------------------------------------------------------------------------------
+_LINKED: Final = re.compile(rb'"(?:part_of|in_reply_to)": ?"')
+_ID: Final = re.compile(rb'"message_id": ?"([^"\\]*)"')
+
+
+def links(site: Site) -> dict[str, Link]:
+    """Return every message that came of another, in the order of arrival."""
+    files = list(message_lookup.in_folders(site.root, message_lookup.LIVE, None))
+    found: dict[str, Link] = {}
+    for path in session_log.session_files(site.logs):
+        for line in session_log.read_lines(path, only=_LINKED):
+            if (link := link_of(line)) is not None:
+                found.setdefault(link.message_id, link)
+    for file in files:
+        if file.message_id not in found and (unmet := _link_in(file)) is not None:
+            found[unmet.message_id] = unmet
+    return found
+
+
+def link_of(line: Line) -> Link | None:
+    """Return the message that has come, by this line, and that it came of; None for all other lines."""
+    if line.type != message_queued.type:
+        return None
+    message_id, part_of, answers = (line.data.get(key) for key in ("message_id", "part_of", "in_reply_to"))
+    return _link(message_id, part_of, answers)
+
+
+def _link(message_id: object, part_of: object, answers: object) -> Link | None:
+    for parent, how in ((part_of, PART), (answers, ANSWER)):
+        if isinstance(message_id, str) and isinstance(parent, str) and parent and parent != message_id:
+            return Link(message_id, parent, how)
+    return None
+
+
+def _link_in(file: FoundMessage) -> Link | None:
+    fields = lineage.fields_at(file.path)
+    part_of, answers = (ignite.bare_id(fields.get(name, "")) for name in ("x-ackd-part-of", "in-reply-to"))
+    return _link(file.message_id, part_of, answers)
+
+
+def lines_of(site: Site, ids: AbstractSet[str]) -> dict[str, list[Line]]:
+    """Return the lines about each of these messages, oldest first."""
+    found: dict[str, list[Line]] = {}
+    raw_ids = {one.encode() for one in ids}
+    for path in session_log.session_files(site.logs):
+        for chunk in session_log.chunks(path):
+            for raw in chunk.split(b"\n"):
+                about = _ID.search(raw)
+                if about is None or about[1] not in raw_ids:
+                    continue
+                line = session_log.parse_line(raw)
+                if line is not None and (of := line.data.get("message_id")) in ids:
+                    found.setdefault(str(of), []).append(line)
+    return found
+
+
+def waiting_files(site: Site, ids: Iterable[str]) -> dict[str, list[FoundMessage]]:
+    """Return the files of these messages that lie in the queues, and in processed/."""
+    wanted = set(ids)
+    found: dict[str, list[FoundMessage]] = {}
+    for file in message_lookup.in_folders(site.root, message_lookup.LIVE, None):
+        if file.message_id in wanted:
+            found.setdefault(file.message_id, []).append(file)
+    return found

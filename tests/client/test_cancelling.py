@@ -1,0 +1,73 @@
+"""Asking for messages to be cancelled: who may, what is asked for, and what came of a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ackd.client import Client, cancelling
+from ackd.client.errors import MessageOver, NotSender
+from ackd.config.site import find_site
+from ackd.core.errors import UnknownMessage
+
+if TYPE_CHECKING:
+    from ackd.config.site import Site
+
+Team = Any  # conftest.py's: test files do not import each other
+
+
+@pytest.fixture
+def site(team: Team) -> Site:
+    return find_site(team.root, team.home / "ackd.toml")
+
+
+def sent(site: Site, to: str = "worker_1", sender: str = "leader", **more: Any) -> str:
+    return Client.at(site).send(to, "hello", sender=sender, **more).message_id
+
+
+def test_each_recipient_that_has_not_finished_is_asked_about(team: Team, site: Site) -> None:
+    message_id = Client.at(site).send(["worker_1", "user"], "hello", sender="leader").message_id
+    done = Client.at(site, "leader").cancel(message_id, reason="no need")
+    assert {tuple(one)[:3] for one in done} == {(message_id, name, "open") for name in ("worker_1", "user")}
+    said = {(one["kind"], one["agent"], one["by"], one["reason"]) for one in team.receipts()}
+    assert said == {("cancel", "worker_1", "leader", "no need"), ("cancel", "user", "leader", "no need")}
+
+
+@pytest.mark.parametrize("by", ["leader", "user", None])
+def test_its_sender_and_a_person_may(site: Site, by: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ACKD_AGENT", raising=False)
+    assert Client.at(site, by).cancel(sent(site))
+
+
+def test_nobody_else_may_and_then_nothing_is_written(team: Team, site: Site) -> None:
+    own, other = sent(site, sender="worker_1"), sent(site)
+    with pytest.raises(NotSender, match="only leader, who sent it, and user may cancel it"):
+        Client.at(site, "worker_1").cancel(own, other)
+    assert team.files("receipts") == []
+
+
+def test_what_is_over_or_never_was_is_said(site: Site) -> None:
+    with pytest.raises(UnknownMessage):
+        Client.at(site, "user").cancel("1.2.abcdef")
+    message_id = sent(site)
+    (path,) = (site.queue / "worker_1").glob("*.mime")
+    site.dead_letter.mkdir(parents=True, exist_ok=True)
+    path.rename(site.dead_letter / path.name)
+    with pytest.raises(MessageOver, match="is dead already: nothing is left to cancel"):
+        Client.at(site, "leader").cancel(message_id)
+
+
+def test_a_tree_is_every_open_message_that_came_of_it(team: Team, site: Site) -> None:
+    root = sent(site)
+    child = sent(site, "user", "worker_1", in_reply_to=root)
+    grandchild = sent(site, "leader", "user", thread_id=child)
+    sent(site, "user", "worker_1")
+    done = Client.at(site, "leader").cancel(root, tree=True)
+    assert {one.message_id for one in done} == {root, child, grandchild}
+    assert {(one["message_id"], one.get("of")) for one in team.receipts()} == {
+        (root, None),
+        (child, root),
+        (grandchild, root),
+    }
+    assert {one.message_id for one in cancelling.came_of(site, child)} == {grandchild}
