@@ -107,6 +107,13 @@ def members_by_pool(pools: Mapping[str, PoolTable], agents: Iterable[str]) -> di
     }
 
 
+def readers(members: tuple[str, ...], sender: str) -> tuple[str, ...]:
+    """The members of a group who get a copy of what this sender writes to it: not the sender, unless nobody else is in
+    it."""
+    others = tuple(name for name in members if identity(name) != identity(sender))
+    return others or members
+
+
 def _called(names: Iterable[str], spelled: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(spelled.get(identity(name), name) for name in names))
 
