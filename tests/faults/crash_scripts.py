@@ -57,6 +57,9 @@ command = ["./work.sh"]
 endpoint = "exec"
 command = ["./slow.sh"]
 
+[groups]
+crew = ["scribe", "worker"]
+
 [board]
 directors = { CA = "technical", CPO = "product", CSO = "security" }
 agents = { CA = "leader", CPO = "scribe", CSO = "worker" }
@@ -127,7 +130,9 @@ class Stage(Team):
         death only its sender is told. ``words`` as for ``mime``."""
         number = next(self._numbers)
         message_id = f"1770263544.{number}.abcdef@ignite.local"
-        data = mime(to=to, message_id=message_id, body=f'content: "{body} {"x" * 200}"\n', **words)
+        data = mime(
+            to=words.pop("header_to", to), message_id=message_id, body=f'content: "{body} {"x" * 200}"\n', **words
+        )
         name = f"message_{1770263544000000 + number:016}.mime"
         self.put(to, data, name)
         self.accepted[message_id, to] = Accepted(name, data, Counter(ends), kept)
@@ -286,6 +291,22 @@ def the_parts_of_a_task_end_and_its_holder_is_told_once(stage: Stage) -> Iterato
     stage.also_settled.append(lambda: bool(notices()))
     stage.checks.append(told_once)
     yield lambda: bool(notices()), lambda: stage.receipt(ReceiptKind.DONE, goal, "leader")
+
+
+@script
+def a_group_is_written_to(stage: Stage) -> Iterator[Step]:
+    """A file in the group's own queue, and one in another's that names the group: every member has it once."""
+
+    def give(to: str, of: str) -> str:
+        message_id = stage.give(to, "for all", "message_completed", header_to=of)
+        for member in {"scribe", "worker"} - {to}:
+            copy = f"Message-ID: <{message_id}>\n\n{stage.accepted[message_id, to].data.partition(bytes(2 * [10]))[2].decode()}"
+            stage.accepted[message_id, member] = Accepted("", copy.encode(), Counter(["message_completed"]), ours=True)
+        return message_id
+
+    give("crew", "crew")
+    yield _started(stage), lambda: give("slow", "slow, crew")
+    yield lambda: True, (stage.place / "go").touch
 
 
 @script
