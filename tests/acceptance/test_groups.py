@@ -177,6 +177,9 @@ def test_the_same_words_twice_are_two_messages(tmp_path: Path) -> None:
             team.drop("lonely", mime(message_id=message_id, sender="bob", to="lonely"), f"message_{number}.mime")
             team.fact("message_told", message=message_id, agent="alice")
         assert copies(team, ID) == copies(team, other) == {"alice": 1}
+        third = ID.replace(".7.", ".9.")
+        team.drop("dave", mime(message_id=third, sender="bob", to="dave, lonely"), "message_9.mime")
+        team.fact("message_told", message=third, agent="alice")
 
 
 def test_a_crash_between_the_copies_gives_nobody_two(tmp_path: Path) -> None:

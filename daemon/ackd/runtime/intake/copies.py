@@ -62,21 +62,24 @@ class Copies:
             copy = ignite.rewrite(data, as_copy(data, self.config.now))
         except (OSError, BadMessage):
             return False
-        for name in self._named(message):
+        for name, by_group in self._named(message).items():
             agent = self.called(name)
             if agent is None:
                 self._warn(message, f"it names {name}, who is no agent here: nobody of that name gets it")
-            elif agent != message.recipient and not await self._has(agent, message, data):
+            elif agent != message.recipient and not await self._has(agent, message, data, same_words=not by_group):
                 await self._copy(agent, message, place, copy)
         return True
 
-    def _named(self, message: Message) -> tuple[str, ...]:
-        """Everyone whom the message names, each once, and the members of a group in its place."""
-        config = self.config.now
-        named = [
-            one for name in message.others for one in (readers(config.members_of(name), message.sender) or (name,))
-        ]
-        return tuple({identity(name): name for name in reversed(named)}.values())[::-1]
+    def _named(self, message: Message) -> dict[str, bool]:
+        """Everyone whom the message names, each once, and the members of a group in its place. True: a group alone
+        names them. Nobody writes a file for each of these by hand, so the same words again are another message."""
+        config, found = self.config.now, dict[str, tuple[str, bool]]()
+        for name in message.others:
+            members = readers(config.members_of(name), message.sender)
+            for one in members or (name,):
+                spelled, by_group = found.get(identity(one), (one, True))
+                found[identity(one)] = (spelled, by_group and bool(members))
+        return dict(found.values())
 
     async def hand_on(self, agent: str, message: Message, place: Place, data: bytes, *, may_have_it: bool) -> None:
         """Give an agent its copy of a message to a group, unless it has it: in hand, completed, or, if it may have been
@@ -111,13 +114,14 @@ class Copies:
         self.services.record(message_warning(message_id=message.message_id, agent=message.recipient, warning=warning))
 
     # --- does a recipient have the message ----------------------------------------------------------------------------
-    async def _has(self, agent: str, message: Message, data: bytes) -> bool:
+    async def _has(self, agent: str, message: Message, data: bytes, *, same_words: bool) -> bool:
+        """``same_words``: a message of another id that says the same counts, too."""
         known = self.state.completed.verdict(message.message_id, agent, message.digest, self.state.steady_wall)
         if known is not FRESH or self.state.deliveries.of_id(message.message_id, agent):
             return True
         while True:
             try:
-                return await in_thread(self._was_there, agent, message.message_id, data)
+                return await in_thread(self._was_there, agent, message.message_id, data, same_words)
             except OSError as error:  # a place that cannot be looked at proves no absence
                 self.services.record(io_error(what=f"look for {message.message_id} with {agent}", error=str(error)))
                 if not is_nobodys(error):  # waiting does not help; a second copy is recognised by its id
@@ -125,12 +129,12 @@ class Copies:
                     return False
                 await anyio.sleep(AGAIN_S)
 
-    def _was_there(self, agent: str, message_id: str, data: bytes) -> bool:
+    def _was_there(self, agent: str, message_id: str, data: bytes, same_words: bool) -> bool:
         gist, most = ignite.gist(data), len(data) + ignite.MAX_HEADER_BYTES
         for one in self._lying(agent):
             if one.message_id == message_id:
                 return True
-            head = message_lookup.read_head(one.path, most)
+            head = message_lookup.read_head(one.path, most) if same_words else None
             if head is not None and ignite.gist(head) == gist:
                 return True
         return self._is_in_log(agent, message_id)
