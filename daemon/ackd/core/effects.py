@@ -19,8 +19,8 @@ from ackd.core.words import MessageEnd
 
 @value
 class ClaimMessage:
-    """Move a message from queue/ to processed/. Answer: Claimed, MoveLost, SpoolFailed. ``stamp``: of the file that is
-    meant."""
+    """Move a message from queue/ to processed/ of the agent that it is for, which for a pool's message is another
+    directory. Answer: Claimed, MoveLost, SpoolFailed. ``stamp``: of the file that is meant."""
 
     lane: str
     key: int
@@ -177,6 +177,16 @@ class ReviveMessage:
 
 
 @value
+class ReturnMessage:
+    """Move from its holder's processed/ back to the queue of its pool. Answer: Moved, MoveLost, SpoolFailed."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+
+
+@value
 class ForgetMessage:
     """Remove the journal entry of a message whose end is in the log, and the files that its run left."""
 
@@ -277,6 +287,7 @@ Effect: TypeAlias = (
     | ArchiveMessage
     | BuryMessage
     | ReviveMessage
+    | ReturnMessage
     | ForgetMessage
     | NoteParts
     | QuarantineFile

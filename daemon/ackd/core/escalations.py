@@ -38,6 +38,7 @@ class Cause(enum.StrEnum):
     UNFINISHED = "unfinished"  # its agent was idle for too long with it in hand
     LOOP_HELD = "loop_held"  # a message of an endless chain of answers is held
     SPOOL_LOST = "spool_lost"  # a queue directory was removed with the files in it
+    UNSERVED = "unserved"  # mail waits in the queue of a pool, and no member can take it
     UNDELIVERED = "escalation_undelivered"  # an escalation could not be delivered
 
 
@@ -181,7 +182,7 @@ def dead_notice(delivery: Delivery, to: str, reason: str, wall: float) -> Draft:
     body: dict[str, object] = {
         "message_id": message.message_id,
         "type": message.type,
-        "to": delivery.agent,
+        "to": delivery.addressee,
         "reason": reason,
         "retry_count": delivery.retries,
         "error_at": stamp(wall),

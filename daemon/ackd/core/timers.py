@@ -34,6 +34,8 @@ class TimerKind(Word):
     LIVENESS = "liveness"  # the agent holds work, and its signs of life are looked at
     CHECKPOINT = "checkpoint"  # its context is full, and it was asked to write down where it stands
     OFFER = "offer"  # more mail waits than one event may offer
+    # Of a pool.
+    POOL = "pool"  # mail waits in its queue, and none of its members can take it
     # Of the parts of one message: its owner is "parent's id, line end, holder".
     PARTS = "parts"  # no part is open any more: is there anybody to be told?
     # Of the engine.
