@@ -465,6 +465,7 @@ class EngineState:
         for member in agent.pool.members if agent.pool is not None else ():
             if member in self.agents:
                 self.agents[member].pools = (*self.agents[member].pools, agent.name)
+                self.offer_later(member)
 
     def agent_called(self, name: str) -> str | None:
         """Return the agent's name in its own spelling; None if there is no such agent."""
