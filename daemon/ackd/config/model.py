@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
@@ -278,6 +279,8 @@ class Config(_CapabilityTables):
         for own in self.own_agents:
             if (policy := own.policy(agent)) is not None:
                 return policy
+        if self.pools and self.pool_called(agent) is not None:
+            return replace(AgentSettings().policy(self.delivery, self.liveness), notify_when_done=True)
         return self.agent(agent).policy(self.delivery, self.liveness)
 
     def engine_policy(self) -> EnginePolicy:

@@ -237,7 +237,7 @@ def _requeued(of: Shown) -> str:
     return f"back in the queue{of('file', ': {}')}{of('kept_as', ', out of quarantine ({})')}"
 
 
-@fact("handed back", "↩", YELLOW, lambda of: f"back in the queue of {of['pool']}: {of['reason']}")
+@fact("returned", "↩", YELLOW, lambda of: f"back in the queue of {of['pool']}: {of['reason']}")
 def message_handed_back(*, message_id: str, agent: str, pool: str, reason: str, file: str) -> None:
     """A member of a pool did not complete the message: it lies in the pool's queue again, for another one."""
 

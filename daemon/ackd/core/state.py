@@ -347,6 +347,10 @@ class Deliveries:
                     return self._by_key[key]
         return None
 
+    def is_of(self, message_id: str, agent: str) -> bool:
+        """Return whether an open message of this id is the agent's, or was before it gave it back to its pool."""
+        return bool(self.of_id(message_id, agent)) or self.given_back(message_id, agent) is not None
+
     def addressed(self, message_id: str, agent: str) -> Delivery | None:
         """Return the delivery that a receipt means: of several with one id, the one in its agent's hands first."""
         return min(self.of_id(message_id, agent), key=_nearness, default=None)

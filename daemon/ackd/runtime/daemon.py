@@ -362,7 +362,7 @@ class Daemon:
         lost = self._lost_boxes()
         self._gateways.prepare()
         left_behind = await self._makers.clear()
-        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought)
+        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought, *self.config.pools)
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
         self._recorder.open(self.site.logs, self._gateways.log_directory())
@@ -413,6 +413,7 @@ class Daemon:
             services=self._services,
             journal=journal,
             logs_dir=self.site.logs,
+            box=self._team.box,
             lost_boxes=lost,
         )
         self._signals.subscribe(MessageMet, missing.was_met)
@@ -447,7 +448,7 @@ class Daemon:
     def _pauses_unknown(self, why: str) -> Draft:
         """Draft the escalation to a person. Its id allows one an hour, however often the daemon is started."""
         wall = self.clock.now().wall
-        count = len(self._engine.state.agents) - len(ALWAYS)
+        count = len(self._engine.state.agents) - len(ALWAYS) - len(self.config.pools)
         what = f"{why}. {count} of {count} agents (100%) are paused, and their mail waits"
         action = "`ackd agent resume NAME` for each that is to go on; or mend or remove the file, and start ackd again"
         ident = derived_id("pauses_unknown", int(wall) // 3600)
