@@ -189,7 +189,7 @@ def dead_notice(delivery: Delivery, to: str, reason: str, wall: float) -> Draft:
         "file": f"queue/dead_letter/{delivery.place.name}",
         "how_to_requeue": f"ackd dead requeue {message.message_id}",
     }
-    ident = derived_id("dead_letter", message.message_id, delivery.agent, _life(delivery))
+    ident = derived_id("dead_letter", message.message_id, delivery.agent, _life(delivery), message.digest)
     return Draft(ident, MONITOR, to, "dead_letter", Priority.HIGH, body, message.thread_id, message.message_id)
 
 
@@ -222,7 +222,8 @@ def deadline_id(kind: str, delivery: Delivery) -> str:
 
 
 def death_id(delivery: Delivery) -> str:
-    return derived_id("escalation", delivery.message.message_id, delivery.agent, _life(delivery))
+    message = delivery.message
+    return derived_id("escalation", message.message_id, delivery.agent, _life(delivery), message.digest)
 
 
 def death_summary(delivery: Delivery, reason: str) -> str:

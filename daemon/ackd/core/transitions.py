@@ -393,7 +393,7 @@ def _rejoin(state: EngineState, delivery: Delivery, _happening: Happening, _why:
     fact = message_handed_back(
         **delivery_facts.about(delivery), reason=delivery.reason or "it was not completed", file=str(delivery.place)
     )
-    state.emit(RecordFact(fact, lane=holder))
+    state.record(fact)  # at once: another member may be given it while the holder's lane is still at work
     state.emit(ForgetMessage(holder, delivery.key, delivery.message, delivery.place, MessageEnd.HANDED_BACK))
     delivery.reason, delivery.told_at = "", None
     delivery.seen = delivery.started = delivery.told = delivery.busy_told = False

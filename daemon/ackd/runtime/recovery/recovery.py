@@ -127,13 +127,15 @@ class Recovery:
         self.pump.post(events.RecoveryEnded())
 
     def _let_go_of_given_back(self) -> None:
-        """Let the journal forget messages that agents had in hand for their pools, and that lie in the pools' queues:
-        nobody has them."""
+        """Let the journal forget messages that agents had in hand for their pools, and that lie in the pools' queues
+        again, or are another member's by now."""
         now = self.services.clock.now().wall
         for known, entry in self._before.in_flight.items():
             if known in self._met or self.missing.was_completed(entry):
                 continue
-            if self.missing.is_back_in_pool(entry):
+            others = self.engine.state.deliveries.of_id(entry.message_id, entry.pool) if entry.pool else []
+            is_anothers = any(one.message.digest == entry.digest for one in others)
+            if is_anothers or self.missing.is_back_in_pool(entry):
                 self.missing.let_go(entry, MessageEnd.HANDED_BACK, now)
                 self._met.add(known)
 
