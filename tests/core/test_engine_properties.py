@@ -354,6 +354,7 @@ class Promises(RuleBasedStateMachine):
     @rule(pick=st.integers(0), copied=st.booleans())
     def send_again(self, pick: int, copied: bool) -> None:
         """Send the same message once more, or another under the same id."""
+        self.world._move_clock(self.world.mono + 0.001)  # no two files are written at one time
         file = self.world.files[self.choose(self.waiting(), pick)]
         message = replace(file.message, digest=f"{file.message.digest}!") if copied else file.message
         self.world.handle(self.world.arrival(self.world.drop(message)))

@@ -95,10 +95,8 @@ def _tell_of_death(state: EngineState, delivery: Delivery, happening: Happening,
         delivery,
         notice=notice,
     )
-    # Compared by id and reader, which a restart keeps: a death that is met again after a crash makes no second mail. But
-    # a person may have put a dead file back with its old time, and then it has died twice.
-    is_first = opened.counted == 1 or delivery.recovered
-    told = notice is not None and is_first and (opened.escalation_id, opened.to) == (escalation_id, notice.recipient)
+    # Compared by id and reader, which a restart keeps: a death that is met again after a crash makes no second mail.
+    told = notice is not None and (opened.escalation_id, opened.to) == (escalation_id, notice.recipient)
     if notice is not None and not told:
         state.emit(SendMessage(delivery.agent, notice))
 
