@@ -210,9 +210,10 @@ def _of_rejects(stage: Stage) -> Iterator[str]:
 
 
 def _of_grave(stage: Stage, dead: str) -> Iterator[str]:
-    """The leader has one escalation about it, and its sender one notice."""
+    """The leader has one escalation about it, and its sender one notice. To a leader that sent it, the escalation is both."""
+    sender = stage.senders.get(dead, "user")
     yield from has_mail(stage, "leader", "escalation", dead)
-    yield from has_mail(stage, stage.senders.get(dead, "user"), "dead_letter", dead)
+    yield from has_mail(stage, sender, "dead_letter", dead, wanted=sender != "leader")
 
 
 def has_mail(stage: Stage, box: str, kind: str, about: str, *, wanted: bool = True) -> Iterator[str]:
