@@ -66,10 +66,12 @@ class Verdict:
         if letter.copies == 1:
             self._judge_only(letter, name, places, lines)
         elif not letter.removed and {place.folder for place in places} == {Folder.ARCHIVE}:
-            self._must_be_completed(name, lines)
+            self._must_have_ended(letter, name, lines)
 
-    def _must_be_completed(self, name: str, lines: list[Line]) -> None:
-        if not any(line.type == "message_completed" for line in lines):
+    def _must_have_ended(self, letter: Letter, name: str, lines: list[Line]) -> None:
+        """Of several copies all lie in the archive: one was completed, or withdrawn by the word of its sender."""
+        wanted = ("message_completed", "message_withdrawn") if letter.cancelled else ("message_completed",)
+        if not any(line.type in wanted for line in lines):
             raise Broken(f"{name} lies in the archive, and the log says {_story(lines)}")
 
     def _judge_only(self, letter: Letter, name: str, places: list[Place], lines: list[Line]) -> None:
