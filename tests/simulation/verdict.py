@@ -114,13 +114,13 @@ class Verdict:
             self.run.counts["deaths"] += 1
             message_id = str(line.data["message_id"])
             end = line.data.get("end")
-            given_up = end == "cancelled" or (end == "expired" and line.data.get("from") != "stranger")
+            met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
+            given_up = end == "cancelled" or (end == "expired" and met)  # a stranger with a queue is told like an agent
             counted_in = (
                 line.data.get("recovered") and f"agent: {line.data['agent']}\n" in words
             )  # its line died with us
             if message_id not in escalated and message_id not in words and not counted_in and not given_up:
                 raise Broken(f"{message_id} died, and nobody was told: no escalation")
-            met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
             if line.data.get("end") == "cancelled" and line.data.get("from") == "stranger":
                 continue  # whoever cancelled it knows, and its sender is nobody here
             if line.data.get("from") != "stranger" and not met:
