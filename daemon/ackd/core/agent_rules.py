@@ -174,7 +174,8 @@ def counted_of_open(state: EngineState, agent: Agent, waiting: int) -> str:
     others = (one for one in state.agents.values() if one is not agent)
     are_open = waiting + sum(len(one.line) + len(one.window) for one in others)
     counted = f"{waiting} message waits" if waiting == 1 else f"{waiting} messages wait"
-    return f"{counted} for {agent.name}, of {are_open} open ({waiting / max(are_open, 1):.0%})"
+    share = f", of {are_open} open ({waiting / are_open:.0%})" if 0 < waiting < are_open else ""
+    return f"{counted} for {agent.name}{share}"
 
 
 def ready(state: EngineState, agent: Agent) -> None:

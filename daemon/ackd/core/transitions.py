@@ -380,7 +380,7 @@ def _warn(state: EngineState, delivery: Delivery, _happening: Happening, _why: s
         Cause.OVERDUE,
         escalations.telling_id("overdue", delivery),
         f"{delivery.agent} {'acknowledged' if delivery.state is S.ACKED else 'was called with'} 1 message "
-        f"{seconds:.0f} s ago and has not completed it: 1 of 1 open (100%), {delivery.place}",
+        f"{seconds:.0f} s ago and has not completed it: {delivery.place}",
         "Nothing was retried. Ask the agent, or answer for it with `ackd done` or `ackd defer`",
         delivery,
     )

@@ -448,7 +448,7 @@ class Daemon:
         """Draft the escalation to a person. Its id allows one an hour, however often the daemon is started."""
         wall = self.clock.now().wall
         count = len(self._engine.state.agents) - len(ALWAYS)
-        what = f"{why}. {count} of {count} agents (100%) are paused, and their mail waits"
+        what = f"{why}. all {count} agents are paused, and their mail waits"
         action = "`ackd agent resume NAME` for each that is to go on; or mend or remove the file, and start ackd again"
         ident = derived_id("pauses_unknown", int(wall) // 3600)
         return escalation(ident, USER, MONITOR, "pauses_unknown", what, action, None, wall)
