@@ -80,6 +80,7 @@ GOLDEN = [
     ("agent_shows", {"agent": "builder", "doing": "idle"}, "screen      builder       its screen says: idle"),
     ("liveness", {"agent": "builder", "liveness": "down", "before": "alive"}, "liveness    builder       down, before: alive"),
     ("worker_state", about(state="executing"), "worker      1763.42.ab12  builder       executing"),
+    ("worker_state", about(state="verifying", passed=True), "worker      1763.42.ab12  builder       verifying, passed on the way to what follows; nobody reported it"),
     ("worker_state", about(state="idle", refused="complete"), "worker      1763.42.ab12  builder       idle; it says complete, which cannot follow: not believed"),
     ("work_blocked", about(reason="no key", blocker="leader"), "blocked     1763.42.ab12  builder       cannot go on: no key, waits for leader"),
     ("context_threshold", about(usage=0.734, threshold=0.7), "context     1763.42.ab12  builder       73% of its context used, 70% allowed: a fresh one shall go on"),

@@ -285,8 +285,8 @@ def walk_worker(state: EngineState, agent: Agent, to: WorkerState, about: Delive
     if steps is None:
         state.record(worker_state(agent=agent.name, state=agent.worker.value, refused=to.value, **_whose(about)))
         return
-    for step in steps:
-        _set_worker(state, agent, step, about)
+    for number, step in enumerate(steps, 1):
+        _set_worker(state, agent, step, about, passed=number < len(steps))
 
 
 def force_worker(state: EngineState, agent: Agent, to: WorkerState, about: Delivery | None = None) -> None:
@@ -316,9 +316,11 @@ def worker_let_go(state: EngineState, agent: Agent, delivery: Delivery, end: Wor
     force_worker(state, agent, _IDLE, delivery)
 
 
-def _set_worker(state: EngineState, agent: Agent, to: WorkerState, about: Delivery | None) -> None:
+def _set_worker(
+    state: EngineState, agent: Agent, to: WorkerState, about: Delivery | None, *, passed: bool = False
+) -> None:
     agent.worker = to
-    state.record(worker_state(agent=agent.name, state=to.value, **_whose(about)))
+    state.record(worker_state(agent=agent.name, state=to.value, passed=passed or None, **_whose(about)))
 
 
 def _whose(about: Delivery | None) -> dict[str, Any]:
