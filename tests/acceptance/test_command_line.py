@@ -145,7 +145,9 @@ def test_who_sits_at_the_terminal_is_told_although_the_lines_go_elsewhere(tmp_pa
         os.close(ours)
         os.kill(pid, signal.SIGKILL)
     said = [json.loads(line) for line in (tmp_path / "run.log").read_text().splitlines()]
-    assert [line["data"] for line in said if line["event"] == "session_stopping"] == [{"agents": ["coder"], "seconds": 20}]
+    assert [line["data"] for line in said if line["event"] == "session_stopping"] == [
+        {"agents": ["coder"], "seconds": 20}
+    ]
 
 
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])

@@ -222,7 +222,9 @@ class PrintedProgress(Progress):
                 if new:
                     echo_folded(f"queued {sent.message_id} for {', '.join(new)}{note}")
                 if sent.repeated:
-                    echo_folded(f"sent before: {sent.message_id} for {', '.join(sent.repeated)}; nothing was sent again")
+                    echo_folded(
+                        f"sent before: {sent.message_id} for {', '.join(sent.repeated)}; nothing was sent again"
+                    )
         if self._wait is not None:
             from ackd.cli.waiting import Notice
 

@@ -116,8 +116,7 @@ def pass_on(state: EngineState, delivery: Delivery, why: str) -> None:
         delivery.agent,
         Cause.UNDELIVERED,
         escalations.derived_id("passed on", delivery.message.message_id, delivery.agent),
-        f"1 escalation for {delivery.agent} could not be delivered: {why}. "
-        f"Its file is {delivery.place.name}",
+        f"1 escalation for {delivery.agent} could not be delivered: {why}. Its file is {delivery.place.name}",
         f"Read it with `ackd explain {delivery.message.message_id}`",
         delivery,
         to=USER,
