@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.cli.table import age, print_table, say_folded, folded_under
+from ackd.cli.table import age, folded_under, print_table, say_folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable

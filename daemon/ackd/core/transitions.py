@@ -226,8 +226,9 @@ def _see(state: EngineState, delivery: Delivery, evidence: str) -> None:
         apply(state, delivery, H.ENOUGH, f"seen: {evidence}")
         return
     _take(state, agent, delivery)
-    if agent.is_watched and delivery.state is S.DELIVERED and (_STATUS_TIMER, delivery.key) not in state.timers:
-        write_status(state, delivery, Status.DELIVERED)  # a restart must not wake an agent that has taken it
+    keeps_it = agent.is_watched or agent.policy.reminds
+    if keeps_it and delivery.state is S.DELIVERED and (_STATUS_TIMER, delivery.key) not in state.timers:
+        write_status(state, delivery, Status.DELIVERED)  # a restart must not wake or remind an agent that has taken it
 
 
 def is_enough(agent: Agent, delivery: Delivery) -> bool:

@@ -59,7 +59,7 @@ class StageEndpoint(Endpoint):
         await self.workers.stop(self.agent, drain_s)
 
     def has_work(self) -> bool:
-        return any(worker.process.endpoint.has_work() for worker in self.workers.all() if worker.agent == self.agent)
+        return any(worker.process.has_work() for worker in self.workers.all() if worker.agent == self.agent)
 
     # --- which worker -------------------------------------------------------------------------------------------------
     def _addressed(self, order: TellAgent) -> LiveWorker | None:
