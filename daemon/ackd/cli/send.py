@@ -244,6 +244,10 @@ class PrintedProgress(Progress):
             how_far = one.receipts[-1][0] if one.state == "delivered" and one.receipts else one.state
             echo_folded(f"{how_far}: {visible(one.agent)}{why}")
 
+    def hindered(self, words: str) -> None:
+        if not self._as_json:
+            echo_folded(f"ackd: {printable(words)}", err=True)
+
     def _end_waiting(self, sent: Sent) -> None:
         short = sent.message_id.partition("@")[0]
         failure = Failure(

@@ -54,9 +54,15 @@ def wait(
             why = f": {visible(one.reason)}" if one.reason else ""
             echo_folded(f"{one.state}: {visible(one.agent)} {short_id(one.message_id)}{why}")
 
+    def hindered(words: str) -> None:
+        if not as_json:
+            echo_folded(f"ackd: {words}", err=True)
+
     until = "one of them is completed" if any_of else "all have ended"
     with waiting(f"until {until}, {timeout:g} s at most", stays=STAYS):
-        awaited = Client.at(site).wait(messages, tree=tree, any_of=any_of, timeout_s=timeout, heard=heard)
+        awaited = Client.at(site).wait(
+            messages, tree=tree, any_of=any_of, timeout_s=timeout, heard=heard, hindered=hindered
+        )
     _report(awaited, as_json=as_json)
 
 
