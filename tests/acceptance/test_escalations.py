@@ -15,6 +15,7 @@ from ackd.core.message import Folder, Message, Place, Priority
 from ackd.core.policy import AgentPolicy, EnginePolicy
 from ackd.formats import bodies
 from tests.acceptance.teams import Team, running
+from tests.queue_mail import queue_mail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,15 +39,19 @@ task_timeout_s = 0.2
 
 
 def body_of(path: Path) -> dict[str, Any]:
-    found = yaml.safe_load(path.read_text().partition("\n\n")[2])
+    return body_in(path.read_text())
+
+
+def body_in(text: str) -> dict[str, Any]:
+    found = yaml.safe_load(text.partition("\n\n")[2])
     assert isinstance(found, dict)
     return found
 
 
 def escalations_in(team: Team, box: str) -> dict[str, Path]:
     """By cause."""
-    found = (team.root / "queue" / box).rglob("escalation_*.mime")
-    return {str(body_of(path)["cause"]).partition(":")[0]: path for path in found}
+    found = queue_mail(team.root, box, "escalation")
+    return {str(body_in(text)["cause"]).partition(":")[0]: path for path, text in found.items()}
 
 
 def must_be_plain(text: str, names: tuple[str, ...]) -> None:
