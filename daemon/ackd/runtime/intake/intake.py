@@ -470,7 +470,7 @@ class Intake:
             return
         agent = self._owners.get(place.box, place.box)
         lain = f"has lain there for more than {STRAY_AFTER_S:.0f} s"
-        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS} (0 of 1, 0%)"
+        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS}"
         self.services.post(events.TroubleSeen("stray", str(place), text, STRAY_CURE, agent, sender))
 
     def _say_stray(self, file: str, agent: str | None, why: str) -> None:
