@@ -20,6 +20,7 @@ from ackd.core.message_facts import (
     message_told,
 )
 from ackd.facts import agent_of, agent_width, paint, render
+from ackd.facts.table import FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,7 +41,7 @@ _RECEIPTS: Final = frozenset(
         message_completed.type,
         message_retry.type,
         message_dead.type,
-        "keys_sent",
+        FACTS["keys_sent"].type,  # an endpoint kind declares it
     }
 )
 _STORY_MESSAGES: Final = frozenset("user_goal task_list task_assignment".split())

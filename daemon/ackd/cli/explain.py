@@ -21,7 +21,18 @@ from ackd.cli.output import echo, print_json
 from ackd.client import Client
 from ackd.client.agent_lines import attempt_words
 from ackd.client.message_history import RECEIPTS
+from ackd.core.agent_facts import child_ended, child_restart, child_started
 from ackd.core.errors import AmbiguousMessage
+from ackd.core.message_facts import (
+    message_claimed,
+    message_requeued,
+    message_retry,
+    message_seen,
+    message_told,
+    task_start,
+    worker_assign,
+    worker_release,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,8 +52,19 @@ _STATE_STYLE: Final = {
 _HAS_REASON: Final = frozenset({"retrying", "dead", "cancelled", "withdrawn"})
 #: The lines of one try to have a message done, which look alike each time.
 _OF_A_TRY: Final = frozenset(
-    "message_claimed message_told message_seen message_retry worker_assign worker_release task_start "
-    "child_started child_ended child_restart".split()
+    one.type
+    for one in (
+        message_claimed,
+        message_told,
+        message_seen,
+        message_retry,
+        worker_assign,
+        worker_release,
+        task_start,
+        child_started,
+        child_ended,
+        child_restart,
+    )
 )
 _OPTIONAL_HEADERS: Final = (
     ("task_id", "task"),
@@ -206,9 +228,9 @@ def _retries(lines: Sequence[Line]) -> Iterator[list[int]]:
     """Yield the places of the retries of each agent in each life of the message, if there are several."""
     found: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
-        if line.type == "message_retry":
+        if line.type == message_retry.type:
             found.setdefault(facts.agent_of(line), []).append(number)
-        elif line.type == "message_requeued":
+        elif line.type == message_requeued.type:
             yield from filter(_several, [found.pop(facts.agent_of(line), [])])
     yield from filter(_several, found.values())
 

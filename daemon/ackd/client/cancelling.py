@@ -61,7 +61,10 @@ def cancel(
             open_ones = [one for one in (*files, *branch) if one.folder in _LIVE]
             pairs = list(dict.fromkeys((one.message_id, site.resolve_agent(one.box)) for one in open_ones))
             paths = maildrop.drop_cancellations(site.receipts, pairs, by, reason, root, fsync=site.fsync)
-            done += [Cancelled(*pair, "open", str(path)) for pair, path in zip(pairs, paths, strict=True)]
+            done += [
+                Cancelled(message_id, holder, "open", str(path))
+                for (message_id, holder), path in zip(pairs, paths, strict=True)
+            ]
             done += [
                 Cancelled(one.message_id, one.box, _STATES[one.folder], None)
                 for one in files
@@ -134,9 +137,12 @@ def _parents_by_log(site: Site) -> dict[str, frozenset[str]]:
 
 
 def _queued_lines(site: Site) -> Iterator[list[str]]:
+    from ackd.core.message_facts import message_queued
     from ackd.storage import session_log
 
-    for line in session_log.iter_logs(site.logs, containing=b'"message_queued"'):
+    for line in session_log.iter_logs(site.logs, containing=f'"{message_queued.type}"'.encode()):
+        if line.type != message_queued.type:
+            continue
         ids = [line.data.get(key) for key in ("message_id", "in_reply_to", "thread_id")]
         if isinstance(ids[0], str):
             yield [ids[0], *(one for one in ids[1:] if isinstance(one, str) and one != ids[0])]
