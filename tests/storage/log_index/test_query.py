@@ -14,8 +14,8 @@ from tests.storage.log_index.scanning import encoded
 ID = "1763.42.ab12cd@ignite.local"
 
 
-def line(type_: str = "message_queued", at_s: int = 30, **data: Any) -> Line:
-    found = parse_line(encoded(1, type_, at_s, **data)[:-1])
+def line(type_: str = "message_queued", **data: Any) -> Line:
+    found = parse_line(encoded(1, type_, 30, **data)[:-1])
     assert found is not None
     return found
 
