@@ -48,7 +48,8 @@ _STORY_MESSAGES: Final = frozenset("user_goal task_list task_assignment".split()
 
 
 class Sentence(NamedTuple):
-    """What is said when the first line of this type is written about this agent. ``attempt``: which telling."""
+    """A sentence that is said when the first line of this type is written about this agent. ``attempt``: of which
+    telling."""
 
     type: str
     agent: str

@@ -74,7 +74,7 @@ def cancel(
 
 
 def _speaker(site: Site, given: str | None) -> str:
-    """Who cancels: the caller, the environment or the pane says so; else it is a person."""
+    """Name who cancels: as the caller, the environment or the pane says; else it is a person."""
     name = given or agent_here(site) or USER
     try:
         return site.resolve_agent(name)

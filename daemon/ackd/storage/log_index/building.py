@@ -43,8 +43,8 @@ _USUAL_STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:
 
 
 class Standing(NamedTuple):
-    """What the index knows of the logs that are there now. ``changed``: the logs whose part of it is not true any more;
-    ``gone``: those that are not there."""
+    """The logs that are there now, as far as the index knows them. ``changed``: logs whose part of it is not true any
+    more; ``gone``: those that are not there."""
 
     known: dict[str, KnownLog]
     changed: frozenset[str]
