@@ -6,16 +6,22 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from ackd.config.agents import LivenessSettings
 from ackd.coordination.pipeline.reconciler import SIGN_EACH_S
+from ackd.coordination.pipeline.rules.record import Doubt
 from ackd.coordination.pipeline.rules.story import StoryState
+from ackd.coordination.pipeline.worker_kinds import CommandProcess, PaneProcess, StdinProcess
 from ackd.core.events import AgentWaits
 from ackd.core.waits import Wait
 from tests.coordination.pipeline.under_test import NEW, pipeline_under_test
+from tests.live_config import config_with
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackd.coordination.pipeline.reconciler import Reconciler
     from ackd.coordination.pipeline.rules.record import Story
+    from ackd.coordination.pipeline.worker_kinds import WorkerProcess
     from ackd.core.events import Event
     from tests.coordination.pipeline.under_test import PipelineUnderTest
 
@@ -124,4 +130,39 @@ async def test_each_step_of_a_story_and_its_workers_life_are_moves_of_what_is_wa
         worker.seen_at += SIGN_EACH_S
         await reconciler.look(None)
         assert len(pipeline.posted) == 2
+        pipeline.tasks.cancel_scope.cancel()
+
+
+# --- workers that are quiet -------------------------------------------------------------------------------------------
+async def looked(reconciler: Reconciler) -> None:
+    """Let it look, and wait until it has attended to every story that it found."""
+    await reconciler.look(None)
+    with anyio.fail_after(10):
+        while reconciler._in_progress:
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(
+    ("kind", "patience_s", "doubt"),
+    [
+        (StdinProcess, 3600, None),
+        (StdinProcess, 5, Doubt.QUIET),
+        (PaneProcess, 5, Doubt.QUIET),
+        (CommandProcess, 5, None),  # it may just be working, and its own table does not say for how long
+    ],
+)
+async def test_a_quiet_worker_is_asked_after_the_time_that_the_config_says_now(
+    tmp_path: Path, kind: type[WorkerProcess], patience_s: float, doubt: Doubt | None
+) -> None:
+    async with pipeline_under_test(tmp_path) as pipeline:
+        reconciler = pipeline.reconciler()
+        await looked(reconciler)
+        worker = pipeline.workers.known["A-1", 1]
+        worker.told, worker.seen_at = True, worker.seen_at - 10
+        pipeline.workers.kind = kind
+        reconciler.config.swap(config_with(liveness=LivenessSettings(heartbeat_timeout_s=patience_s)))
+        await looked(reconciler)
+        current = pipeline.story.current
+        assert current is not None
+        assert current.doubt is doubt
         pipeline.tasks.cancel_scope.cancel()

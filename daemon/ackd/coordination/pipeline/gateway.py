@@ -48,4 +48,4 @@ def make(context: GatewayContext, others: Mapping[str, Gateway]) -> Reconciler |
 
     context.handlers[identity(LEAD)] = Reports(executor)
     context.endpoint_makers.append(endpoint)
-    return Reconciler(config=context.config, executor=executor)
+    return Reconciler(config=context.live, executor=executor)
