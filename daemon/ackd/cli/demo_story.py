@@ -145,7 +145,7 @@ SENTENCES: Final = (
 )
 
 
-class Story:
+class DemoStory:
     """Turns lines of the log into text. ``width``: of the terminal; 0: there is none."""
 
     def __init__(self, *, agents: Iterable[str], colour: bool, width: int, quiet: bool) -> None:

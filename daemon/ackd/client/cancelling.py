@@ -33,7 +33,7 @@ _IN_REPLY_TO: Final = re.compile(rb"(?mi)^in-reply-to:[ \t]*<?([^>\s]+)")
 _THREAD: Final = re.compile(rb"(?mi)^x-ignite-thread-id:[ \t]*([^\r\n]*[^\s])")
 
 
-class Cancelled(NamedTuple):
+class CancelRequest(NamedTuple):
     """A request to cancel a message for one recipient. ``path`` is None if it was over there already: ``state``."""
 
     message_id: str
@@ -44,7 +44,7 @@ class Cancelled(NamedTuple):
 
 def cancel(
     site: Site, message_ids: Sequence[str], agent: str | None, reason: str | None, *, tree: bool = False
-) -> tuple[Cancelled, ...]:
+) -> tuple[CancelRequest, ...]:
     """Ask for the messages to be cancelled. All are found, and the right to cancel each is checked, before the first
     request is written. ``MessageOver``: nothing is left to cancel."""
     from ackd.storage import maildrop
@@ -54,7 +54,7 @@ def cancel(
     branches = [came_of(site, files[0].message_id) if tree else [] for files in wanted]
     _check_left(wanted, branches)
     check_reader(site)
-    done: list[Cancelled] = []
+    done: list[CancelRequest] = []
     with creating(site.receipts):
         for files, branch in zip(wanted, branches, strict=True):
             root = files[0].message_id
@@ -62,11 +62,11 @@ def cancel(
             pairs = list(dict.fromkeys((one.message_id, site.resolve_agent(one.box)) for one in open_ones))
             paths = maildrop.drop_cancellations(site.receipts, pairs, by, reason, root, fsync=site.fsync)
             done += [
-                Cancelled(message_id, holder, "open", str(path))
+                CancelRequest(message_id, holder, "open", str(path))
                 for (message_id, holder), path in zip(pairs, paths, strict=True)
             ]
             done += [
-                Cancelled(one.message_id, one.box, _STATES[one.folder], None)
+                CancelRequest(one.message_id, one.box, _STATES[one.folder], None)
                 for one in files
                 if one.folder not in _LIVE
             ]
