@@ -109,6 +109,8 @@ FAST_PATH: Final = (
     "ackd.formats.ignite",
     "ackd.coordination.bus.commands.post",
     "ackd.bus",
+    "ackd.coordination.pipeline.commands.stage",
+    "ackd.stage",
     "ackd.config.site",
     "ackd.worker",
 )

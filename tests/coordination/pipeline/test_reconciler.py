@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 async def test_a_story_that_cannot_be_written_keeps_no_other_waiting(tmp_path: Path) -> None:
     async with pipeline_under_test(tmp_path) as pipeline:
-        pipeline.files.change("A-2", lambda _: replace(NEW, story_id="A-2"))
+        pipeline.files.change("A-2", lambda _: NEW._replace(story_id="A-2"))
         decide, decided = pipeline.executor.decide, list[str]()
 
         async def refused(story_id: str, *words: Any, **more: Any) -> Any:
@@ -47,7 +46,7 @@ async def test_a_story_that_cannot_be_written_keeps_no_other_waiting(tmp_path: P
 
 # --- agents that wait for a story -------------------------------------------------------------------------------------
 #: A story that waits for one that nobody has started, and so does not move.
-ASKED = replace(NEW, after=("Z-1",), started_by="leader")
+ASKED = NEW._replace(after=("Z-1",), started_by="leader")
 
 
 def put(pipeline: PipelineUnderTest, story: Story) -> None:
@@ -74,10 +73,10 @@ async def test_whoever_started_a_story_is_said_to_wait_until_it_is_over(tmp_path
             await reconciler.look(None)
         assert pipeline.posted == [AgentWaits("leader", "pipeline", (Wait(None, "story A-1", "waiting 0"),))]
         assert said(pipeline) == [("leader", "pipeline", ["story A-1"])]
-        put(pipeline, replace(ASKED, story_id="B-1"))
+        put(pipeline, ASKED._replace(story_id="B-1"))
         await reconciler.look(None)
         assert said(pipeline) == [("leader", "pipeline", ["story A-1", "story B-1"])]
-        put(pipeline, replace(ASKED, state=StoryState.DONE, ended_at=1_770_000_001.0))
+        put(pipeline, ASKED._replace(state=StoryState.DONE, ended_at=1_770_000_001.0))
         await reconciler.look(None)
         assert said(pipeline) == [("leader", "pipeline", ["story B-1"])]
         pipeline.files.path("B-1").unlink()
@@ -89,16 +88,16 @@ async def test_whoever_started_a_story_is_said_to_wait_until_it_is_over(tmp_path
 async def test_nobody_waits_for_a_story_that_is_over_or_a_persons_or_a_strangers(
     tmp_path: Path, state: StoryState
 ) -> None:
-    async with pipeline_under_test(tmp_path, replace(ASKED, state=state, ended_at=1_770_000_001.0)) as pipeline:
-        put(pipeline, replace(ASKED, story_id="B-1", started_by=None))
-        put(pipeline, replace(ASKED, story_id="C-1", started_by="nobody"))
+    async with pipeline_under_test(tmp_path, ASKED._replace(state=state, ended_at=1_770_000_001.0)) as pipeline:
+        put(pipeline, ASKED._replace(story_id="B-1", started_by=None))
+        put(pipeline, ASKED._replace(story_id="C-1", started_by="nobody"))
         await pipeline.reconciler().look(None)
         assert said(pipeline) == []
 
 
 async def test_a_paused_story_is_still_waited_for(tmp_path: Path) -> None:
     """A paused story is not over, and a person was told, so its starter is not reminded."""
-    paused = replace(ASKED, state=StoryState.PAUSED, reason="enough", pauses=1, escalated=1)
+    paused = ASKED._replace(state=StoryState.PAUSED, reason="enough", pauses=1, escalated=1)
     async with pipeline_under_test(tmp_path, paused) as pipeline:
         await pipeline.reconciler().look(None)
         assert said(pipeline) == [("leader", "pipeline", ["story A-1"])]
@@ -117,7 +116,7 @@ async def test_after_a_restart_who_waits_is_said_before_workers_are_taken_up(tmp
 
 
 async def test_each_step_of_a_story_and_its_workers_life_are_moves_of_what_is_waited_for(tmp_path: Path) -> None:
-    async with pipeline_under_test(tmp_path, replace(ASKED, after=())) as pipeline:
+    async with pipeline_under_test(tmp_path, ASKED._replace(after=())) as pipeline:
         reconciler = pipeline.reconciler()
         await reconciler.look(None)
         stands = [one.waits[0].stands for one in pipeline.posted if isinstance(one, AgentWaits)]

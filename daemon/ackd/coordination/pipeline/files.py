@@ -14,12 +14,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ackd.coordination.pipeline.rules.keepalive import Notes
 from ackd.coordination.pipeline.rules.record import BadStoryRecord, Story, decode, encode
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.core.errors import BadMessage, Busy
 from ackd.core.words import Rejection
 from ackd.storage import atomic_file, file_lock
@@ -43,12 +42,14 @@ class StoriesHeld(Busy):
         return f"another process is changing {self.directory}"
 
 
-@dataclass(frozen=True, slots=True)
 class StoryFiles:
     """``directory``: ``<root>/state/stories``; it need not exist. ``durable``: flushed before anyone is answered."""
 
-    directory: Path
-    durable: bool = True
+    __slots__ = ("directory", "durable")
+
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:
+        self.directory = directory
+        self.durable = durable
 
     # --- records ------------------------------------------------------------------------------------------------------
     def path(self, story_id: str) -> Path:
@@ -159,7 +160,7 @@ class StoryFiles:
     def note(self, story_id: str, stage: int, generation: int, new: Callable[[Notes], Notes]) -> Notes:
         with self.locked():
             notes = new(self.notes(story_id, stage, generation))
-            self._save(self.flag(story_id, stage, generation, "notes"), asdict(notes))
+            self._save(self.flag(story_id, stage, generation, "notes"), notes._asdict())
         return notes
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
@@ -205,9 +206,9 @@ def reported_again(notes: Notes, at: float) -> Notes:
     After another one it was asked already.
     """
     since = notes.held_since if notes.reports else None
-    return replace(notes, reports=(*notes.reports[-7:], at), stays=0, stays_asked=0, held_since=since)
+    return notes._replace(reports=(*notes.reports[-7:], at), stays=0, stays_asked=0, held_since=since)
 
 
 def stayed(notes: Notes, at: float, *, asked: bool) -> Notes:
     since = notes.held_since if notes.held_since is not None else at
-    return replace(notes, stays=notes.stays + 1, stays_asked=notes.stays_asked + asked, held_since=since)
+    return notes._replace(stays=notes.stays + 1, stays_asked=notes.stays_asked + asked, held_since=since)

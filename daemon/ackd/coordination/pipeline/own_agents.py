@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ackd.config.agents import agent_of
-from ackd.coordination.pipeline.rules.stage_words import is_lead, whose_worker
+from ackd.coordination.pipeline.rules.stage_names import is_lead, whose_worker
 from ackd.core.policy import NEVER, UNLIMITED, AgentPolicy
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from ackd.coordination.pipeline.mailbox import remove_empty_queues
 from ackd.coordination.pipeline.rules import decisions
 from ackd.coordination.pipeline.rules.decisions import Ack, StoryDecision
 from ackd.coordination.pipeline.rules.record import REPORTED, BadStoryRecord, Doubt, Result
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.coordination.pipeline.rules.story import ENDS, StoryState, stage_of
 from ackd.coordination.pipeline.workers import StageNews, WorkerEnd
 from ackd.core.daemon_facts import io_error

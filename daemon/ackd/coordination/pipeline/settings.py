@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ackd.config.values import Seconds, Table, Words
 from ackd.coordination.pipeline.rules.decisions import Budgets
-from ackd.coordination.pipeline.rules.stage_words import (
+from ackd.coordination.pipeline.rules.stage_names import (
     DEFAULT_ID_PATTERN,
     TextRules,
     is_lead,

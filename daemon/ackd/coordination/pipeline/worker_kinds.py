@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ackd.coordination.pipeline.rules.stage_words import TextRules
+    from ackd.coordination.pipeline.rules.stage_names import TextRules
     from ackd.core.effects import TellAgent
     from ackd.core.message import Message
     from ackd.core.ports import Keeper, TellAnswer

@@ -19,7 +19,7 @@ from ackd.coordination.pipeline.facts import stage_said, stage_worker_ended
 from ackd.coordination.pipeline.own_agents import PipelineAgents
 from ackd.coordination.pipeline.rules.ids import execute_id
 from ackd.coordination.pipeline.rules.record import Result
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.coordination.pipeline.worker_kinds import (
     KINDS,
     RUN,
