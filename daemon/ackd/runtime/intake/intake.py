@@ -93,6 +93,7 @@ class Intake:
 
     @property
     def settle_s(self) -> float:
+        """The settle time: how long a file written in place must rest before it is read."""
         return self.config.now.watch.settle_s
 
     def hint(self, hint: Hint) -> None:
