@@ -9,7 +9,7 @@ and the daemon can differ about it. Nothing is read from disk.
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ackd.coordination.registry import CAPABILITIES
@@ -53,6 +53,52 @@ class Tables(NamedTuple):
     pools: Mapping[str, PoolTable]
     templates: Iterable[str]
     capabilities: Iterable[str] = ()
+
+
+class Shared(NamedTuple):
+    """A team with its groups and pools, read fast: the raw tables of all agents, and who is in what."""
+
+    agents: Mapping[str, dict[str, object]]
+    groups: Mapping[str, tuple[str, ...]]
+    pools: Mapping[str, tuple[str, ...]]
+    tables: Tables
+
+    def complaints(self, reserved: frozenset[str]) -> Iterator[_Complaint]:
+        return complaints(self.tables, reserved)
+
+
+def read_shared(
+    data: Mapping[str, object],
+    agents: Mapping[str, dict[str, object]],
+    capabilities: Iterable[str],
+    take: Callable[[Mapping[str, Any], str, Any, Any], Any],
+) -> Shared:
+    """The groups, pools and templates of a config's raw tables. ``take`` returns a table's value of the right type, or
+    the default, and notes the mistake."""
+    groups, pools, templates = (take(data, name, dict, {}) for name in ("groups", "pools", "templates"))
+    pool_tables = {name: _pool_table(take(pools, name, dict, {}), take) for name in pools}
+    group_lists = {name: _texts(take(groups, name, list, [])) for name in groups}
+    template_tables = {name: take(templates, name, dict, {}) for name in templates}
+    made = made_agents(pool_tables, agents)
+    everybody = {**agents, **{one.name: filled(template_tables.get(one.template, {}), one) for one in made}}
+    return Shared(
+        everybody,
+        members_by_group(group_lists, everybody),
+        members_by_pool(pool_tables, everybody),
+        Tables(agents, group_lists, pool_tables, template_tables, capabilities),
+    )
+
+
+def _pool_table(table: Mapping[str, Any], take: Callable[[Mapping[str, Any], str, Any, Any], Any]) -> PoolTable:
+    return PoolTable(
+        _texts(take(table, "members", list, [])) if "members" in table else None,
+        take(table, "template", str, "") if "template" in table else None,
+        take(table, "size", int, 0) if "size" in table else None,
+    )
+
+
+def _texts(listed: Iterable[object]) -> tuple[str, ...]:
+    return tuple(map(str, listed))
 
 
 def made_agents(pools: Mapping[str, PoolTable], agents: Iterable[str]) -> list[MadeAgent]:
@@ -105,6 +151,13 @@ def members_by_pool(pools: Mapping[str, PoolTable], agents: Iterable[str]) -> di
         name: _called(table.members if table.members is not None else _of_template(name, table), spelled)
         for name, table in pools.items()
     }
+
+
+def readers(members: tuple[str, ...], sender: str) -> tuple[str, ...]:
+    """The members of a group who get a copy of what this sender writes to it: not the sender, unless nobody else is in
+    it."""
+    others = tuple(name for name in members if identity(name) != identity(sender))
+    return others or members
 
 
 def _called(names: Iterable[str], spelled: Mapping[str, str]) -> tuple[str, ...]:

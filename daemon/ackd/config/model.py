@@ -56,7 +56,7 @@ from ackd.coordination.registry import load as load_attribute
 from ackd.core.errors import BadConfig, BadName, Problem
 from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
 from ackd.core.names import RESERVED_NAMES
-from ackd.core.policy import AgentPolicy, EnginePolicy
+from ackd.core.policy import AgentPolicy, CompletesOn, EnginePolicy
 from ackd.core.words import accepted_types, is_type_name
 from ackd.endpoints import registry
 
@@ -225,7 +225,7 @@ class Config(_CapabilityTables):
         for own in self.own_agents:
             if (brought := own.table(name)) is not None:
                 return brought
-        inside = name in ALWAYS and name != USER
+        inside = (name in ALWAYS and name != USER) or self.group_called(name) is not None
         return agent_of(registry.INSIDE if inside else registry.DEFAULT)
 
     @property
@@ -244,6 +244,11 @@ class Config(_CapabilityTables):
     def group_members(self, name: str) -> tuple[str, ...]:
         """The agents of a group, under any spelling of its name. Raises KeyError if there is no such group."""
         return self._members_by_group[self.group_called(name) or name]
+
+    def members_of(self, name: str) -> tuple[str, ...]:
+        """The agents of the group of that name; none if there is no such group."""
+        group = self.group_called(name) if self.groups else None
+        return self._members_by_group[group] if group is not None else ()
 
     def pool_members(self, name: str) -> tuple[str, ...]:
         """The agents that serve a pool, under any spelling of its name. Raises KeyError if there is no such pool."""
@@ -281,6 +286,11 @@ class Config(_CapabilityTables):
                 return policy
         if self.pools and self.pool_called(agent) is not None:
             return replace(AgentSettings().policy(self.delivery, self.liveness), notify_when_done=True)
+        if self.group_called(agent) is not None:
+            # To have handed a message on is not to have dealt with it: an escalation stays open.
+            policy = self.agent(agent).policy(self.delivery, self.liveness)
+            seen = CompletesOn.SEEN
+            return replace(policy, completes_on=seen, notices_complete_on=seen, notify_when_done=False)
         return self.agent(agent).policy(self.delivery, self.liveness)
 
     def engine_policy(self) -> EnginePolicy:

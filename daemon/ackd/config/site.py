@@ -15,10 +15,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from ackd.config import plain_toml
-from ackd.config.groups import PoolTable, Tables, complaints, filled, made_agents, members_by_group, members_by_pool
 from ackd.coordination.registry import CAPABILITIES
 from ackd.core.errors import BadConfig, BadName, NoRoot, NotOneAgent, Problem, UnknownAgent
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
@@ -388,14 +387,11 @@ def read_site(path: Path, root: Path | None = None) -> Site:
     own_root = path.parent / take(data, "root", str, ".ackd")
     agents = take(data, "agents", dict, {})
     tables = {name: take(agents, name, dict, {}) for name in agents}
-    shared = _shared(data, take) if data.keys() & {"groups", "pools"} else _NOTHING_SHARED
-    made = made_agents(shared.pools, tables)
-    names = (*tables, *(one.name for one in made))
     root = Path(os.path.abspath(root if root is not None else own_root))  # noqa: PTH100
     site = Site(
         config_path=path,
         root=root,
-        agents=tables | {one.name: filled(shared.templates.get(one.template, {}), one) for one in made},
+        agents=tables,
         escalate_to=take(data, "escalate_to", str, USER),
         max_message_bytes=take(data, "max_message_bytes", int, DEFAULT_MAX_MESSAGE_BYTES),
         extra_types=tuple(map(str, take(data, "extra_types", list, []))),
@@ -404,47 +400,18 @@ def read_site(path: Path, root: Path | None = None) -> Site:
         dedup_window_s=_seconds(take(data, "delivery", dict, {}).get("dedup_window_s"), 86_400),
         tables={one.name: take(data, one.name, dict, {}) for one in CAPABILITIES if one.settings and one.name in data},
         reserved=RESERVED_NAMES | _ensemble_names(data.get("ensemble"), path.parent, root),
-        groups=members_by_group(shared.groups, names),
-        pools=members_by_pool(shared.pools, names),
     )
-    problems.extend(_name_problems(site, tables))
-    if not problems:
-        whole = Tables(tables, shared.groups, shared.pools, shared.templates, site.tables)
-        problems.extend(Problem(".".join(key), what) for key, what in complaints(whole, site.reserved))
+    problems.extend(_name_problems(site))
+    if "groups" in data or "pools" in data:
+        from ackd.config.groups import read_shared  # noqa: PLC0415 - most teams have none
+
+        shared = read_shared(data, tables, site.tables, take)
+        site = site._replace(agents=shared.agents, groups=shared.groups, pools=shared.pools)
+        if not problems:
+            problems.extend(Problem(".".join(key), what) for key, what in shared.complaints(site.reserved))
     if problems:
         raise BadConfig(str(path), tuple(problems))
     return site
-
-
-class _Shared(NamedTuple):
-    groups: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    pools: Mapping[str, PoolTable] = MappingProxyType({})
-    templates: Mapping[str, dict[str, object]] = MappingProxyType({})
-
-
-_NOTHING_SHARED: Final = _Shared()
-
-
-def _shared(data: Mapping[str, object], take: Callable[[Mapping[str, Any], str, Any, Any], Any]) -> _Shared:
-    """The groups, pools and templates of a config, as far as their types are right."""
-    groups, pools, templates = (take(data, name, dict, {}) for name in ("groups", "pools", "templates"))
-    pool_tables = {name: take(pools, name, dict, {}) for name in pools}
-    return _Shared(
-        {name: _names(take(groups, name, list, [])) for name in groups},
-        {
-            name: PoolTable(
-                _names(take(one, "members", list, [])) if "members" in one else None,
-                take(one, "template", str, "") if "template" in one else None,
-                take(one, "size", int, 0) if "size" in one else None,
-            )
-            for name, one in pool_tables.items()
-        },
-        {name: take(templates, name, dict, {}) for name in templates},
-    )
-
-
-def _names(listed: Iterable[object]) -> tuple[str, ...]:
-    return tuple(map(str, listed))
 
 
 def _seconds(value: object, default: float) -> float:
@@ -481,8 +448,8 @@ def _ensemble_names(table: object, base: Path, root: Path) -> frozenset[str]:
 _KINDS: Final[Mapping[type, str]] = {str: "string", int: "whole number", list: "list", dict: "table"}
 
 
-def _name_problems(site: Site, agents: Iterable[str]) -> Iterator[Problem]:
-    for name in agents:
+def _name_problems(site: Site) -> Iterator[Problem]:
+    for name in site.agents:
         try:
             agent_name(name, site.reserved)
         except BadName as error:

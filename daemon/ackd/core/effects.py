@@ -157,7 +157,8 @@ class ArchiveMessage:
 
 @value
 class BuryMessage:
-    """Move to dead_letter/ with these headers set. Answer: Moved, MoveLost, SpoolFailed."""
+    """Write a dead letter: move the message to dead_letter/ with these headers set. Answer: Moved, MoveLost,
+    SpoolFailed."""
 
     lane: str
     key: int

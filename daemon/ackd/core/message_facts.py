@@ -168,8 +168,8 @@ def message_cancel(
     reason: str | None = None,
     of: str | None = None,
 ) -> None:
-    """Its sender or a person cancelled the message. What came of that is a line of its own. ``of``: the message from
-    which it came, and with which it was cancelled."""
+    """The message was cancelled, by its sender or a person. What came of that is a line of its own. ``of``: the message
+    from which it came, and with which it was cancelled."""
 
 
 @fact("let go", "·", CYAN, lambda of: f"its agent has let go of it: {of['how']}")

@@ -29,7 +29,7 @@ REQUEST_TYPES: Final = frozenset({"board_request", "status_check", "shutdown_req
 
 
 class OnDeadline(Word):
-    """What is done, besides telling somebody, about a message that is not completed by its deadline."""
+    """The action, besides telling somebody, about a message that is not completed by its deadline."""
 
     TELL = "tell"  # nothing else
     CANCEL = "cancel"

@@ -19,7 +19,7 @@ class TimerKind(Word):
     # Of a message. Those of one state are cancelled when it leaves that state.
     PROCESSING = "processing"  # its endpoint has not answered whether the agent was told
     STATUS = "status"  # told a moment ago: if that lasts, its header is written
-    ACK = "ack"  # told, and not acknowledged: the agent's wake ladder goes on
+    ACK = "ack"  # the ack timeout: told, and not acknowledged, so the agent's wake ladder goes on
     REMIND = "remind"  # it waits in an inbox, and nobody has looked
     TASK = "task"  # acknowledged long ago, and not completed
     RETRY = "retry"  # it failed, and is tried again after this

@@ -93,6 +93,7 @@ class Intake:
 
     @property
     def settle_s(self) -> float:
+        """The settle time: how long a file written in place must rest before it is read."""
         return self.config.now.watch.settle_s
 
     def hint(self, hint: Hint) -> None:
@@ -360,6 +361,8 @@ class Intake:
                 self.spool.must_fit(len(ignite.rewrite(file.data, headers.NONE_OF_OURS)))
             owner = self._owners.get(place.box) or self.agent_of(place.box)
             message = ignite.decode(file.data, owner, extra_types=self.config.now.accepted_types)
+            if self.config.now.groups:
+                message = self._with_group(message, file.data)
         except BadMessage as bad:
             return events.Unreadable(place, bad.code, str(bad), ignite.claimed_sender(data))
         if recovered and place.folder is Folder.PROCESSED:
@@ -388,6 +391,17 @@ class Intake:
         to = {name.lower(): value for name, value in ignite.headers(data)}.get("to", "")
         named = {identity(name) for name in ignite.names(to)}
         return replace(message, pool=next((name for name in pools if identity(name) in named), ""))
+
+    def _with_group(self, message: Message, data: bytes) -> Message:
+        """Note the group that a message names alone, in To, while it lies in another queue. (One name in To is no
+        reason to copy it: the directory is the address. But a group is a wish for copies.)"""
+        if message.others:
+            return message
+        fields = {name.lower(): value for name, value in ignite.headers(data)}
+        config, to = self.config.now, fields.get("to", "")
+        if ignite.COPIES.lower() in fields or not config.members_of(to) or identity(to) == identity(message.recipient):
+            return message
+        return replace(message, others=(to,))
 
     def _is_old(self, mtime: float) -> bool:
         """True if the file was there before this version of ackd first served this root."""
@@ -493,7 +507,7 @@ class Intake:
             return
         agent = self._owners.get(place.box, place.box)
         lain = f"has lain there for more than {STRAY_AFTER_S:.0f} s"
-        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS} (0 of 1, 0%)"
+        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS}"
         self.services.post(events.TroubleSeen("stray", str(place), text, STRAY_CURE, agent, sender))
 
     def _say_stray(self, file: str, agent: str | None, why: str) -> None:
