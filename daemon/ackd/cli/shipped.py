@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 _FOLDERS: Final = ("config/examples", "systemd")
 _REFERENCE: Final = "config/ackd.toml"
-_SUFFIXES: Final = (".toml", ".py", ".sh", ".service")
+#: Says what the examples are, and is none.
+_ABOUT: Final = "README.md"
 
 
 def _place() -> Traversable:
@@ -30,7 +31,7 @@ def _place() -> Traversable:
 
 def _examples() -> dict[str, Traversable]:
     files = [file for folder in _FOLDERS for file in _place().joinpath(folder).iterdir()]
-    found = {file.name: file for file in files if file.name.endswith(_SUFFIXES) and file.is_file()}
+    found = {file.name: file for file in files if file.name != _ABOUT and file.is_file()}
     return dict(sorted(found.items()))
 
 
