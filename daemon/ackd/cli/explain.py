@@ -22,6 +22,7 @@ from ackd.client import Client
 from ackd.client.agent_lines import attempt_words
 from ackd.client.message_history import RECEIPTS
 from ackd.core.errors import AmbiguousMessage
+from ackd.core.message_facts import message_requeued, message_retry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -206,9 +207,9 @@ def _retries(lines: Sequence[Line]) -> Iterator[list[int]]:
     """Yield the places of the retries of each agent in each life of the message, if there are several."""
     found: dict[str, list[int]] = {}
     for number, line in enumerate(lines):
-        if line.type == "message_retry":
+        if line.type == message_retry.type:
             found.setdefault(facts.agent_of(line), []).append(number)
-        elif line.type == "message_requeued":
+        elif line.type == message_requeued.type:
             yield from filter(_several, [found.pop(facts.agent_of(line), [])])
     yield from filter(_several, found.values())
 
