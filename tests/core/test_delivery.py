@@ -51,6 +51,7 @@ disk_failed  -           Q:hold      -           -           -           -      
 spool_lost   W:end       W:end       W:end       W:end       W:end       W:end     =        W:end       =           W:end       W:end       =           =         =           -  -
 requeued     =           =           =           =           =           =         =        =           =           =           =           =           V:revive  V:revive    -  -
 cancelled    T:withdraw  =:remember  K:call_off  K:call_off  K:call_off  N:annul   =        =           =           =           =           =           =         =           -  -
+recalled     T:withdraw  -           T:withdraw  -           -           -         -        -           -           -           -           -           -         -           -  -
 let_go       =           =           =           =           =           =         =        =           =           N:annul     =           =           =         =           -  -
 expired      B:bury      =           =           =           =           B:bury    =        =           =           =           =           =           =         =           -  -
 """
