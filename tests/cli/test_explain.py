@@ -343,3 +343,12 @@ def test_nudges_questions_restarts_and_checkpoints_are_told_in_plain_sentences(r
         "restarts": 1,
         "checkpoints": 1,
     }
+
+
+def test_a_state_that_a_worker_only_passed_is_not_told_as_if_it_had_reported_it(root: Path, log: SessionLog) -> None:
+    queued(log)
+    for state, passed in (("assigned", {}), ("executing", {"passed": True}), ("verifying", {}), ("complete", {})):
+        put(log, "worker_state", 1, state=state, **passed)
+    shown = [line.split()[3] for line in text(root, ID).splitlines() if "  worker  " in line]
+    assert shown == ["assigned", "verifying", "complete"]
+    assert [one["data"]["state"] for one in data(root, ID)["events"] if one["type"] == "worker_state"][1] == "executing"

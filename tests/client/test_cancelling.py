@@ -19,7 +19,8 @@ Team = Any  # conftest.py's: test files do not import each other
 
 @pytest.fixture
 def site(team: Team) -> Site:
-    return find_site(config=team.home / "ackd.toml")
+    team.root.mkdir()
+    return find_site(team.root, team.home / "ackd.toml")
 
 
 def sent(site: Site, to: str = "worker_1", sender: str = "leader", **more: Any) -> str:

@@ -23,7 +23,8 @@ Team = Any  # conftest.py's: test files do not import each other
 
 @pytest.fixture
 def site(team: Team) -> Site:
-    return find_site(config=team.home / "ackd.toml")
+    team.root.mkdir()
+    return find_site(team.root, team.home / "ackd.toml")
 
 
 def send(site: Site, to: str | list[str] = "worker_1", body: str = "hello", **more: Any) -> Sent:

@@ -13,6 +13,8 @@ from tests.facts.bench import ID, about, line
 GOLDEN = [
     ("session_start", {"version": "0.1.0", "pid": 42, "root": ".ackd", "config_hash": "ab", "recovered": {"queued": 2, "dead": 0}}, "daemon      ackd 0.1.0 started, pid 42, on .ackd; found again: 2 queued"),
     ("session_end", {"reason": "SIGTERM", "totals": {"completed": 3, "dead": 1}}, "daemon      ended: SIGTERM; 3 completed, 1 dead"),
+    ("session_stopping", {"agents": ["coder"], "seconds": 20}, "daemon      stopping: coder may finish its message, for at most 20 s; Ctrl-C again stops at once"),
+    ("session_stopping", {"agents": ["coder", "tester"], "seconds": 90}, "daemon      stopping: coder, tester may finish their messages, for at most 90 s; Ctrl-C again stops at once"),
     ("message_queued", about(**{"from": "leader"}, message_type="task_assignment", priority="high", file="f.mime"), "queued      1763.42.ab12  builder       from leader: task_assignment, high"),
     ("message_queued", about(**{"from": "a"}, message_type="message", priority="low", file="f", task_id="T1", in_reply_to="9.9.ff@x", recovered=True), "queued      1763.42.ab12  builder       from a: message, low, task T1, in reply to 9.9.ff, found at start"),
     ("message_claimed", about(file="f.mime"), "claimed     1763.42.ab12  builder       taken up: f.mime"),
@@ -78,6 +80,7 @@ GOLDEN = [
     ("agent_shows", {"agent": "builder", "doing": "idle"}, "screen      builder       its screen says: idle"),
     ("liveness", {"agent": "builder", "liveness": "down", "before": "alive"}, "liveness    builder       down, before: alive"),
     ("worker_state", about(state="executing"), "worker      1763.42.ab12  builder       executing"),
+    ("worker_state", about(state="verifying", passed=True), "worker      1763.42.ab12  builder       verifying, passed on the way to what follows; nobody reported it"),
     ("worker_state", about(state="idle", refused="complete"), "worker      1763.42.ab12  builder       idle; it says complete, which cannot follow: not believed"),
     ("work_blocked", about(reason="no key", blocker="leader"), "blocked     1763.42.ab12  builder       cannot go on: no key, waits for leader"),
     ("context_threshold", about(usage=0.734, threshold=0.7), "context     1763.42.ab12  builder       73% of its context used, 70% allowed: a fresh one shall go on"),

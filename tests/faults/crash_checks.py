@@ -210,9 +210,14 @@ def _of_rejects(stage: Stage) -> Iterator[str]:
 
 
 def _of_grave(stage: Stage, dead: str) -> Iterator[str]:
-    """The leader has one escalation about it, and its sender one notice."""
-    yield from has_mail(stage, "leader", "escalation", dead)
-    yield from has_mail(stage, stage.senders.get(dead, "user"), "dead_letter", dead)
+    """The leader has one escalation about it, and its sender one notice. To whoever sent it, the escalation is both. While
+    a disk that refused something has the leader parked, a person gets it."""
+    told = {fact["to"] for fact in stage.facts("escalation", message=dead)}
+    was_parked = any(fact["state"] == "parked" for fact in stage.facts("agent_state", agent="leader"))
+    reader = "user" if told == {"user"} and stage.disk_refused and was_parked else "leader"
+    yield from has_mail(stage, reader, "escalation", dead)
+    sender = stage.senders.get(dead, "user")
+    yield from has_mail(stage, sender, "dead_letter", dead, wanted=sender != reader)
 
 
 def has_mail(stage: Stage, box: str, kind: str, about: str, *, wanted: bool = True) -> Iterator[str]:

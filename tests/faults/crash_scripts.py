@@ -351,15 +351,17 @@ def receipts_for_what_waits_in_line(stage: Stage) -> Iterator[Step]:
 
 @script
 def one_is_cancelled_at_work_and_another_in_line(stage: Stage) -> Iterator[Step]:
+    """The cancellations wait until the daemon has met both: the later message is claimed as soon as the first is over."""
     running = stage.give("slow", "runs", "message_dead", given_up=True)
     waiting: list[str] = []
+    wait = lambda: waiting.append(stage.give("slow", "waits", "message_withdrawn"))  # noqa: E731
 
-    def give_and_cancel() -> None:
-        waiting.append(stage.give("slow", "waits", "message_withdrawn"))
+    def cancel() -> None:
         stage.cancel(waiting[0], "slow")
         stage.cancel(running, "slow")
 
-    yield lambda: stage.said(running, "child_started"), give_and_cancel
+    yield lambda: stage.said(running, "child_started"), wait
+    yield lambda: stage.said(waiting[0], "message_queued"), cancel
     give = lambda: waiting.append(stage.give("worker", "after it", "message_completed"))  # noqa: E731
     yield lambda: stage.said(running, "message_dead"), give
 

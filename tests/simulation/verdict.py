@@ -66,10 +66,12 @@ class Verdict:
         if letter.copies == 1:
             self._judge_only(letter, name, places, lines)
         elif not letter.removed and {place.folder for place in places} == {Folder.ARCHIVE}:
-            self._must_be_completed(name, lines)
+            self._must_have_ended(letter, name, lines)
 
-    def _must_be_completed(self, name: str, lines: list[Line]) -> None:
-        if not any(line.type == "message_completed" for line in lines):
+    def _must_have_ended(self, letter: Letter, name: str, lines: list[Line]) -> None:
+        """Of several copies all lie in the archive: one was completed, or withdrawn by the word of its sender."""
+        wanted = ("message_completed", "message_withdrawn") if letter.cancelled else ("message_completed",)
+        if not any(line.type in wanted for line in lines):
             raise Broken(f"{name} lies in the archive, and the log says {_story(lines)}")
 
     def _judge_only(self, letter: Letter, name: str, places: list[Place], lines: list[Line]) -> None:
@@ -112,13 +114,13 @@ class Verdict:
             self.run.counts["deaths"] += 1
             message_id = str(line.data["message_id"])
             end = line.data.get("end")
-            given_up = end == "cancelled" or (end == "expired" and line.data.get("from") != "stranger")
+            met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
+            given_up = end == "cancelled" or (end == "expired" and met)  # a stranger with a queue is told like an agent
             counted_in = (
                 line.data.get("recovered") and f"agent: {line.data['agent']}\n" in words
             )  # its line died with us
             if message_id not in escalated and message_id not in words and not counted_in and not given_up:
                 raise Broken(f"{message_id} died, and nobody was told: no escalation")
-            met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
             if line.data.get("end") == "cancelled" and line.data.get("from") == "stranger":
                 continue  # whoever cancelled it knows, and its sender is nobody here
             if line.data.get("from") != "stranger" and not met:

@@ -59,7 +59,7 @@ _IDS: Final[Mapping[str, str]] = {
 }
 #: Metavars of what only the caller knows.
 FREE: Final = frozenset(
-    "ID N S T TIME TEXT YAML STATUS STEP ACTION TASK TRACK NAME OWNER/NAME MEETING DIRECTOR DIRECTOR|ALL "
+    "ID KEY N S T TIME TEXT YAML STATUS STEP ACTION TASK TRACK NAME OWNER/NAME MEETING DIRECTOR DIRECTOR|ALL "
     "CA,CPO,... HEADER=VALUE KEY=VALUE JSON|KEY=VALUE".split()
 )
 _WORDS_WITH_BARS: Final = re.compile(r"[A-Za-z_]+(\|[A-Za-z_]+)+")
@@ -104,6 +104,13 @@ def values(kind: str, one: Argument, words: Sequence[str], begun: str) -> Iterab
     match kind:
         case "agents":
             return [(name, "") for name in site.known_agents()]
+        case "addresses":
+            shared = [
+                (name, f"{kind} of {', '.join(members)}" if members else f"empty {kind}")
+                for kind, named in (("group", site.groups), ("pool", site.pools))
+                for name, members in named.items()
+            ]
+            return [*((name, "") for name in site.known_agents()), *shared]
         case "types":
             from ackd.core.words import KNOWN_TYPES
 

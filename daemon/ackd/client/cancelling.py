@@ -59,7 +59,7 @@ def cancel(
         for files, branch in zip(wanted, branches, strict=True):
             root = files[0].message_id
             open_ones = [one for one in (*files, *branch) if one.folder in _LIVE]
-            pairs = list(dict.fromkeys((one.message_id, site.resolve_agent(one.box)) for one in open_ones))
+            pairs = list(dict.fromkeys((one.message_id, site.resolve_address(one.box)) for one in open_ones))
             paths = maildrop.drop_cancellations(site.receipts, pairs, by, reason, root, fsync=site.fsync)
             done += [
                 CancelRequest(message_id, holder, "open", str(path))

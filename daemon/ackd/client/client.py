@@ -251,17 +251,18 @@ class Client:
 
     def wait(
         self, message_ids: str | Iterable[str], *, tree: bool = False, any_of: bool = False, timeout_s: float = 300.0,
-        heard: Callable[[AwaitedMessage], None] | None = None,
+        heard: Callable[[AwaitedMessage], None] | None = None, hindered: Callable[[str], None] | None = None,
     ) -> Awaited:  # fmt: skip
         """Wait until messages have ended, with ``tree`` also all parts that come of them: look at ``outcome``.
 
-        With ``any_of`` it is enough that one of them was completed. ``heard`` is called with each end as it comes.
+        With ``any_of`` it is enough that one of them was completed. ``heard`` is called with each end as it comes,
+        ``hindered`` with what keeps an agent from taking its mail: it is parked, paused or down.
         """
         from ackd.client import thread_waiting
 
         return thread_waiting.wait(
             self.site, _tuple(message_ids), tree=tree, any_of=any_of, timeout_s=timeout_s,
-            heard=heard or (lambda _one: None),
+            heard=heard or (lambda _one: None), hindered=hindered or (lambda _words: None),
         )  # fmt: skip
 
     def tail(

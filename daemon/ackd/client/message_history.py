@@ -315,7 +315,12 @@ def _again(history: RecipientHistory, now: float) -> str:
 
 def hindrance(agent_state: Line, who: str) -> str:
     """Say why the agent takes no mail, as the end of a sentence; empty if it does take some."""
-    state, reason = agent_state.data.get("state"), agent_state.data.get("reason")
+    words = takes_no_mail(who, agent_state.data.get("state"), agent_state.data.get("reason"))
+    return f"; {words}" if words else ""
+
+
+def takes_no_mail(who: str, state: object, reason: object) -> str:
+    """Say why an agent in this state takes no mail; empty if it does take some."""
     if state not in ("parked", "paused", "down"):
         return ""
-    return f"; {who} is {state}" + (f": {visible(reason)}" if reason else "")
+    return f"{who} is {state}" + (f": {visible(reason)}" if reason else "")

@@ -144,9 +144,17 @@ def child_restart(*, agent: str, in_s: float, why: str | None = None, count: int
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
-@fact("worker", "·", DIM, lambda of: f"{of['state']}{of('refused', '; it says {}, which cannot follow: not believed')}")
-def worker_state(*, agent: str, state: str, message_id: str | None = None, refused: str | None = None) -> None:
-    """A worker is in another of its nine states, or claimed one that cannot follow (``refused``)."""
+def _worker_state(of: Shown) -> str:
+    refused = of("refused", "; it says {}, which cannot follow: not believed")
+    return f"{of['state']}{of.mark('passed', ', passed on the way to what follows; nobody reported it')}{refused}"
+
+
+@fact("worker", "·", DIM, _worker_state)
+def worker_state(
+    *, agent: str, state: str, message_id: str | None = None, refused: str | None = None, passed: bool | None = None
+) -> None:
+    """A worker is in another of its nine states, or claimed one that cannot follow (``refused``). ``passed``: it only
+    lies on the way to the state that was reported, which the line after it has."""
 
 
 @fact("blocked", "!", YELLOW, lambda of: f"cannot go on: {of['reason']}{of('blocker', ', waits for {}')}")

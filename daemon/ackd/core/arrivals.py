@@ -285,7 +285,7 @@ def _tell_of_refusal(state: EngineState, place: Place, code: str, detail: str, s
     if sender == MONITOR:
         return
     text = (
-        f"1 file for {place.box}, {place}, is no message that ackd can deliver: {detail}. 1 of 1 (100%) was not "
+        f"1 file for {place.box}, {place}, is no message that ackd can deliver: {detail}. It was not "
         f"delivered, and is kept in queue/{Folder.CORRUPT.value}/"
     )
     agent = state.agent_called(place.box) or place.box
@@ -307,6 +307,10 @@ def quarantined(state: EngineState, event: events.Quarantined) -> None:
         sweep(state, known, f"overwritten with what is no message ({code}): quarantined as {event.kept_as}")
 
 
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
 def spool_lost(state: EngineState, event: events.SpoolLost) -> None:
     gone = [d for place in event.places if (d := state.deliveries.at(place)) is not None]
     names = [str(place) for place in event.places]
@@ -320,7 +324,7 @@ def spool_lost(state: EngineState, event: events.SpoolLost) -> None:
             agent,
             Cause.SPOOL_LOST,
             derived_id("spool_lost", event.box, int(state.now.wall)),
-            f"queue/{event.box} of {agent} was removed or replaced: {len(names)} of its {len(names)} files (100%) went "
-            f"with it, first of all {names[0]}",
+            f"queue/{event.box} of {agent} was removed or replaced, and with it {_files(len(names))}, first of all "
+            f"{names[0]}",
             "Find out what removed it (git clean?). `ackd tail --type spool_lost` lists the files",
         )

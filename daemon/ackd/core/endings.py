@@ -116,8 +116,7 @@ def pass_on(state: EngineState, delivery: Delivery, why: str) -> None:
         delivery.agent,
         Cause.UNDELIVERED,
         escalations.derived_id("passed on", delivery.message.message_id, delivery.agent),
-        f"1 escalation for {delivery.agent} could not be delivered: 1 of 1 (100%), {why}. "
-        f"Its file is {delivery.place.name}",
+        f"1 escalation for {delivery.agent} could not be delivered: {why}. Its file is {delivery.place.name}",
         f"Read it with `ackd explain {delivery.message.message_id}`",
         delivery,
         to=USER,
@@ -148,7 +147,7 @@ def _tell_reader(state: EngineState, delivery: Delivery) -> None:
     message = delivery.message
     summary = (
         f"1 message that {delivery.agent} had ({message.type} from {message.sender}), {delivery.place}, is "
-        f"{delivery.reason}: 1 of 1 (100%) need not be done any more"
+        f"{delivery.reason}: it need not be done any more"
     )
     action = "Stop working on it. Nothing is to be answered"
     state.emit(SendMessage(delivery.agent, escalations.cancel_notice(delivery, delivery.agent, summary, action)))
@@ -163,7 +162,7 @@ def withdraw(state: EngineState, delivery: Delivery, _happening: Happening, why:
     if sender is not None and message.sender != MONITOR and by is not None and state.agent_called(by.by) != sender:
         summary = (
             f"1 message for {delivery.agent} ({message.type} from {message.sender}), {delivery.place}, is "
-            f"{why}: 1 of 1 (100%) was not delivered"
+            f"{why}: it was not delivered"
         )
         action = "Nothing is to be done. If it is still wanted, send it again"
         state.emit(SendMessage(delivery.agent, escalations.cancel_notice(delivery, sender, summary, action)))

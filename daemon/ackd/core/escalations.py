@@ -226,9 +226,10 @@ def death_id(delivery: Delivery) -> str:
 
 def death_summary(delivery: Delivery, reason: str) -> str:
     tells = max(delivery.tells, 1)
+    attempts = "1 attempt failed, with" if tells == 1 else f"{tells} attempts failed, the last with"
     return (
         f"{delivery.agent} did not complete 1 message ({delivery.message.type} from {delivery.message.sender}): "
-        f"{tells} of {tells} attempts failed (100%), the last with: {reason}. "
+        f"{attempts}: {reason}. "
         f"The message is kept in queue/dead_letter/{delivery.place.name}"
     )
 

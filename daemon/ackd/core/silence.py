@@ -149,8 +149,7 @@ def _tell_of_busy(state: EngineState, agent: Agent, delivery: Delivery) -> None:
         state,
         "busy",
         f"{agent.name} {delivery.message.message_id}",
-        f"{agent.name} shows signs of life and has not taken 1 message in {waited_s:.0f} s: 1 of 1 told (100%), "
-        f"{delivery.place}",
+        f"{agent.name} shows signs of life and has not taken 1 message in {waited_s:.0f} s: {delivery.place}",
         "Nothing was interrupted. Look at what it does, or `ackd defer` the message",
         agent=agent.name,
     )

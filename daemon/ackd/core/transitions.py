@@ -226,8 +226,9 @@ def _see(state: EngineState, delivery: Delivery, evidence: str) -> None:
         apply(state, delivery, H.ENOUGH, f"seen: {evidence}")
         return
     _take(state, agent, delivery)
-    if agent.is_watched and delivery.state is S.DELIVERED and (_STATUS_TIMER, delivery.key) not in state.timers:
-        write_status(state, delivery, Status.DELIVERED)  # a restart must not wake an agent that has taken it
+    keeps_it = agent.is_watched or agent.policy.reminds
+    if keeps_it and delivery.state is S.DELIVERED and (_STATUS_TIMER, delivery.key) not in state.timers:
+        write_status(state, delivery, Status.DELIVERED)  # a restart must not wake or remind an agent that has taken it
 
 
 def is_enough(agent: Agent, delivery: Delivery) -> bool:
@@ -380,7 +381,7 @@ def _warn(state: EngineState, delivery: Delivery, _happening: Happening, _why: s
         Cause.OVERDUE,
         escalations.telling_id("overdue", delivery),
         f"{delivery.agent} {'acknowledged' if delivery.state is S.ACKED else 'was called with'} 1 message "
-        f"{seconds:.0f} s ago and has not completed it: 1 of 1 open (100%), {delivery.place}",
+        f"{seconds:.0f} s ago and has not completed it: {delivery.place}",
         "Nothing was retried. Ask the agent, or answer for it with `ackd done` or `ackd defer`",
         delivery,
     )

@@ -70,6 +70,9 @@ class FakeProcess:
     async def end(self, why: str) -> None:
         self.told.append(f"end: {why}")
 
+    def has_work(self) -> bool:
+        return False
+
     async def stop(self, drain_s: float) -> None: ...
 
     def printed(self, key: int) -> str:

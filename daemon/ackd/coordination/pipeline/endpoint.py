@@ -58,6 +58,9 @@ class StageEndpoint(Endpoint):
     async def stop(self, drain_s: float) -> None:
         await self.workers.stop(self.agent, drain_s)
 
+    def has_work(self) -> bool:
+        return any(worker.process.has_work() for worker in self.workers.all() if worker.agent == self.agent)
+
     # --- which worker -------------------------------------------------------------------------------------------------
     def _addressed(self, order: TellAgent) -> LiveWorker | None:
         """Find the worker that a message is for.

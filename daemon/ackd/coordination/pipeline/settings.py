@@ -76,7 +76,7 @@ class PipelineSettings(Table):
         return Budgets(self.respawns, self.no_go_retries, self.fail_returns)
 
 
-def complaints(pipeline: PipelineSettings, agents: Iterable[str]) -> Iterator[Complaint]:
+def complaints(pipeline: PipelineSettings, agents: Iterable[str], shared: Iterable[str]) -> Iterator[Complaint]:  # noqa: ARG001 - names no recipient
     try:
         re.compile(pipeline.id_pattern, re.ASCII)
     except re.error as error:

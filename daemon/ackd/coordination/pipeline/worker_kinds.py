@@ -141,6 +141,9 @@ class WorkerProcess(Protocol):
     async def stop(self, drain_s: float) -> None:
         """Stop serving it because the daemon ends. A kind that outlives the daemon goes on."""
 
+    def has_work(self) -> bool:
+        """Tell whether ``stop`` would let something finish."""
+
     def printed(self, key: int) -> str:
         """Return the output that may hold its last report; empty for kinds whose reports are passed on when printed."""
 
@@ -212,6 +215,9 @@ class CommandProcess:
         for key in list(self.endpoint.ended_keys()):
             self.endpoint.forget(key)
 
+    def has_work(self) -> bool:
+        return self.endpoint.has_work()
+
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
 
@@ -274,6 +280,9 @@ class StdinProcess:
         await self.endpoint.stop(0)
         await self.supervisor.shutdown()
 
+    def has_work(self) -> bool:
+        return self.endpoint.has_work()
+
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
         await self.supervisor.shutdown()
@@ -333,6 +342,9 @@ class PaneProcess:
         await self.endpoint.stop(0)
         await self.supervisor.stop(self.agent, why)
         await self.supervisor.shutdown()
+
+    def has_work(self) -> bool:
+        return self.endpoint.has_work()
 
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)

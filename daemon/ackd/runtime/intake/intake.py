@@ -18,7 +18,7 @@ from ackd.core import events, headers, ports
 from ackd.core.daemon_facts import io_error, watch_overflow
 from ackd.core.delivery import State
 from ackd.core.errors import BadBody, BadMessage, BadName
-from ackd.core.message import MONITOR, Folder, Place, Status
+from ackd.core.message import MONITOR, Folder, Place, Status, identity
 from ackd.core.message_facts import stray_file
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file, is_stray
 from ackd.formats import body_shapes, ignite
@@ -352,6 +352,8 @@ class Intake:
                 self.spool.must_fit(len(ignite.rewrite(file.data, headers.NONE_OF_OURS)))
             owner = self._owners.get(place.box) or self.agent_of(place.box)
             message = ignite.decode(file.data, owner, extra_types=self.config.now.accepted_types)
+            if self.config.now.groups:
+                message = self._with_group(message, file.data)
         except BadMessage as bad:
             return events.Unreadable(place, bad.code, str(bad), ignite.claimed_sender(data))
         self.read_cache.keep(message, file.data)
@@ -366,6 +368,17 @@ class Intake:
         return events.Arrived(
             message, place, file.mtime, standing, recovered=recovered, stamp=file.stamp, warning=warning
         )
+
+    def _with_group(self, message: Message, data: bytes) -> Message:
+        """Note the group that a message names alone, in To, while it lies in another queue. (One name in To is no
+        reason to copy it: the directory is the address. But a group is a wish for copies.)"""
+        if message.others:
+            return message
+        fields = {name.lower(): value for name, value in ignite.headers(data)}
+        config, to = self.config.now, fields.get("to", "")
+        if ignite.COPIES.lower() in fields or not config.members_of(to) or identity(to) == identity(message.recipient):
+            return message
+        return replace(message, others=(to,))
 
     def _is_old(self, mtime: float) -> bool:
         """True if the file was there before this version of ackd first served this root."""
@@ -471,7 +484,7 @@ class Intake:
             return
         agent = self._owners.get(place.box, place.box)
         lain = f"has lain there for more than {STRAY_AFTER_S:.0f} s"
-        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS} (0 of 1, 0%)"
+        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS}"
         self.services.post(events.TroubleSeen("stray", str(place), text, STRAY_CURE, agent, sender))
 
     def _say_stray(self, file: str, agent: str | None, why: str) -> None:

@@ -259,7 +259,7 @@ class Receipts:
             self.services.record(io_error(what=f"receipt {name}", error=str(error)))
             return
         why = (
-            f"1 receipt, receipts/{name}, could not be understood: {bad}. 1 of 1 (100%) was not heard, and is kept as "
+            f"1 receipt, receipts/{name}, could not be understood: {bad}. It was not heard, and is kept as "
             f"queue/corrupt/{kept_as}"
         )
         cure = "Whoever wrote it says it again by `ackd ack`, `done`, `refuse` or `defer`, which get the form right"
