@@ -109,6 +109,8 @@ FAST_PATH: Final = (
     "ackd.formats.ignite",
     "ackd.coordination.bus.commands.post",
     "ackd.bus",
+    "ackd.coordination.pipeline.commands.stage",
+    "ackd.stage",
     "ackd.config.site",
     "ackd.worker",
 )
@@ -268,6 +270,17 @@ OUTSIDE_STORAGE: Final = {
     "system.syscalls": "renameat2, and what stands for it where the kernel has none: storage is built on it",
     "coordination.leases.files.files": "os.link keeps a file that cannot be read under a second name; nothing is replaced",
 }
+#: Modules of storage/ that do it beside ``atomic_file`` and ``file_lock``, and why they cannot call them.
+INSIDE_STORAGE: Final = {
+    "storage.atomic_file": "the one atomic write",
+    "storage.file_lock": "the one lock",
+    "storage.group_flush": "the one flush that many writers share",
+    "storage.maildrop": "one flush of an open directory and its file, for `ackd send`, which loads nothing more",
+    "storage.journal.journal": "a compacted journal is written line by line, and its descriptor goes on being appended to",
+    "storage.log_index.index_file": "SQLite writes the file; what is flushed here is the seal on it",
+    "storage.json_state": "os.link keeps a file that cannot be read under a second name; nothing is replaced",
+    "storage.spool.undeliverable": "its temporary file is the spool's, in a directory that the spool holds",
+}
 
 
 def disk_work_in(name: str) -> list[str]:
@@ -299,8 +312,15 @@ def test_only_storage_flushes_locks_and_renames_into_place(name: str) -> None:
     assert disk_work_in(name) == []
 
 
+@pytest.mark.parametrize(
+    "name", [name for name in MODULES if name.startswith("storage.") and name not in INSIDE_STORAGE]
+)
+def test_within_storage_there_is_one_atomic_write_and_one_lock(name: str) -> None:
+    assert disk_work_in(name) == []
+
+
 def test_an_exception_that_is_none_any_more_is_struck_out() -> None:
-    assert [name for name in OUTSIDE_STORAGE if not disk_work_in(name)] == []
+    assert [name for name in (*OUTSIDE_STORAGE, *INSIDE_STORAGE) if not disk_work_in(name)] == []
 
 
 @pytest.mark.parametrize(

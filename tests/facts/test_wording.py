@@ -38,6 +38,7 @@ GOLDEN = [
     ("deadline_passed", about(deadline="2026-11-19T03:00:00Z", state="acked", then="cancel"), "deadline    1763.42.ab12  builder       not completed by 2026-11-19 03:00:00: it is acked, and is cancelled"),
     ("message_rejected", {"file": "x.mime", "agent": "builder", "code": "not_utf8", "reason": "not UTF-8", "kept_as": "corrupt/x.mime"}, "rejected    builder       x.mime: not UTF-8 [not_utf8], kept as corrupt/x.mime"),
     ("message_duplicate", about(of_state="completed", file="f"), "duplicate   1763.42.ab12  builder       came again while completed: not processed twice"),
+    ("message_handed_back", about(pool="builders", reason="exit 1", file="f"), "returned    1763.42.ab12  builder       back in the queue of builders: exit 1"),
     ("message_requeued", about(file="f"), "requeued    1763.42.ab12  builder       back in the queue: f"),
     ("message_requeued", {"agent": "builder", "file": "queue/builder/f", "kept_as": "f-1"}, "requeued    builder       back in the queue: queue/builder/f, out of quarantine (f-1)"),
     ("message_purged", {"file": "dead_letter/f", "message_id": ID}, "purged      1763.42.ab12  removed for good by a person: dead_letter/f"),

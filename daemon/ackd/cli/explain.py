@@ -22,9 +22,18 @@ from ackd.cli.table import NARROW_COLUMNS, folded_under, terminal_width
 from ackd.client import Client
 from ackd.client.agent_lines import attempt_words
 from ackd.client.message_history import RECEIPTS
-from ackd.core.agent_facts import worker_state
+from ackd.core.agent_facts import child_ended, child_restart, child_started, worker_state
 from ackd.core.errors import AmbiguousMessage
-from ackd.core.message_facts import message_requeued, message_retry
+from ackd.core.message_facts import (
+    message_claimed,
+    message_requeued,
+    message_retry,
+    message_seen,
+    message_told,
+    task_start,
+    worker_assign,
+    worker_release,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -44,8 +53,19 @@ _STATE_STYLE: Final = {
 _HAS_REASON: Final = frozenset({"retrying", "dead", "cancelled", "withdrawn"})
 #: The lines of one try to have a message done, which look alike each time.
 _OF_A_TRY: Final = frozenset(
-    "message_claimed message_told message_seen message_retry worker_assign worker_release task_start "
-    "child_started child_ended child_restart".split()
+    one.type
+    for one in (
+        message_claimed,
+        message_told,
+        message_seen,
+        message_retry,
+        worker_assign,
+        worker_release,
+        task_start,
+        child_started,
+        child_ended,
+        child_restart,
+    )
 )
 _OPTIONAL_HEADERS: Final = (
     ("task_id", "task"),

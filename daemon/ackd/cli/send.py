@@ -49,13 +49,13 @@ _BODY: Final = argument("--body", metavar="TEXT", help="The body: YAML, or plain
 
 
 @command
-@argument("to", nargs="*", metavar="TO... [-]", complete="agents")
+@argument("to", nargs="*", metavar="TO... [-]", complete="addresses")
 @argument(
     "--to",
     dest="also_to",
     action="append",
     metavar="AGENT",
-    complete="agents",
+    complete="addresses",
     help="A recipient, like TO; also comma-separated. May be given again.",
 )
 @_TYPE
@@ -63,7 +63,7 @@ _BODY: Final = argument("--body", metavar="TEXT", help="The body: YAML, or plain
     "--cc",
     action="append",
     metavar="AGENT",
-    complete="agents",
+    complete="addresses",
     help="Another recipient, of a copy. May be given again.",
 )
 @argument("--thread-id", metavar="ID", help="The thread that it belongs to.")
@@ -110,7 +110,8 @@ def send(
     also_to: tuple[str, ...], wait_all: bool, part_of: str | None, notify_when_done: bool | None,
     expires: str | None, deadline: str | None, once: str | None,
 ) -> None:  # fmt: skip
-    """Queue a message for one or more agents. A lone - among them reads the body from stdin."""
+    """Queue a message for one or more agents, groups (every member gets it) or pools (one member does it). A lone -
+    among them reads the body from stdin."""
     names = (*(name for name in to if name != "-"), *_each(also_to))
     if not names:
         raise WrongUsage("name at least one recipient")
@@ -221,6 +222,9 @@ class PrintedProgress(Progress):
                 new = [name for name in sent.recipients if name not in sent.repeated]
                 if new:
                     echo_folded(f"queued {sent.message_id} for {', '.join(new)}{note}")
+                for group, members in sent.groups.items():
+                    without = f"; not {sent.sender}, who sends it" if group in sent.without_sender else ""
+                    echo_folded(f"group {group}: {', '.join(members)}{without}")
                 if sent.repeated:
                     echo_folded(
                         f"sent before: {sent.message_id} for {', '.join(sent.repeated)}; nothing was sent again"
@@ -281,6 +285,9 @@ def _as_data(sent: Sent) -> dict[str, object]:
     }
     if sent.repeated:
         data["repeated"] = list(sent.repeated)
+    if sent.groups:
+        data["groups"] = {name: list(members) for name, members in sent.groups.items()}
+        data["without_sender"] = list(sent.without_sender)
     if sent.waited is None:
         return data
     recipients = {

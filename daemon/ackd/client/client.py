@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.client.agents import AgentAnswer
-    from ackd.client.cancelling import Cancelled
+    from ackd.client.cancelling import CancelRequest
     from ackd.client.check import CheckResult
     from ackd.client.dead_letters import DeadLetter, DeadLetterResult
     from ackd.client.loops import HeldMessage, ReleasedMessage
@@ -127,7 +127,7 @@ class Client:
 
     def cancel(
         self, *message_ids: str, tree: bool = False, reason: str | None = None, agent: str | None = None
-    ) -> tuple[Cancelled, ...]:
+    ) -> tuple[CancelRequest, ...]:
         """Ask that messages be worked on no more, which only their sender and ``user`` may; with ``tree`` also every
         open message that came of them. A completion that comes before the daemon acts on it counts."""
         from ackd.client import cancelling

@@ -100,9 +100,9 @@ class Inbox(NamedTuple):
 
 
 def inbox(site: Site, agent: str | None, *, everything: bool) -> Inbox:
-    """List an agent's mail: waiting messages first, then those it was told of; with ``everything`` also those that are
-    dead or completed."""
-    name = named_agent(site, agent)
+    """List the mail of an agent, or of the queue of a group or pool: waiting messages first, then those that it was
+    told of; with ``everything`` also those that are dead or completed."""
+    name = site.resolve_address(agent) if agent else named_agent(site, None)
     if name is None:
         raise NoSpeaker
     try:

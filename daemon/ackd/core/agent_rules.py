@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _ALIVE, _AWAY = Vital.ALIVE, frozenset({AgentState.DOWN, AgentState.PARKED})
 _IDLE, _ASSIGNED, _EXECUTING = WorkerState.IDLE, WorkerState.ASSIGNED, WorkerState.EXECUTING
 
+#: The window of an agent has become full.
+FILLED: Final = AgentHappening.FILLED
+
 PARK_BASE_S = 5.0
 PARK_CAP_S: Final = 300.0
 

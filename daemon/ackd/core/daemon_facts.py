@@ -93,6 +93,7 @@ def io_error(
     what: str,
     error: str,
     agent: str | None = None,
+    pool: str | None = None,
     advice: str | None = None,
     message_id: str | None = None,
     track: str | None = None,

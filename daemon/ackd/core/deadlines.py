@@ -62,9 +62,10 @@ def _remind(state: EngineState, delivery: Delivery) -> str:
             state.emit(SendMessage(agent.name, draft))
         return "by mail"
     if agent.is_watched:
-        text = f"Status check: are you still working on {delivery.message.task_id or delivery.message.message_id}?"
-        order = (agent.name, delivery.key, delivery.message, delivery.place)
-        state.emit(ProbeAgent(*order, f"{text} It is due at {_deadline(delivery)}.", attempt=delivery.tells))
+        subject = delivery.message.task_id or delivery.message.message_id
+        text = f"Status check: are you still working on {subject}? It is due at {_deadline(delivery)}."
+        key, message, place = delivery.key, delivery.message, delivery.place
+        state.emit(ProbeAgent(agent.name, key, message, place, text, attempt=delivery.tells))
         return "by a status check"
     return "not at all: it runs, and cannot be told anything"
 

@@ -17,6 +17,7 @@ from ackd.core.effects import (
     DropReceipt,
     ForgetMessage,
     RecordFact,
+    ReturnMessage,
     ReviveMessage,
     SendMessage,
 )
@@ -57,6 +58,8 @@ def ask_for_move(state: EngineState, delivery: Delivery) -> None:
         state.emit(BuryMessage(lane, key, message, place, headers.tombstone(delivery, state.now.wall)))
     elif delivery.state is S.REVIVING:
         state.emit(ReviveMessage(lane, key, message, place))
+    elif delivery.state is S.RETURNING:
+        state.emit(ReturnMessage(lane, key, message, place))
 
 
 # --- dying ------------------------------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ def _tell_of_death(state: EngineState, delivery: Delivery, happening: Happening,
     escalation_id = escalations.death_id(delivery)
     opened = alerts.escalate(
         state,
-        delivery.agent,
+        delivery.addressee,
         _CAUSES.get(happening, Cause.DEAD),
         escalation_id,
         escalations.death_summary(delivery, why),
@@ -232,7 +235,7 @@ def task_started(state: EngineState, delivery: Delivery) -> None:
 
 def _record_end(state: EngineState, delivery: Delivery, fact: Fact, how: MessageEnd) -> None:
     """Write the fact once what precedes it in the agent's lane is done, and signal the end."""
-    signal = MessageEnded(delivery.message.message_id, delivery.agent, how)
+    signal = MessageEnded(delivery.message.message_id, delivery.addressee, how)
     state.emit(RecordFact(fact, lane=delivery.agent, signal=signal))
 
 
@@ -240,7 +243,7 @@ def _completed(state: EngineState, delivery: Delivery, happening: Happening, why
     message, kept = delivery.message, delivery.place.folder is Folder.ARCHIVE
     state.totals.completed += 1
     state.totals.dead -= delivery.late
-    state.completed.remember(message.message_id, delivery.agent, message.digest, state.steady_wall)
+    state.completed.remember(message.message_id, delivery.addressee, message.digest, state.steady_wall)
     if delivery_facts.is_task(delivery):
         task_started(state, delivery)
     fact = message_facts.message_completed(
@@ -291,8 +294,9 @@ def over_with(state: EngineState, delivery: Delivery) -> None:
     """Close what was escalated about a message that ended, was brought back, or was taken after all. The escalation of
     its death is closed only when it lives again."""
     ends = (Over.MESSAGE,) if delivery.state in IN_DEAD_LETTER else (Over.MESSAGE, Over.LETTER)
-    if ended := state.escalations.settled(delivery.agent, delivery.message.message_id, *ends):
-        alerts.record_over(state, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
+    for name in dict.fromkeys((delivery.agent, delivery.addressee)):
+        if ended := state.escalations.settled(name, delivery.message.message_id, *ends):
+            alerts.record_over(state, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
 
 
 def purged(state: EngineState, message_id: str, agent: str) -> None:

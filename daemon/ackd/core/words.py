@@ -96,6 +96,7 @@ class MessageEnd(enum.StrEnum):
     DEAD = "dead"
     WITHDRAWN = "withdrawn"
     DUPLICATE = "duplicate"  # archived untold: the same message is open, or was completed before
+    HANDED_BACK = "handed back"  # no end of the message: its holder gave it back to the pool
 
 
 class Rejection(enum.StrEnum):

@@ -44,6 +44,7 @@ from ackd.endpoints.making import Offered
 from ackd.formats import ignite
 from ackd.runtime.builtin_handlers import SystemHandler, queue_monitor
 from ackd.runtime.gateways import Gateways, make_gateways
+from ackd.runtime.groups import Groups
 from ackd.runtime.intake.copies import Copies
 from ackd.runtime.intake.intake import Intake
 from ackd.runtime.mail_reader import MailReader
@@ -274,6 +275,18 @@ class Daemon:
 
     def _make_intake(self) -> None:
         state, called = self._engine.state, self._team.called
+        copies = Copies(
+            root=self.site.root,
+            logs=self.site.logs,
+            spool=self._spool,
+            state=state,
+            services=self._services,
+            called=called,
+            config=self._config,
+            put=self._runner.put,
+        )
+        groups = Groups(config=self._config, spool=self._spool, copies=copies, since=self.clock.now().wall)
+        self._team.own_endpoints.append(groups.endpoint)
         self._intake = Intake(
             spool=self._spool,
             deliveries=state.deliveries,
@@ -284,15 +297,7 @@ class Daemon:
             alarm=lambda: self._upkeep.keep_lock(),  # noqa: PLW0108 - the upkeep is made later
             read_cache=self._mail.cache,
             first_start=self._begun.first_start,
-            copies=Copies(
-                root=self.site.root,
-                logs=self.site.logs,
-                spool=self._spool,
-                state=state,
-                services=self._services,
-                called=called,
-                put=self._runner.put,
-            ),
+            copies=copies,
         )
         self._watching = SpoolWatch(
             site=self.site,
@@ -362,7 +367,8 @@ class Daemon:
         lost = self._lost_boxes()
         self._gateways.prepare()
         left_behind = await self._makers.clear()
-        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought)
+        shared = (*self.config.groups, *self.config.pools)
+        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought, *shared)
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
         self._recorder.open(self.site.logs, self._gateways.log_directory())
@@ -413,6 +419,7 @@ class Daemon:
             services=self._services,
             journal=journal,
             logs_dir=self.site.logs,
+            box=self._team.box,
             lost_boxes=lost,
         )
         self._signals.subscribe(MessageMet, missing.was_met)
@@ -447,7 +454,8 @@ class Daemon:
     def _pauses_unknown(self, why: str) -> Draft:
         """Draft the escalation to a person. Its id allows one an hour, however often the daemon is started."""
         wall = self.clock.now().wall
-        count = len(self._engine.state.agents) - len(ALWAYS)
+        shared = len(self.config.groups) + len(self.config.pools)
+        count = len(self._engine.state.agents) - len(ALWAYS) - shared
         what = f"{why}. all {count} agents are paused, and their mail waits"
         action = "`ackd agent resume NAME` for each that is to go on; or mend or remove the file, and start ackd again"
         ident = derived_id("pauses_unknown", int(wall) // 3600)

@@ -160,7 +160,7 @@ class BoardDoor:
         ``opener``: the agent that is told the result; ``directors`` None: all of the config.
         """
         seats, rounds = self._seats(directors)
-        who = self._site.resolve_agent(opener)
+        who = self._site.resolve_address(opener)
         if not proposal.strip():
             raise BadProposal
         if (excess := context_excess(context)) is not None:

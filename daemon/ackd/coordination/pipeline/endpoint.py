@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import anyio.lowlevel
 
 from ackd.coordination.pipeline.rules.ids import execute_id
-from ackd.coordination.pipeline.rules.stage_words import whose_worker
+from ackd.coordination.pipeline.rules.stage_names import whose_worker
 from ackd.core import faults
 from ackd.core.errors import Busy, TheirFault
 from ackd.core.events import Hindered, NotTold, Outcome, RunEnded, Told

@@ -4,8 +4,8 @@
 think that naming the recipients is enough. So, after ``settle_s``, each other recipient is checked: whether it has or
 had a file with the same Message-ID, or with the same From, type and body, in its queue, among the dead letters, in the
 archive of the last days, or in the log. A copy keeps the id, so that the sender's own file is recognised as a duplicate
-if it comes after all. On a fault of the machine writing is tried again until it succeeds; a queue that takes no file
-for another reason is logged.
+if it comes after all. A group that is named stands for its members. On a fault of the machine writing is tried again
+until it succeeds; a queue that takes no file for another reason is logged.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from ackd.config.groups import readers
 from ackd.core.daemon_facts import io_error
-from ackd.core.dedup import FRESH
+from ackd.core.dedup import FRESH, Repeated
 from ackd.core.errors import AmbiguousMessage, BadMessage, UnknownMessage
 from ackd.core.faults import is_nobodys
 from ackd.core.message import Folder, identity
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
+    from ackd.config.live import LiveConfig
+    from ackd.config.model import Config
     from ackd.core.message import Message, Place
     from ackd.core.ports import Services
     from ackd.core.state import EngineState
@@ -49,22 +52,44 @@ class Copies:
     state: EngineState
     services: Services
     called: Callable[[str], str | None]
+    config: LiveConfig
     put: Callable[[str, str, bytes], Awaitable[Place]]
 
     async def make(self, message: Message, place: Place) -> bool:
         """Give the message to everyone it names, as far as possible. False if its file is not there any more."""
         try:
             data = self.spool.read(place).data
-            copy = ignite.rewrite(data, ((ignite.COPIES, "all"),))
+            copy = ignite.rewrite(data, as_copy(data, self.config.now))
         except (OSError, BadMessage):
             return False
-        for name in message.others:
+        for name in self._named(message):
             agent = self.called(name)
             if agent is None:
                 self._warn(message, f"it names {name}, who is no agent here: nobody of that name gets it")
             elif agent != message.recipient and not await self._has(agent, message, data):
                 await self._copy(agent, message, place, copy)
         return True
+
+    def _named(self, message: Message) -> tuple[str, ...]:
+        """Everyone whom the message names, each once, and the members of a group in its place."""
+        config = self.config.now
+        named = [
+            one for name in message.others for one in (readers(config.members_of(name), message.sender) or (name,))
+        ]
+        return tuple({identity(name): name for name in reversed(named)}.values())[::-1]
+
+    async def hand_on(self, agent: str, message: Message, place: Place, data: bytes, *, may_have_it: bool) -> None:
+        """Give an agent its copy of a message to a group, unless it has it: in hand, completed, or, if it may have been
+        given one before, anywhere on disk. Another message of the same id does not count. Raises OSError."""
+        name = self.called(agent) or agent
+        state, of_id = self.state, self.state.deliveries.of_id(message.message_id, name)
+        verdict = state.completed.verdict(message.message_id, name, message.digest, state.steady_wall)
+        if isinstance(verdict, Repeated) or any(one.message.digest == message.digest for one in of_id):
+            return
+        if may_have_it and await in_thread(self._lies, name, message.message_id, data):
+            return
+        made = await self.put(name, message.type, data)
+        self.services.record(message_copied(message_id=message.message_id, agent=name, file=str(made), of=str(place)))
 
     async def _copy(self, agent: str, message: Message, place: Place, data: bytes) -> None:
         while True:
@@ -110,6 +135,16 @@ class Copies:
                 return True
         return self._is_in_log(agent, message_id)
 
+    def _lies(self, agent: str, message_id: str, data: bytes) -> bool:
+        """Say whether a file with this id and content lies among the agent's mail, dealt with or not."""
+        gist, most = ignite.gist(data), len(data) + ignite.MAX_HEADER_BYTES
+        for one in self._lying(agent):
+            if one.message_id == message_id:
+                head = message_lookup.read_head(one.path, most)
+                if head is not None and ignite.gist(head) == gist:
+                    return True
+        return False
+
     def _lying(self, agent: str) -> Iterator[FoundMessage]:
         live = (Folder.QUEUE, Folder.PROCESSED, Folder.DEAD)
         yield from message_lookup.in_folders(self.root, live, agent)
@@ -132,3 +167,26 @@ class Copies:
             if line.type == message_queued.type and line.data.get("message_id") == message_id
         )
         return any(isinstance(name, str) and identity(name) == wanted for name in whose)
+
+
+def as_copy(data: bytes, config: Config) -> tuple[tuple[str, str], ...]:
+    """The headers by which a copy differs from the message: everyone has one; in To and Cc the members stand in place
+    of a group, each once; and whoever sends parts to a group hears when all have ended, unless the message says."""
+    fields = ignite.headers(data)
+    changes = [(ignite.COPIES, "all")]
+    named: set[str] = set()
+    of_group = False
+    for header, value in fields:
+        if header.lower() not in ("to", "cc"):
+            continue
+        before = ignite.names(value)
+        after = [one for name in before for one in (config.members_of(name) or (name,))]
+        new = [one for one in dict.fromkeys(after) if identity(one) not in named]
+        named.update(map(identity, new))
+        of_group = of_group or any(config.members_of(name) for name in before)
+        if new and before != new:
+            changes.append((header, ", ".join(new)))
+    has = {header.lower() for header, _ in fields}
+    if of_group and ignite.PART_OF.lower() in has and ignite.NOTIFY.lower() not in has:
+        changes.append((ignite.NOTIFY, "yes"))
+    return tuple(changes)
