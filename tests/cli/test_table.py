@@ -100,3 +100,4 @@ def test_a_text_is_folded_below_itself_between_words_and_around_commands() -> No
     assert list(folded_under(text, "", "", 0)) == [text]
     assert list(folded_under("a `never closed and long", "", " ", 12)) == ["a `never", " closed and", " long"]
     assert list(folded_under("aaaaaaaaaaaaaaa b", "", " ", 5)) == ["aaaaaaaaaaaaaaa", " b"]
+    assert list(folded_under("/a/long/path here", "      ", "  ", 12)) == ["", "  /a/long/path", "  here"]

@@ -103,7 +103,8 @@ def folded_under(text: str, first: str, rest: str, width: int) -> Iterator[str]:
 
     before, line = first, ""
     for word in _words(text, width - cells(rest)):
-        if width and line and cells(before) + cells(line) + 1 + cells(word) > width:
+        has_room = not width or cells(before) + cells(line) + bool(line) + cells(word) <= width
+        if not has_room and (line or cells(rest) < cells(before)):
             yield (before + line).rstrip()
             before, line = rest, ""
         line = f"{line} {word}" if line else word
