@@ -19,6 +19,7 @@ Team = Any  # conftest.py's: test files do not import each other
 
 @pytest.fixture
 def site(team: Team) -> Site:
+    team.root.mkdir()
     return find_site(team.root, team.home / "ackd.toml")
 
 

@@ -73,6 +73,18 @@ def test_the_holder_is_told_once_when_the_last_part_has_ended(world: World) -> N
     assert world.fact("parts_ended", "goal")["ends"] == {"completed": 1, "dead": 1}
 
 
+def test_a_part_that_was_cancelled_in_hand_or_in_line_is_told_of_with_the_reason(world: World) -> None:
+    part(world, "p1", "runner", notify=True)
+    part(world, "p2", "runner", notify=True)
+    world.cancels("p2", "runner", reason="enough")
+    world.cancels("p1", "runner", reason="enough")
+    world.wait(60)
+    (notice,) = notices(world)
+    assert sorted(parts_in(notice)) == ["p1", "p2"]
+    assert world.fact("parts_ended", "goal")["ends"] == {"dead": 1, "withdrawn": 1}
+    assert "'reason': 'cancelled by leader: enough'" in str(notice.draft.body)
+
+
 def test_nobody_is_told_of_parts_that_go_to_whoever_is_not_set_to(world: World) -> None:
     part(world, "p1", "quiet")
     world.says("done", "p1", "quiet")
@@ -276,7 +288,7 @@ def test_a_part_that_ended_while_no_daemon_ran_is_told_of(world: World) -> None:
 
 OPERATIONS = st.one_of(
     st.tuples(st.just("send"), st.sampled_from(["goal", "goal2"])),
-    st.tuples(st.just("end"), st.sampled_from(["done", "done", "refuse", "delete"])),
+    st.tuples(st.just("end"), st.sampled_from(["done", "done", "refuse", "delete", "cancel"])),
     st.tuples(st.just("requeue"), st.just("")),
     st.tuples(st.just("parent"), st.sampled_from(["goal", "goal2"])),
     st.tuples(st.just("wait"), st.sampled_from(["0.5", "1.5", "30"])),
@@ -302,7 +314,9 @@ def test_of_every_end_of_a_part_its_sender_is_told_in_exactly_one_notice(operati
                 if held[0] in _live_parts(world):
                     world.deletes(held[0])
             else:
-                world.handle(ev.ReceiptCame(world.receipt(how, held[0], reason="no")))
+                receipt = replace(world.receipt(how, held[0], reason="no"), by="leader")
+                world.receipts[receipt.name] = receipt
+                world.handle(ev.ReceiptCame(receipt))
         elif what == "requeue":
             dead = [f.message.message_id for p, f in world.files.items() if p.folder is Folder.DEAD]
             world.settle()

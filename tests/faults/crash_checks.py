@@ -49,7 +49,7 @@ def ends_so_far(stage: Stage) -> dict[Key, Counter[str]]:
     found: dict[Key, Counter[str]] = {}
     for line in stage.lines():
         if line["type"] in ENDS:
-            key = (str(line["data"].get("message_id")), str(line["data"].get("agent")))
+            key = stage.key(str(line["data"].get("message_id")), str(line["data"].get("agent")))
             found.setdefault(key, Counter())[line["type"]] += 1
     return found
 
@@ -72,7 +72,8 @@ def settled(stage: Stage) -> bool:
 
 
 def _waiting(stage: Stage) -> Iterator[Path]:
-    for box in ("scribe", "worker", "slow"):
+    shared = (one for pool, members in stage.pools.items() for one in (pool, *members))
+    for box in ("scribe", "worker", "slow", *shared):
         yield from (stage.root / "queue" / box).rglob("*.mime")
 
 
@@ -83,7 +84,7 @@ def committed(stage: Stage) -> set[tuple[Key, str]]:
     buried = set(stage.files("queue/dead_letter"))
     keys = _put_away(stage)
     for key, accepted in stage.accepted.items():
-        over = (key[1], accepted.name) in archived
+        over = any((agent, accepted.name) in archived for agent in (key[1], *stage.pools.get(key[1], ())))
         if over or (accepted.ends == Counter(["message_dead"]) and accepted.name in buried):
             keys.add((key, ""))
     return keys
@@ -124,7 +125,7 @@ def _all_copies(stage: Stage) -> Copies:
             agent = rest[1] if part == "archive" else rest[0]
             if agent in ("dead_letter", "corrupt"):
                 agent = stage.header(path, "X-IGNITE-Recipient") or ""
-            found.setdefault((_id_of(data), agent), []).append((where, path))
+            found.setdefault(stage.key(_id_of(data), agent), []).append((where, path))
     return found
 
 
@@ -210,9 +211,14 @@ def _of_rejects(stage: Stage) -> Iterator[str]:
 
 
 def _of_grave(stage: Stage, dead: str) -> Iterator[str]:
-    """The leader has one escalation about it, and its sender one notice."""
-    yield from has_mail(stage, "leader", "escalation", dead)
-    yield from has_mail(stage, stage.senders.get(dead, "user"), "dead_letter", dead)
+    """The leader has one escalation about it, and its sender one notice. To whoever sent it, the escalation is both. While
+    a disk that refused something has the leader parked, a person gets it."""
+    told = {fact["to"] for fact in stage.facts("escalation", message=dead)}
+    was_parked = any(fact["state"] == "parked" for fact in stage.facts("agent_state", agent="leader"))
+    reader = "user" if told == {"user"} and stage.disk_refused and was_parked else "leader"
+    yield from has_mail(stage, reader, "escalation", dead)
+    sender = stage.senders.get(dead, "user")
+    yield from has_mail(stage, sender, "dead_letter", dead, wanted=sender != reader)
 
 
 def has_mail(stage: Stage, box: str, kind: str, about: str, *, wanted: bool = True) -> Iterator[str]:

@@ -66,12 +66,14 @@ def problems_of(zygote: Zygote, to: tuple[str, ...], fault: Fault, broken: str |
 
 
 def _of_exit(stage: Stage, to: tuple[str, ...], fault: Fault, code: int, there: dict[str, bytes]) -> Iterator[str]:
-    """0: everyone has it. 73: nobody has, and it was said why. Killed: some may."""
-    said = (stage.place / "send.err").read_text()
-    if code == 0 and (there.keys() != set(to) or not json.loads((stage.place / "send.out").read_text())["files"]):
+    """0: everyone has it. 73: nobody has, and it was said why, as JSON. Killed: some may."""
+    out, err = (stage.place / "send.out").read_text(), (stage.place / "send.err").read_text()
+    if code == 0 and (there.keys() != set(to) or not json.loads(out)["files"]):
         yield f"accepted, but in the queues of {sorted(there)} only"
-    if code > 0 and (code != 73 or there or not said.startswith("ackd: cannot write ") or "Traceback" in said):
-        yield f"refused, but in the queues of {sorted(there)}; said {said!r}"
+    if code > 0:
+        error = json.loads(out)["error"]
+        if code != 73 or error["code"] != 73 or there or not error["message"].startswith("cannot write ") or err:
+            yield f"refused, but in the queues of {sorted(there)}; said {out!r} and {err!r}"
     if code < 0 and not fault.action.startswith("kill"):
         yield "died"
 

@@ -41,7 +41,7 @@ class Verdict:
         found = self._places()
         told = defaultdict(list)
         for line in lines:
-            told[str(line.data.get("message_id")), str(line.data.get("agent"))].append(line)
+            told[str(line.data.get("message_id")), _addressee(line)].append(line)
         for key, letter in self.run.ledger.letters.items():
             self.run.counts["letters"] += 1
             self._judge_letter(letter, found.get(key, []), told[key])
@@ -66,10 +66,12 @@ class Verdict:
         if letter.copies == 1:
             self._judge_only(letter, name, places, lines)
         elif not letter.removed and {place.folder for place in places} == {Folder.ARCHIVE}:
-            self._must_be_completed(name, lines)
+            self._must_have_ended(letter, name, lines)
 
-    def _must_be_completed(self, name: str, lines: list[Line]) -> None:
-        if not any(line.type == "message_completed" for line in lines):
+    def _must_have_ended(self, letter: Letter, name: str, lines: list[Line]) -> None:
+        """Of several copies all lie in the archive: one was completed, or withdrawn by the word of its sender."""
+        wanted = ("message_completed", "message_withdrawn") if letter.cancelled else ("message_completed",)
+        if not any(line.type in wanted for line in lines):
             raise Broken(f"{name} lies in the archive, and the log says {_story(lines)}")
 
     def _judge_only(self, letter: Letter, name: str, places: list[Place], lines: list[Line]) -> None:
@@ -112,30 +114,29 @@ class Verdict:
             self.run.counts["deaths"] += 1
             message_id = str(line.data["message_id"])
             end = line.data.get("end")
-            given_up = end == "cancelled" or (end == "expired" and line.data.get("from") != "stranger")
-            counted_in = (
-                line.data.get("recovered") and f"agent: {line.data['agent']}\n" in words
-            )  # its line died with us
+            met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
+            given_up = end == "cancelled" or (end == "expired" and met)  # a stranger with a queue is told like an agent
+            counted_in = line.data.get("recovered") and f"agent: {_addressee(line)}\n" in words  # its line died with us
             if message_id not in escalated and message_id not in words and not counted_in and not given_up:
                 raise Broken(f"{message_id} died, and nobody was told: no escalation")
-            met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
             if line.data.get("end") == "cancelled" and line.data.get("from") == "stranger":
                 continue  # whoever cancelled it knows, and its sender is nobody here
             if line.data.get("from") != "stranger" and not met:
                 raise Broken(f"{message_id} died, and its sender was not told")
 
     def _judge_parts(self, lines: list[Line], places: dict[tuple[str, str], list[Place]]) -> None:
-        """Whoever sent parts was told of each when all had ended, and of no end twice."""
+        """Whoever sent parts was told of each when all had ended, and of no end twice. The line that tells of it may come
+        before the line of the last end, which waits for its turn in another agent's lane."""
         if self.power_cuts:
             return
         ended: dict[tuple[str, str], list[int]] = defaultdict(list)
         said: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for number, line in enumerate(lines):
-            about = (str(line.data.get("message_id")), str(line.data.get("agent")))
+            about = (str(line.data.get("message_id")), _addressee(line))
             if line.type in ENDS:
                 ended[about].append(number)
             elif line.type == "parts_ended":
-                said[about][str(line.data["notice_id"])] = number
+                said[about][str(line.data["notice_id"])] = int(line.data["parts"])
         notices = self._notices_of_parts()
         told = Counter(part for parts in notices.values() for part in parts)
         for family, letters in self._families().items():
@@ -143,7 +144,7 @@ class Verdict:
             if _any_waits([family, *parts], places) or not all(ended[part] for part in parts):
                 continue
             self.run.counts["families"] += 1
-            if max(said[family].values(), default=-1) < max(ended[part][0] for part in parts):
+            if sum(said[family].values()) < len(parts):
                 raise Broken(f"{family[1]} was not told that the parts of {family[0]} have ended")
             untold = [part for part in parts if not told[part]]
             if untold and said[family].keys() <= notices.keys():  # else somebody removed one
@@ -213,6 +214,11 @@ class Verdict:
                     message, place = read
                     found[message.message_id, message.recipient].append(place)
         return found
+
+
+def _addressee(line: Line) -> str:
+    """The agent or pool that the message of a line was sent to."""
+    return str(line.data.get("pool") or line.data.get("agent"))
 
 
 def _of_its_end(line: Line) -> bool:

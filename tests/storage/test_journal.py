@@ -578,6 +578,20 @@ def test_parts_that_ended_are_kept_until_their_sender_was_told(path: Path) -> No
     assert noted(path, NoticeWritten("n1@host")).notices == {}
 
 
+def test_a_notice_that_no_line_tells_of_is_written_again_by_the_next_daemon(path: Path) -> None:
+    """The log's disk is full, or the daemon dies before it wrote the line: the notice counts as not written."""
+    journal = Journal.open(path)
+    journal.ahead = lambda: False
+    journal.note(notice_about())
+    journal.note(NoticeWritten("n1@host"))
+    journal.flush()
+    assert loaded(path).notices == {"n1@host": notice_about()}
+    journal.ahead = lambda: True
+    journal.flush()
+    assert loaded(path).notices == {}
+    journal.close()
+
+
 def test_a_part_whose_line_comes_after_the_notice_of_it_is_not_told_of_again(path: Path) -> None:
     """Its agent's lane may be slower than its sender's."""
     assert noted(path, notice_about(part(1)), part(1)).parts == {}

@@ -59,7 +59,7 @@ _IDS: Final[Mapping[str, str]] = {
 }
 #: Metavars of what only the caller knows.
 FREE: Final = frozenset(
-    "ID N S T TIME TEXT YAML STATUS STEP ACTION TASK TRACK NAME OWNER/NAME MEETING DIRECTOR DIRECTOR|ALL "
+    "ID KEY N S T TIME TEXT YAML STATUS STEP ACTION TASK TRACK NAME OWNER/NAME MEETING DIRECTOR DIRECTOR|ALL "
     "CA,CPO,... HEADER=VALUE KEY=VALUE JSON|KEY=VALUE".split()
 )
 _WORDS_WITH_BARS: Final = re.compile(r"[A-Za-z_]+(\|[A-Za-z_]+)+")

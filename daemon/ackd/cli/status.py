@@ -95,7 +95,7 @@ def _pool_words(pool: PoolStatus, found: Status) -> str:
 
 
 def _totals_words(totals: Mapping[str, int]) -> str:
-    """The team's mail, each message once. What is retried or unread is known while a daemon runs."""
+    """The team's mail, each message once."""
     apart = totals.get("retrying", 0) + totals.get("unread", 0)
     shown = {**{key: totals.get(key, 0) for key in _TOTALS}, "in_flight": max(0, totals.get("in_flight", 0) - apart)}
     return "  ".join(

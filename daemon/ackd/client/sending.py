@@ -102,6 +102,9 @@ class Progress:
     def settled(self, sent: Sent, one: RecipientState) -> None:
         """Called when one recipient has come as far with it as was asked, or never will."""
 
+    def hindered(self, words: str) -> None:
+        """Called while it is waited for, when a recipient takes no mail: it is parked, paused or down."""
+
 
 class Outgoing(NamedTuple):
     """A message to be sent, with every name resolved and nothing yet written."""
@@ -372,6 +375,7 @@ def _post_and_wait_for_all(
         [sent.message_id],
         delivery.timeout_s,
         lambda one: progress.settled(sent, RecipientState(one.agent, one.state, one.reason)),
+        progress.hindered,
     )
     waited = Waited(awaited.outcome, awaited.recipients_of(sent.message_id), awaited.words, awaited.trouble)
     return sent._replace(waited=waited, daemon_running=waited.outcome != "no daemon")

@@ -284,6 +284,8 @@ class Config(_CapabilityTables):
         for own in self.own_agents:
             if (policy := own.policy(agent)) is not None:
                 return policy
+        if self.pools and self.pool_called(agent) is not None:
+            return replace(AgentSettings().policy(self.delivery, self.liveness), notify_when_done=True)
         if self.group_called(agent) is not None:
             # To have handed a message on is not to have dealt with it: an escalation stays open.
             policy, seen = self.agent(agent).policy(self.delivery, self.liveness), CompletesOn.SEEN

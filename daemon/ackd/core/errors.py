@@ -10,7 +10,7 @@
     │   ├── BadLine               a worker's line that says nothing we know (code, detail)
     │   ├── BadBusLine            a line of a message bus that says nothing we know (code, detail, offset)
     │   ├── BadStageText          a text that is no stage report, and where it differs (coordination/pipeline/wire)
-    │   ├── BadStory              an id that cannot be a story's (coordination/pipeline/rules/stage_words)
+    │   ├── BadStory              an id that cannot be a story's (coordination/pipeline/rules/stage_names)
     │   ├── UnknownStory          no story of that id, or no such worker of it (story, stage, generation)
     │   ├── WrongStage            a worker's report that is none of its own stage (worker, story, stage)
     │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (storage/checkpoints)

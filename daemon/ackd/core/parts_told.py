@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core import parts
 from ackd.core.availability import QUIET
-from ackd.core.delivery import State
+from ackd.core.delivery import IN_DEAD_LETTER, State
 from ackd.core.effects import NoteParts, RecordFact, SendMessage
 from ackd.core.idleness import Doing
 from ackd.core.message import MONITOR, identity
@@ -36,6 +36,7 @@ FamilyName: TypeAlias = tuple[str, str]
 _ENDS: Final = {
     State.COMPLETED: MessageEnd.COMPLETED,
     State.DEAD: MessageEnd.DEAD,
+    State.CANCELLED: MessageEnd.DEAD,
     State.WITHDRAWN: MessageEnd.WITHDRAWN,
 }
 _IN_HAND: Final = frozenset({State.CLAIMING, State.PROCESSING, State.DELIVERED, State.ACKED})
@@ -86,7 +87,7 @@ def came(state: EngineState, delivery: Delivery) -> None:
         return
     family = state.families.at(message.part_of, holder)
     family.open.add(delivery.key)
-    family.ended.pop((message.message_id, delivery.agent), None)
+    family.ended.pop((message.message_id, delivery.addressee), None)
     family.thread_id = message.thread_id or family.thread_id
     family.moved_at = state.now.mono
     _take(state, family, PartEvent.CAME)
@@ -104,13 +105,13 @@ def ended(state: EngineState, delivery: Delivery) -> PartEnd | None:
         family.parent,
         family.holder,
         message.message_id,
-        delivery.agent,
+        delivery.addressee,
         message.type,
         _ENDS[delivery.state],
         state.now.wall,
-        delivery.reason if delivery.state is State.DEAD else "",
+        delivery.reason if delivery.state in IN_DEAD_LETTER else "",
     )
-    kept = end if is_told_of(state, message.notify, delivery.agent) else None
+    kept = end if is_told_of(state, message.notify, delivery.addressee) else None
     _note_end(state, family, end, is_kept=kept is not None)
     return kept
 

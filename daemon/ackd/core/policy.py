@@ -31,7 +31,7 @@ REQUEST_TYPES: Final = frozenset({"board_request", "status_check", "shutdown_req
 
 
 class OnDeadline(Word):
-    """What is done, besides telling somebody, about a message that is not completed by its deadline."""
+    """The action, besides telling somebody, about a message that is not completed by its deadline."""
 
     TELL = "tell"  # nothing else
     CANCEL = "cancel"
@@ -88,6 +88,8 @@ class AgentPolicy:
     unwatched: bool = False
     #: True: mail waits to be read, and one reminder is given after remind_after_s (inbox).
     reminds: bool = False
+    #: True: after a death it goes on with its work by itself, so a message of its pool stays with it.
+    resumes: bool = False
     #: True: whoever sends it parts of a message is told once when all of them have ended. A message may say otherwise.
     notify_when_done: bool = False
     #: What completes its mail: in general, mail that only informs, and mail of single types.

@@ -32,7 +32,7 @@ from ackd.config.site import ALWAYS
 from ackd.coordination.gateway import GatewayContext, GatewayServices
 from ackd.core import message_facts
 from ackd.core.agent_facts import child_ended
-from ackd.core.daemon_facts import io_error, session_end, session_start, signal_ignored
+from ackd.core.daemon_facts import io_error, session_end, session_start, session_stopping, signal_ignored
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.escalations import derived_id, escalation
@@ -367,7 +367,8 @@ class Daemon:
         lost = self._lost_boxes()
         self._gateways.prepare()
         left_behind = await self._makers.clear()
-        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought, *self.config.groups)
+        shared = (*self.config.groups, *self.config.pools)
+        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought, *shared)
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
         self._recorder.open(self.site.logs, self._gateways.log_directory())
@@ -418,6 +419,7 @@ class Daemon:
             services=self._services,
             journal=journal,
             logs_dir=self.site.logs,
+            box=self._team.box,
             lost_boxes=lost,
         )
         self._signals.subscribe(MessageMet, missing.was_met)
@@ -452,8 +454,9 @@ class Daemon:
     def _pauses_unknown(self, why: str) -> Draft:
         """Draft the escalation to a person. Its id allows one an hour, however often the daemon is started."""
         wall = self.clock.now().wall
-        count = len(self._engine.state.agents) - len(ALWAYS) - len(self.config.groups)
-        what = f"{why}. {count} of {count} agents (100%) are paused, and their mail waits"
+        shared = len(self.config.groups) + len(self.config.pools)
+        count = len(self._engine.state.agents) - len(ALWAYS) - shared
+        what = f"{why}. all {count} agents are paused, and their mail waits"
         action = "`ackd agent resume NAME` for each that is to go on; or mend or remove the file, and start ackd again"
         ident = derived_id("pauses_unknown", int(wall) // 3600)
         return escalation(ident, USER, MONITOR, "pauses_unknown", what, action, None, wall)
@@ -522,9 +525,12 @@ class Daemon:
     async def _drain(self) -> None:
         self.service.stopping()
         self._pump.post(StopRequested())
+        drain_s = self._config.now.daemon.drain_timeout_s
+        if drain_s and (working := self._team.with_work()):
+            self._recorder.record(session_stopping(agents=working, seconds=drain_s))
         async with anyio.create_task_group() as ending:
             for endpoint in self._team.endpoints():
-                ending.start_soon(endpoint.stop, self._config.now.daemon.drain_timeout_s)
+                ending.start_soon(endpoint.stop, drain_s)
         await self._supervisor.shutdown()
         with anyio.move_on_after(LAST_WORDS_S):
             await self._runner.settled(self._pump.idle)

@@ -21,7 +21,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ackd.storage.journal.entries import PARTS_KEPT_S, STOP, add_up, encode
+from ackd.storage.journal.entries import PARTS_KEPT_S, STOP, NoticeWritten, add_up, encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ackd.core.parts import PartEnd, PartsNotice
-    from ackd.storage.journal.entries import Held, JournalState, LetGo, NoticeWritten, TakenIn
+    from ackd.storage.journal.entries import Held, JournalState, LetGo, TakenIn
 
 COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
 #: At most this many ends wait for the session log lines that must be written before them: as many as the session log
@@ -63,10 +63,11 @@ class Journal:
         self._compact_above = COMPACT_ABOVE_BYTES
         #: Begins with a line end, so that a line that a crash tore does not swallow our first line.
         self._buffer = bytearray(b"\n" if self._size else b"")
-        #: Ends that are not written yet, in order.
-        self._ends: dict[Held, LetGo] = {}
+        #: Ends and written notices that are not in the file yet, in order. A notice's key is its id.
+        self._ends: dict[Held | str, LetGo | NoticeWritten] = {}
         #: Called before ends are written; returns whether everything that must reach the kernel before them has got
-        #: there. If not, they wait: a message whose end is recorded nowhere must be found in hand by the next daemon.
+        #: there. If not, they wait: a message whose end is recorded nowhere must be found in hand by the next daemon,
+        #: and a notice that no line tells of is written, and told of, again.
         self.ahead: Callable[[], bool] = lambda: True
         #: Called before anything is written to a journal that we did not open, or to a root that is not the one we
         #: began with: another daemon may serve it.
@@ -93,8 +94,12 @@ class Journal:
         self._ends[entry.key] = entry
 
     def note(self, entry: PartEnd | PartsNotice | NoticeWritten) -> None:
-        """Keep what is known about parts. It is written before the ends of the messages that it is about."""
-        self._buffer += encode(entry)
+        """Keep what is known about parts. It is written before the ends of the messages that it is about. That a notice
+        is on disk is written after the line that tells of it."""
+        if isinstance(entry, NoticeWritten):
+            self._ends[entry.notice_id] = entry
+        else:
+            self._buffer += encode(entry)
 
     def stop(self) -> None:
         """Write the line of a clean stop, at once."""
