@@ -3,7 +3,7 @@
 The caller's word counts first, then ACKD_AGENT, then the pane the program runs in (``named_agent``). For a statement
 about one message (ack, done, refuse, defer, checkpoint, reply) the message's only recipient counts last (``holder``),
 because a sandbox may hide both the environment and tmux. An agent that is named and does not hold the message is
-refused, with the names of those who do.
+refused, with the names of those who do. What lies in the queue of a pool nobody holds yet (``NobodyHas``).
 
 A pane that the daemon found, instead of opening it, has no ACKD_AGENT, but it carries the daemon's mark, which names
 the team and the agent. tmux is asked only inside of tmux; a question it does not answer names nobody. Fails with
@@ -16,7 +16,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from ackd.client.errors import NoSpeaker, NotHolder
+from ackd.client.errors import NobodyHas, NoSpeaker, NotHolder
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
@@ -41,12 +41,22 @@ def holder(site: Site, wanted: str, given: str | None) -> tuple[str, FoundMessag
     name = named_agent(site, given)
     if name is None:
         one = _only(wanted, message_lookup.find(site.root, wanted))
+        _must_be_held(site, [one])
         return site.resolve_agent(one.box), one
     try:
         return name, message_lookup.own(site.root, wanted, name)
     except UnknownMessage:
         others = message_lookup.find(site.root, wanted)
+    _must_be_held(site, others)
     raise NotHolder(others[0].message_id, name, _boxes(others), "" if given else _source())
+
+
+def _must_be_held(site: Site, found: list[FoundMessage]) -> None:
+    """Raise NobodyHas for a message that lies in the queue of a pool: no member has it, whoever speaks."""
+    from ackd.core.words import Folder
+
+    if len(found) == 1 and found[0].folder is Folder.QUEUE and (pool := site.pool_called(found[0].box)) is not None:
+        raise NobodyHas(found[0].message_id, pool)
 
 
 def agent_here(site: Site) -> str | None:

@@ -4,8 +4,9 @@ Everything is checked (type, recipients, body, size) before the first byte is wr
 and none is visible before all are written. A message that is queued stays queued, whatever waiting for it comes to:
 after that point nothing here raises. No daemon is needed.
 
-Fails with ``UnknownType``, ``UnknownAgent``, ``BadName``, ``BadText``, ``BadBody``, ``BadMessage``, ``CannotWrite``; a
-reply also with ``NoSpeaker``, ``NotHolder``, ``UnknownMessage``, ``AmbiguousMessage``, ``MessageGone``.
+Fails with ``UnknownType``, ``UnknownAgent``, ``BadName``, ``BadText``, ``BadBody``, ``BadLabels``, ``BadMessage``,
+``CannotWrite``; a reply also with ``NoSpeaker``, ``NotHolder``, ``UnknownMessage``, ``AmbiguousMessage``,
+``MessageGone``.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
@@ -48,6 +49,8 @@ class RecipientState(NamedTuple):
     state: str
     reason: str | None = None
     receipts: tuple[tuple[str, str, str], ...] = ()
+    #: Of a message to a pool: the member that has it, or had it when it ended.
+    holder: str = ""
 
 
 class Waited(NamedTuple):
@@ -125,6 +128,9 @@ class Outgoing(NamedTuple):
     notify: str | None = None
     expires: str | None = None
     deadline: str | None = None
+    #: Labels that a member of a pool must have to do it, and labels that make it the better choice.
+    needs: str | None = None
+    prefers: str | None = None
     once: str | None = None
 
     @property
@@ -165,11 +171,18 @@ def send(
             from ackd.client import due_times
 
             headers[option] = due_times.header(f"--{option}", given, time.time())
+    for option in ("needs", "prefers"):
+        if (given := headers.get(option)) is not None:
+            from ackd.core import labels
+
+            headers[option] = labels.in_header(labels.labels_of(given))
     if headers.get("once") == "":
         raise BadText("--once needs a key that is not empty")
     with creating():  # a root that cannot be read cannot be written to
         author = _sender(site, sender)
         addressed, copied = _addressed(site, to, author), _addressed(site, cc, author)
+    if headers.get("needs") or headers.get("prefers"):
+        warnings = (*warnings, *_about_labels(site, addressed.agents + copied.agents, headers, delivery.progress))
     came = _lineage(site, author, (*addressed.agents, *copied.agents), type, part_of, in_reply_to)
     text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
     own = {"thread_id": thread_id, "in_reply_to": in_reply_to, **headers}
@@ -239,6 +252,23 @@ def _lineage(
     elif part_of is None:
         came = lineage.of_run(author, recipients, type_)
     return {key: value for key, value in came._asdict().items() if value is not None}
+
+
+def _about_labels(
+    site: Site, names: tuple[str, ...], headers: Mapping[str, str | None], progress: Progress
+) -> tuple[str, ...]:
+    """Warnings about labels that do nothing, or that no member of a pool has."""
+    pools = [name for name in dict.fromkeys(names) if name in site.pools]
+    if not pools:
+        return _warned("labels are for pools, and none of the recipients is one: they do nothing", progress)
+    needs = set((headers.get("needs") or "").split(", ")) - {""}
+    said: tuple[str, ...] = ()
+    for pool in pools:
+        has = [site.agents.get(member, {}).get("labels") for member in site.pools[pool]]
+        if needs and not any(needs <= set(map(str, one if isinstance(one, list) else ())) for one in has):
+            words = f"no member of {pool} has what it needs ({', '.join(sorted(needs))}): it waits until one has"
+            said += _warned(words, progress)
+    return said
 
 
 class _Addressed(NamedTuple):
@@ -374,7 +404,7 @@ def _post_and_wait_for_all(
     awaited = waiter.wait(
         [sent.message_id],
         delivery.timeout_s,
-        lambda one: progress.settled(sent, RecipientState(one.agent, one.state, one.reason)),
+        lambda one: progress.settled(sent, RecipientState(one.agent, one.state, one.reason, holder=one.holder)),
         progress.hindered,
     )
     waited = Waited(awaited.outcome, awaited.recipients_of(sent.message_id), awaited.words, awaited.trouble)
@@ -428,6 +458,8 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
         notify=outgoing.notify,
         expires=outgoing.expires,
         deadline=outgoing.deadline,
+        needs=outgoing.needs,
+        prefers=outgoing.prefers,
         extra_types=accepted_types(site.extra_types, site.unknown_types),
     )
     if len(data) > site.max_message_bytes:

@@ -57,6 +57,8 @@ class ThreadRecipient(NamedTuple):
     since: float | None
     reason: str | None = None
     waits_for: tuple[str, ...] = ()
+    #: Of a message to a pool: the member that has it, or had it when it ended.
+    holder: str = ""
 
 
 class ThreadMessage(NamedTuple):
@@ -145,7 +147,7 @@ def _recipient(told: MessageHistory, one: RecipientHistory) -> ThreadRecipient:
     waits: tuple[str, ...] = ()
     before = None
     for line in told.events:
-        if identity(str(line.data.get("agent"))) != identity(one.agent):
+        if identity(message_history.addressee(line)) != identity(one.agent):
             continue
         if line.type == message_waits.type:
             waits = tuple(map(str, line.data.get("waits_for") or ()))
@@ -158,7 +160,8 @@ def _recipient(told: MessageHistory, one: RecipientHistory) -> ThreadRecipient:
             since = line.at
         before = after
     reason = one.reason if one.state in ("retrying", "dead", "withdrawn") else None
-    return ThreadRecipient(one.agent, one.state, queued_at, since, reason, () if one.state in OVER else waits)
+    waits = () if one.state in OVER else waits
+    return ThreadRecipient(one.agent, one.state, queued_at, since, reason, waits, one.holder)
 
 
 def _with_waits(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
@@ -175,7 +178,9 @@ def _with_waits(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
                 if to.state in OVER
                 else to._replace(
                     waits_for=tuple(
-                        dict.fromkeys((*awaited.get((one.message_id, identity(to.agent)), ()), *to.waits_for))
+                        dict.fromkeys(
+                            (*awaited.get((one.message_id, identity(to.holder or to.agent)), ()), *to.waits_for)
+                        )
                     )
                 )
                 for to in one.recipients
@@ -217,10 +222,10 @@ def _history(site: Site, message_id: str, lines: list[Line], files: list[FoundMe
         return explain.explain(site, message_id)  # dead or archived, and no log tells of it
     found = {identity(file.box): file for file in files}
     told = tuple(
-        message_history.corrected(one, found[identity(one.agent)].folder) if identity(one.agent) in found else one
+        message_history.corrected(one, found[identity(one.whose)].folder) if identity(one.whose) in found else one
         for one in history.recipients
     )
-    unmet = found.keys() - {identity(one.agent) for one in history.recipients}
+    unmet = found.keys() - {identity(name) for one in history.recipients for name in (one.agent, one.whose)}
     told += tuple(message_history.from_disk_alone(found[who].box, found[who].folder) for who in sorted(unmet))
     header = history.header or _header(files[0].path)
     return replace(history, recipients=told, header=header)
