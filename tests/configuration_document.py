@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any, Final, Literal, get_args, get_origin
 from pydantic_core import PydanticUndefined
 
 from ackd.config.agents import TEAM_ONLY, AgentSettings, DeliverySettings, LivenessSettings, agent_keys, settings_of
-from ackd.config.model import _CAPABILITY_TABLES, Config, DaemonSettings, TmuxServerSettings, WatchSettings
+from ackd.config.model import (
+    _CAPABILITY_TABLES,
+    Config,
+    DaemonSettings,
+    PoolSettings,
+    TmuxServerSettings,
+    WatchSettings,
+)
 from ackd.config.values import Table
 from ackd.endpoints import registry
 
@@ -83,12 +90,14 @@ def document() -> str:
                 known = {**general, **{one: words for one, words in here.items() if words}}
                 parts.append(f"\n### [{name}.{key}]\n\n{here['']}\n\n{_table(table.model_fields, known)}")
     parts.append(_profiles())
+    parts.append(_shared(meanings))
     parts.append(_agents(meanings["agents.example"]))
     return "".join(parts)
 
 
 def _is_table(name: str) -> bool:
-    return name in _CAPABILITY_TABLES or name in ("profiles", "agents") or name in {table for table, _, _ in _TABLES}
+    own = ("profiles", "groups", "pools", "templates", "agents")
+    return name in _CAPABILITY_TABLES or name in own or name in {table for table, _, _ in _TABLES}
 
 
 def _profiles() -> str:
@@ -97,6 +106,12 @@ def _profiles() -> str:
         "[All keys of a profile](../daemon/ackd/endpoints/tmux/README.md#profiles) are listed beside the code, and "
         "[an example](agents/tmux.md#profiles-what-a-screen-means) is on the page about terminals.\n"
     )
+
+
+def _shared(meanings: dict[str, dict[str, str]]) -> str:
+    groups, pools, templates = (meanings[name][""] for name in ("groups", "pools.example", "templates"))
+    table = _table(PoolSettings.model_fields, meanings["pools.example"])
+    return f"\n## [groups]\n\n{groups}\n\n## [pools.NAME]\n\n{pools}\n\n{table}\n## [templates.NAME]\n\n{templates}\n"
 
 
 def _agents(meanings: dict[str, str]) -> str:
@@ -108,7 +123,7 @@ def _agents(meanings: dict[str, str]) -> str:
         + ".\n\n| key | kinds | values | default | meaning |\n|---|---|---|---|---|\n"
     ]
     for key in agent_keys():
-        if key in AgentSettings.model_fields and key != "endpoint":
+        if key in AgentSettings.model_fields and key not in ("endpoint", "labels"):
             continue
         kinds = [kind for kind in registry.KINDS if key in settings_of(kind).model_fields]
         if key in DeliverySettings.model_fields:

@@ -174,6 +174,15 @@ def types_in_quotes(module: Module) -> list[str]:
             and re.search(r"\b_?(Fact|RecordFact|record)$", ast.unparse(node.func))
         ):
             found += _texts(node.args[0]) if isinstance(node.args[0], ast.Constant) else []
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "split":
+            words = " ".join(_texts(node.func.value)).split()  # "message_told message_seen".split()
+            found += words if all(word in FACTS for word in words) else []
+        elif isinstance(node, ast.Constant) and isinstance(node.value, bytes):
+            found += re.findall('^"([a-z_]+)"$', node.value.decode(errors="replace"))  # what is looked for in a log
+        elif isinstance(node, ast.Set | ast.Tuple | ast.List | ast.Dict):
+            listed = node.keys if isinstance(node, ast.Dict) else node.elts
+            if any(isinstance(one, ast.Attribute) and one.attr == "type" for one in listed):
+                found += [text for one in listed if isinstance(one, ast.Constant) for text in _texts(one)]
     return [text for text in found if text in FACTS]
 
 

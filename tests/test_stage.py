@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from ackd.config.site import find_site
 from ackd.coordination.pipeline.rules.keepalive import Leave, Stay
 from ackd.coordination.pipeline.rules.record import Result, Story, Try
-from ackd.coordination.pipeline.rules.stage_words import BadStory
+from ackd.coordination.pipeline.rules.stage_names import BadStory
 from ackd.coordination.pipeline.rules.story import StoryState
 from ackd.coordination.pipeline.wire import BadStageText
 from ackd.core.errors import UnknownStory, WrongStage
@@ -93,11 +92,11 @@ def test_the_done_flag_follows_the_ack_and_nothing_else(home: Path) -> None:
     flag = here.files.flag("A-1", 1, 4, "done")
     assert not here.report(TEXT, wait_s=0).acknowledged
     assert isinstance(here.may_stop(0), Stay)
-    processed = replace(SECOND, ended_at=13.0, result=Result.GO)
-    here.files.change("A-1", lambda it: replace(it.with_try(processed), state=StoryState.DONE, stage=3) if it else None)
+    processed = SECOND._replace(ended_at=13.0, result=Result.GO)
+    here.files.change("A-1", lambda it: it.with_try(processed)._replace(state=StoryState.DONE, stage=3) if it else None)
     assert isinstance(here.may_stop(0), Stay)
     assert not flag.exists()
-    here.files.change("A-1", lambda it: it.with_try(replace(processed, acked_at=14.0)) if it else None)
+    here.files.change("A-1", lambda it: it.with_try(processed._replace(acked_at=14.0)) if it else None)
     assert here.report(TEXT, wait_s=1).acknowledged
     assert flag.exists()
     assert isinstance(here.may_stop(0), Leave)

@@ -114,7 +114,7 @@ class PostcardSettings(Table):
     to: str
 
 
-def complaints(settings, agents):
+def complaints(settings, agents, shared):
     return not_agents([(("postcards", "to"), settings.to)], agents)
 """,
     "facts.py": '''

@@ -1,3 +1,3 @@
 """ackd: deliver, wait for the ACK, and say what was proven."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.config.site import find_site
 from ackd.coordination.pipeline.files import StoryFiles, reported_again, stayed
-from ackd.coordination.pipeline.rules import stage_words
+from ackd.coordination.pipeline.rules import stage_names
 from ackd.coordination.pipeline.rules.keepalive import Leave, Stay, decide
-from ackd.coordination.pipeline.rules.stage_words import LEAD, StageDoing, StandsAt, story_id, whose_worker, worker_name
+from ackd.coordination.pipeline.rules.stage_names import LEAD, story_id, whose_worker, worker_name
 from ackd.core.errors import UnknownStory, WrongStage
 from ackd.storage import state_version
 
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
     from ackd.config.site import Site
     from ackd.coordination.pipeline.rules.keepalive import KeepaliveDecision
     from ackd.coordination.pipeline.rules.record import Story, Try
-    from ackd.coordination.pipeline.rules.stage_words import Report, TextRules
+    from ackd.coordination.pipeline.rules.stage_names import TextRules
+    from ackd.coordination.pipeline.rules.stage_words import Report, StandsAt
 
 _LOOK_S: Final = 0.1
 WAIT_S: Final = 60.0
@@ -49,7 +50,7 @@ class Reported(NamedTuple):
 
 def text_rules(site: Site) -> TextRules:
     given = site.tables.get("pipeline", {})
-    return stage_words.text_rules(given.get("id_pattern"), given.get("readiness_scale"))
+    return stage_names.text_rules(given.get("id_pattern"), given.get("readiness_scale"))
 
 
 def id_pattern(site: Site) -> str:
@@ -112,6 +113,7 @@ class Stage:
     def report(self, text: str, wait_s: float = WAIT_S) -> Reported:
         """Report the end of the stage in its exact text, wait for the ACK, and raise the done flag after it."""
         from ackd.coordination.pipeline import wire as stage_text  # noqa: PLC0415
+        from ackd.coordination.pipeline.rules.stage_words import StandsAt  # noqa: PLC0415
 
         said = stage_text.read(text, *text_rules(self.site))
         if isinstance(said, StandsAt) or (said.story, said.stage) != (self.story, self.stage):
@@ -128,6 +130,8 @@ class Stage:
 
     def status(self, step: str, doing: str = "EXECUTING") -> str:
         """Answer a status check with what the worker is doing, and return the message's id."""
+        from ackd.coordination.pipeline.rules.stage_words import StageDoing, StandsAt  # noqa: PLC0415
+
         words = step.strip().removesuffix(".")
         if not words:
             raise ValueError("the step is empty: say what the worker is doing")

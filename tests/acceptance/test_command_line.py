@@ -103,6 +103,53 @@ def test_on_a_terminal_facts_are_coloured_lines(tmp_path: Path) -> None:
     assert max(map(len, plain.splitlines())) <= 80  # a line is a line
 
 
+SLOW = """
+[agents.coder]
+endpoint = "exec"
+command = ["sleep", "1000"]
+"""
+WHOLE = "stopping: coder may finish its message, for at most 20 s; Ctrl-C again stops at once"
+
+
+def test_ctrl_c_says_at_once_who_may_finish_and_that_another_stops_at_once(tmp_path: Path) -> None:
+    team = Team(tmp_path, SLOW, quick="")
+    terminal = Terminal(team, "--quiet")
+    try:
+        terminal.shows("daemon")
+        pid = team.fact("child_started", message=team.post("coder"))["pid"]
+        terminal.process.send_signal(signal.SIGINT)
+        terminal.shows(WHOLE)  # though it is wider than the terminal
+        terminal.process.send_signal(signal.SIGINT)
+        assert terminal.process.wait(PATIENCE_S) == 128 + signal.SIGINT
+    finally:
+        terminal.process.kill()
+        terminal.end()
+        os.kill(pid, signal.SIGKILL)
+    assert not team.facts("session_end")  # it did not wait
+
+
+def test_who_sits_at_the_terminal_is_told_although_the_lines_go_elsewhere(tmp_path: Path) -> None:
+    team = Team(tmp_path, SLOW, quick="")
+    ours, theirs = os.openpty()
+    with (tmp_path / "run.log").open("wb") as log:
+        command = [sys.executable, "-m", "ackd", "run", "--quiet"]
+        daemon = subprocess.Popen(command, cwd=tmp_path, env=team.environment, stdout=log, stderr=theirs)
+    os.close(theirs)
+    try:
+        pid = team.fact("child_started", message=team.post("coder"))["pid"]
+        daemon.send_signal(signal.SIGTERM)
+        assert WHOLE in os.read(ours, 65536).decode()
+    finally:
+        daemon.kill()
+        daemon.wait()
+        os.close(ours)
+        os.kill(pid, signal.SIGKILL)
+    said = [json.loads(line) for line in (tmp_path / "run.log").read_text().splitlines()]
+    assert [line["data"] for line in said if line["event"] == "session_stopping"] == [
+        {"agents": ["coder"], "seconds": 20}
+    ]
+
+
 @pytest.mark.parametrize("env", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_who_asks_for_no_colour_gets_none(tmp_path: Path, env: dict[str, str]) -> None:
     team = Team(tmp_path, AGENTS)

@@ -11,6 +11,7 @@ import yaml
 
 from ackd import handlers
 from tests.acceptance.teams import Team, running
+from tests.queue_mail import queue_mail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,8 +38,8 @@ def installed(directory: Path, module: str) -> dict[str, str]:
 
 
 def body(team: Team, box: str, kind: str) -> dict[str, object]:
-    (file,) = (team.root / "queue" / box).rglob(f"{kind}_*.mime")
-    found = yaml.safe_load(file.read_text().partition("\n\n")[2])
+    (text,) = queue_mail(team.root, box, kind).values()
+    found = yaml.safe_load(text.partition("\n\n")[2])
     assert isinstance(found, dict)
     return found
 
@@ -94,8 +95,8 @@ def test_system_answers_a_status_check_and_nothing_else(tmp_path: Path) -> None:
             lambda: [f for f in team.facts("message_told", agent="helper") if f["message_id"] != waiting]
         )
         assert team.facts("message_queued", message=reply[0]["message_id"])[0]["in_reply_to"] == asked
-        (file,) = [p for p in (team.root / "queue/helper").rglob("*.mime") if "From: system" in p.read_text()]
-        said = yaml.safe_load(file.read_text().partition("\n\n")[2])
+        (text,) = [text for text in queue_mail(team.root, "helper").values() if "From: system" in text]
+        said = yaml.safe_load(text.partition("\n\n")[2])
         assert said["agents"]["helper"]["in_flight"] == 1
         assert said["totals"]["in_flight"] >= 1
         wrong = team.post("system", kind="task_list")

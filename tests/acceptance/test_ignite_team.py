@@ -8,6 +8,7 @@ import pytest
 
 from ackd.core.words import FURTHER_TYPES
 from tests.acceptance.teams import Team, mime, running
+from tests.queue_mail import queue_mail
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +32,7 @@ def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
 
 
 def notices(team: Team, to: str) -> list[str]:
-    box = team.root / "queue" / to
-    found = (*box.glob("notification_*.mime"), *(box / "processed").glob("notification_*.mime"))
-    return [path.read_text() for path in found]
+    return list(queue_mail(team.root, to, "notification").values())
 
 
 def test_quarantine_tells_the_sender_else_escalate_to_with_the_cure(team: Team) -> None:

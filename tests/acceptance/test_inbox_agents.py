@@ -50,6 +50,27 @@ def test_mail_is_claimed_shown_read_acknowledged_and_completed(tmp_path: Path) -
     assert len(team.facts("message_seen", message=one)) == 1
 
 
+def test_mail_that_was_read_is_not_unread_after_a_restart_nor_while_no_daemon_runs(tmp_path: Path) -> None:
+    team = Team(tmp_path)
+
+    def unread() -> int:
+        found: int = json.loads(team.ackd("status", "--json").stdout)["agents"]["user"]["unread"]
+        return found
+
+    with running(team):
+        one = team.send("user", "--from", "leader")
+        team.fact("message_told", message=one)
+        team.until(lambda: unread() == 1)
+        assert team.ackd("read", one, "--agent", "user").returncode == 0
+        team.fact("message_seen", message=one)
+        (file,) = processed(team)
+        team.until(lambda: team.header(file, "X-IGNITE-Seen") == "yes")
+        assert team.stop() == 0
+        assert unread() == 0
+        team.start()
+        assert unread() == 0
+
+
 def test_a_restart_does_not_log_unread_mail_as_new(tmp_path: Path) -> None:
     team = Team(tmp_path)
     with running(team):

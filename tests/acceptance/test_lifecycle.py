@@ -81,6 +81,7 @@ def test_a_signal_lets_what_runs_finish_claims_nothing_more_and_ends_with_the_to
         assert team.process is not None
         team.process.send_signal(by)
         second = drop(team, 2)
+        assert team.fact("session_stopping") == {"agents": ["worker"], "seconds": 5}
         (team.place / "go").touch()
         assert team.ended() == 0
     assert team.facts("message_completed", message=first)
@@ -136,6 +137,7 @@ def test_a_second_signal_leaves_at_once_and_the_run_to_the_next_start(tmp_path: 
         assert team.process is not None
         team.process.send_signal(signal.SIGTERM)
         two = drop(team, 2)
+        team.fact("session_stopping")
         team.fact("message_queued", message=two)  # it has heard the first signal, and drains
         team.process.send_signal(signal.SIGINT)
         assert team.ended() == 128 + signal.SIGINT
@@ -160,6 +162,15 @@ def test_a_plain_handler_that_never_returns_does_not_keep_it_from_ending(tmp_pat
     team.fact("message_told", message=one)
     assert team.stop() == 0
     assert [fact["counted"] for fact in team.facts("message_retry", message=one)] == [False]
+
+
+def test_where_nothing_is_in_hand_nothing_is_said_of_a_wait(tmp_path: Path) -> None:
+    agents = '[agents.reader]\n[agents.child]\nendpoint = "process"\ncommand = ["cat"]\n'
+    team = Team(tmp_path, agents)
+    with running(team):
+        team.fact("message_told", message=drop(team, 1, to="reader"))
+        assert team.stop() == 0
+    assert not team.facts("session_stopping")
 
 
 # --- other signals ------------------------------------------------------------------------------------------------------

@@ -120,11 +120,10 @@ def test_two_workers_and_an_orchestrator_that_know_no_ackd_work_through_a_track(
     assert "task 1.1 is complete, says worker-1.1-a (commit abc1234)" in told
     assert "task 2.1 has failed, says worker-2.1-b" in told
     assert "3 of 4 tests fail" in told
-    (woken,) = team.mail("tester")
+    (woken,) = team.until(lambda: team.mail("tester"))
     assert "You need not wait for it any longer" in " ".join(woken.split())
-    assert team.event("TASK_FAILED_2.1.event")  # the seed has none for failures
-    assert team.event("FILE_UNLOCK_all.event")
-    assert team.event("UNBLOCKED_2.1.event")
+    for name in ("TASK_FAILED_2.1", "FILE_UNLOCK_all", "UNBLOCKED_2.1"):  # the seed has none for failures
+        team.until(lambda name=name: team.event(f"{name}.event"))  # type: ignore[misc]
     assert team.facts("bus_bad_line") == []
     found = json.loads(team.ackd("bus", "status", "--json").stdout)
     assert {name: worker["status"] for name, worker in found["workers"].items()} == {

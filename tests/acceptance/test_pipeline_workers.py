@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from tests.acceptance.teams import Team, running
 from tests.acceptance.test_pipeline import AGAIN, ALL_PASSED, QUICK, ends, pipeline, results, start, story
 from tests.faults.grip import passed
+from tests.queue_mail import queue_mail
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,8 +17,7 @@ PRINT = '\necho "$text"'
 
 
 def user_mail(team: Team) -> str:
-    files = [*team.root.glob("queue/user/*.mime"), *team.root.glob("queue/user/processed/*.mime")]
-    return "\n".join(path.read_text() for path in files)
+    return "\n".join(queue_mail(team.root, "user").values())
 
 
 def test_a_crash_is_respawned_once_and_then_a_person_is_told(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_whoever_stops_waiting_is_told_that_everything_goes_on(tmp_path: Path) -
         goal = team.send("leader", body="the goal")
         late = team.ackd("wait", goal, "--tree", "--timeout", "1")
         assert late.returncode == 75
-        assert "are open" in late.stderr
+        assert " open: " in late.stderr
         waits = [sys.executable, "-m", "ackd", "wait", goal, "--tree", "--timeout", "60"]
         waiting = subprocess.Popen(
             waits, cwd=tmp_path, env=team.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -232,6 +232,6 @@ def test_without_a_daemon_it_says_what_is_open(tmp_path: Path) -> None:
     began = time.monotonic()
     waited = team.ackd("wait", goal, "--tree", "--timeout", "60")
     assert waited.returncode == 69
-    assert "1 of 1 are open: leader: queued" in waited.stderr
+    assert "leader has not taken it yet" in waited.stderr
     assert time.monotonic() - began < 60
     assert os.listdir(team.root / "queue/leader")  # noqa: PTH208

@@ -53,7 +53,8 @@ class Team:
         return sorted(path for path in (self.root / where).rglob("*") if not path.is_dir())
 
     def receipts(self) -> list[dict[str, Any]]:
-        return [json.loads(path.read_bytes()) for path in self.files("receipts")]
+        """Every receipt, as a daemon sees them: not those that another process is still writing, under a dot-name."""
+        return [json.loads(path.read_bytes()) for path in self.files("receipts") if path.name[0] != "."]
 
 
 @pytest.fixture

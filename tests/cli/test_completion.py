@@ -76,6 +76,7 @@ def process(environment: dict[str, str], cwd: Path, *words: str) -> subprocess.C
         (["send", "leader", "--body", ""], []),
         (["status", ""], []),
         (["send", "leader", "--", "--fr"], []),
+        (["help", "explai"], ["explain"]),
     ],
 )
 def test_what_may_follow(team: Team, words: list[str], offered: list[str]) -> None:

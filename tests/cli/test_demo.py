@@ -18,7 +18,7 @@ from ackd.endpoints.tmux.settings import TmuxSettings
 from ackd.storage.session_log import Line
 
 if TYPE_CHECKING:
-    from ackd.cli.demo_story import Story
+    from ackd.cli.demo_story import DemoStory
 
 
 def line(type_: str, **data: Any) -> Line:
@@ -89,7 +89,7 @@ def test_what_it_says_itself_fits_80_columns(tmp_path: Path, capsys: pytest.Capt
     assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
 
 
-def story() -> Story:
+def story() -> DemoStory:
     return demo._story(quiet=True)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ackd.cli.demo_story import SENTENCES, Story
+from ackd.cli.demo_story import SENTENCES, DemoStory
 from ackd.facts.table import FACTS
 from ackd.storage.session_log import Line
 
@@ -20,8 +20,8 @@ def queued(agent: str, message_id: str, kind: str) -> Line:
     return line("message_queued", agent, message_id=message_id, message_type=kind, **{"from": "user"})
 
 
-def story(*, width: int = 0, quiet: bool = False, colour: bool = False) -> Story:
-    return Story(agents=["leader"], colour=colour, width=width, quiet=quiet)
+def story(*, width: int = 0, quiet: bool = False, colour: bool = False) -> DemoStory:
+    return DemoStory(agents=["leader"], colour=colour, width=width, quiet=quiet)
 
 
 def test_there_are_about_twelve_sentences_about_lines_that_exist() -> None:

@@ -117,7 +117,7 @@ def test_the_whole_story_of_a_dead_letter(root: Path, log: SessionLog) -> None:
         "  acked      no proof",
         "  completed  no proof",
         f"  file       {path}",
-        "  next       nothing, unless someone digs it up: ackd dead requeue 1763.42.ab12",
+        "  next       nothing, unless somebody has it delivered again: `ackd dead requeue 1763.42.ab12`",
         "",
         day,
         "  +0 s       queued      from leader: task_assignment, high, task T1",
@@ -261,9 +261,13 @@ def test_a_running_daemon_is_not_called_missing_and_a_parked_agent_is_named(root
     os.close(fd)
 
 
+FROM_ACKD: dict[str, Any] = {"from": "queue_monitor"}
+
+
 def test_answers_are_named(root: Path, log: SessionLog) -> None:
     queued(log)
     put(log, "message_queued", message_id="1764.1.ff@x", in_reply_to=ID, agent="leader")
+    put(log, "message_queued", message_id="1764.0.aa@x", in_reply_to=ID, agent="user", **FROM_ACKD)
     assert "answered by 1764.1.ff\n" in text(root, ID)
     assert data(root, ID)["answers"] == ["1764.1.ff@x"]
 
@@ -343,3 +347,12 @@ def test_nudges_questions_restarts_and_checkpoints_are_told_in_plain_sentences(r
         "restarts": 1,
         "checkpoints": 1,
     }
+
+
+def test_a_state_that_a_worker_only_passed_is_not_told_as_if_it_had_reported_it(root: Path, log: SessionLog) -> None:
+    queued(log)
+    for state, passed in (("assigned", {}), ("executing", {"passed": True}), ("verifying", {}), ("complete", {})):
+        put(log, "worker_state", 1, state=state, **passed)
+    shown = [line.split()[3] for line in text(root, ID).splitlines() if "  worker  " in line]
+    assert shown == ["assigned", "verifying", "complete"]
+    assert [one["data"]["state"] for one in data(root, ID)["events"] if one["type"] == "worker_state"][1] == "executing"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackd.cli.index_notice import Notice, announce_building
+from ackd.cli.index_notice import IndexNotice, announce_building
 from ackd.client import log_history
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ MB = 1_000_000
 
 
 def test_much_is_told_once_and_little_never(capsys: pytest.CaptureFixture[str]) -> None:
-    notice = Notice()
+    notice = IndexNotice()
     for left in (3 * MB, 0):
         notice.tell(left)
     assert said(capsys) == ""

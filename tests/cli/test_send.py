@@ -19,6 +19,7 @@ from ackd.client.sending import RecipientState, Sent, Waited
 from ackd.formats import ignite, yaml_body
 from ackd.storage import root_lock
 from ackd.storage.session_log import SessionLog
+from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -229,14 +230,28 @@ class LogWriter:
         self._thread.start()
 
     def _answer(self) -> None:
-        deadline = time.monotonic() + 10
-        while not (files := [path for path in self._team.files() if path.suffix == ".mime" and path.name[0] != "."]):
+        deadline = time.monotonic() + PATIENCE_S
+        while not (files := self._visible()):
             assert time.monotonic() < deadline
             time.sleep(0.005)
         message_id = ignite.bare_id(headers_of(files[0])["Message-ID"])
         for kind, data in self._facts:
             self._log.record(kind, {"message_id": message_id, "file": files[0].name, **data}, time.time())
         self._log.flush()
+
+    def _visible(self) -> list[Path]:
+        """The messages as a daemon sees them: not those that are still written, under a dot-name."""
+        return [path for path in self._team.files() if path.suffix == ".mime" and path.name[0] != "."]
+
+    def answers_first(self, patch: pytest.MonkeyPatch) -> None:
+        """Have the time of a wait begin when everything is in the log, however busy the machine is."""
+        wait = waiting.LogWaiter.wait
+
+        def once_answered(*args: Any) -> Waited:
+            self._thread.join()
+            return wait(*args)
+
+        patch.setattr(waiting.LogWaiter, "wait", once_answered)
 
     def close(self) -> None:
         self._thread.join()
@@ -295,8 +310,9 @@ def test_waiting_ends_with_what_the_log_says(
 
 
 @pytest.mark.usefixtures("held")
-def test_told_is_not_yet_seen(team: Team) -> None:
+def test_told_is_not_yet_seen(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = LogWriter(team, ("message_told", {"agent": "leader", "attempt": 1, "proof": "in the inbox"}))
+    writer.answers_first(monkeypatch)
     result = team.ackd("send", "leader", "--body", "x", "--wait", "seen", "--timeout", "0.3")
     writer.close()
     assert result.exit_code == 75
@@ -304,8 +320,9 @@ def test_told_is_not_yet_seen(team: Team) -> None:
 
 
 @pytest.mark.usefixtures("held")
-def test_waiting_for_all_is_not_over_with_the_first(team: Team) -> None:
+def test_waiting_for_all_is_not_over_with_the_first(team: Team, monkeypatch: pytest.MonkeyPatch) -> None:
     writer = LogWriter(team, ("message_acked", {"agent": "leader"}))
+    writer.answers_first(monkeypatch)
     result = team.ackd("send", "leader", "user", "--body", "x", "--wait", "acked", "--timeout", "0.3", "--json")
     writer.close()
     assert result.exit_code == 75

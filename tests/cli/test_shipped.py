@@ -31,14 +31,19 @@ def test_the_reference_is_a_config_that_changes_nothing(team: Team) -> None:
 
 
 def test_every_example_is_listed_with_what_it_is_and_printed_as_it_is(team: Team) -> None:
-    files = [*(SOURCE / "config" / "examples").iterdir(), *(SOURCE / "systemd").iterdir()]
-    files = [path for path in files if path.is_file() and path.name != "README.md"]
+    folders = (SOURCE / "config" / "examples", SOURCE / "systemd")
+    files = {
+        str(path.relative_to(folder)): path
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.is_file() and path.name != "README.md" and "__pycache__" not in path.parts
+    }
     listed = {one["name"]: one["about"] for one in team.json("example", "list")["examples"]}
-    assert sorted(listed) == sorted(path.name for path in files)
+    assert sorted(listed) == sorted(files)
     assert all(len(about) > 15 for about in listed.values())
     assert [line.split()[0] for line in printed(team.ackd("example", "list")).splitlines()] == sorted(listed)
-    for path in files:
-        assert printed(team.ackd("example", "show", path.name)) == path.read_text()
+    for name, path in files.items():
+        assert printed(team.ackd("example", "show", name)) == path.read_text()
 
 
 @pytest.mark.parametrize("name", ["nosuch", "../ackd.toml", "config/ackd.toml", ""])

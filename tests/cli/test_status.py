@@ -77,10 +77,11 @@ def test_without_a_daemon_the_directories_are_counted_and_states_are_unknown(tea
     path.rename(path.parent / "processed" / path.name)
     picture = team.json("status")
     assert picture["daemon"] == {"running": False, "pid": None, "session_id": None}
-    assert picture["agents"]["leader"] == {"endpoint": "inbox", "state": "unknown", "queued": 0, "in_flight": 1}
+    counts = {"queued": 0, "in_flight": 1, "retrying": 0, "unread": 0}
+    assert picture["agents"]["leader"] == {"endpoint": "inbox", "state": "unknown", **counts}
     assert picture["agents"]["worker_1"]["endpoint"] == "exec"
     assert picture["agents"]["system"]["endpoint"] == "handler"
-    assert picture["totals"] == {"queued": 1, "in_flight": 1, "completed": 0, "dead": 1, "corrupt": 1}
+    assert picture["totals"] == {**counts, "queued": 1, "completed": 0, "dead": 1, "corrupt": 1}
 
 
 @pytest.mark.usefixtures("held")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.cli.table import age, print_table, say_folded
+from ackd.cli.table import age, folded_under, print_table, say_folded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,3 +87,17 @@ def test_force_color_colours_what_goes_into_a_pipe(
 def test_into_a_pipe_go_plain_columns_untruncated(capsys: pytest.CaptureFixture[str]) -> None:
     print_table(["A", "B"], [["x", "y" * 300], ["long", ""]])
     assert capsys.readouterr().out == f"A     B\nx     {'y' * 300}\nlong\n"
+
+
+def test_a_text_is_folded_below_itself_between_words_and_around_commands() -> None:
+    text = "no daemon is running:  start it with `ackd run --quiet` or not"
+    assert list(folded_under(text, "  next  ", "        ", 30)) == [
+        "  next  no daemon is running:",
+        "        start it with",
+        "        `ackd run --quiet` or",
+        "        not",
+    ]
+    assert list(folded_under(text, "", "", 0)) == [text]
+    assert list(folded_under("a `never closed and long", "", " ", 12)) == ["a `never", " closed and", " long"]
+    assert list(folded_under("aaaaaaaaaaaaaaa b", "", " ", 5)) == ["aaaaaaaaaaaaaaa", " b"]
+    assert list(folded_under("/a/long/path here", "      ", "  ", 12)) == ["", "  /a/long/path", "  here"]

@@ -10,6 +10,7 @@ import pytest
 
 from ackd.cli.wait import STAYS
 from ackd.client import Client
+from ackd.client.standing import Hindrances
 from ackd.storage import root_lock
 from ackd.storage.session_log import SessionLog
 from tests.cli.conftest import team
@@ -78,7 +79,7 @@ def test_when_the_time_is_over_it_makes_75_and_says_what_is_open(team: Team, log
     put(log, "message_queued", "1.2.aaaa@x", **{"from": "user", "message_type": "message", "file": "a"})
     result = team.ackd("wait", "1.2.aaaa@x", "--tree", "--timeout", "0.1")
     assert result.exit_code == 75
-    assert result.stderr == "not over within 0.1 s: 1 of 1 are open: leader: queued (1.2.aaaa)\n"
+    assert result.stderr == "not over within 0.1 s: leader has not taken it yet (1.2.aaaa)\n"
 
 
 def test_programs_get_one_document(team: Team, log: SessionLog) -> None:
@@ -113,7 +114,7 @@ def test_ctrl_c_while_send_waits_says_that_the_message_stays(team: Team, monkeyp
     monkeypatch.setattr(thread_waiting.ThreadWaiter, "wait", interrupted)
     result = team.ackd("send", "leader", "--body", "x", "--wait-all")
     assert result.exit_code == 130
-    assert " stays queued; `ackd explain " in result.stderr
+    assert "stays queued; `ackd explain " in result.stderr
     assert len(team.files("queue/leader")) == 1
 
 
@@ -143,3 +144,47 @@ def test_a_part_may_ask_for_the_notice(team: Team, option: str, word: bytes | No
     (part,) = team.files("queue/worker_1")
     said = [line for line in part.read_bytes().splitlines() if line.startswith(b"X-ACKD-Notify-When-Done")]
     assert said == ([b"X-ACKD-Notify-When-Done: " + word] if word else [])
+
+
+# --- what hinders -------------------------------------------------------------------------------------------------------
+WAITS = [("send", "leader", "--body", "x", "--wait", "told"), ("send", "leader", "--body", "x", "--wait-all")]
+
+
+@pytest.mark.parametrize("words", [*WAITS, ("wait", "1.2.aaaa@x"), ("wait", "1.2.aaaa@x", "--tree")])
+@pytest.mark.parametrize("when", ["before", "meanwhile"])
+@pytest.mark.usefixtures("served")
+def test_both_waits_say_what_hinders_while_they_wait_and_at_the_end(
+    team: Team, log: SessionLog, words: tuple[str, ...], when: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page: dict[str, Any] = {"daemon": {}, "agents": {}, "totals": {}, "escalations": []}
+    if when == "before":
+        page["agents"] = {"leader": {"state": "paused", "reason": "by hand"}}
+    (team.root / "run/status.json").write_text(json.dumps(page))
+    put(log, "message_queued", "1.2.aaaa@x", **{"from": "user", "message_type": "message", "file": "a"})
+    look = Hindrances.look
+    parked: dict[str, object] = {"agent": "leader", "state": "parked", "reason": "no program"}
+
+    def look_and_then_be_parked(self: Hindrances, histories: Any) -> None:
+        look(self, list(histories))
+        log.record("agent_state", parked, time.time())
+        log.flush()
+
+    monkeypatch.setattr(Hindrances, "look", look_and_then_be_parked)
+    result = team.ackd(*words, "--timeout", "0.3")
+    assert result.exit_code == 75
+    said = result.stderr.splitlines()
+    assert said[:-1] == [
+        *["ackd: leader is paused: by hand"] * (when == "before"),
+        "ackd: leader is parked: no program",
+    ]
+    assert "leader has not taken it yet" in said[-1]
+    assert said[-1].endswith("; leader is parked: no program")
+
+
+def test_an_agent_that_was_paused_is_named_although_no_daemon_runs(team: Team, log: SessionLog) -> None:
+    put(log, "message_queued", "1.2.aaaa@x", **{"from": "user", "message_type": "message", "file": "a"})
+    assert team.ackd("agent", "pause", "leader").exit_code == 0
+    result = team.ackd("wait", "1.2.aaaa@x")
+    assert result.exit_code == 69
+    assert result.stderr.startswith("ackd: leader is paused")
+    assert "no daemon is running" in result.stderr

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pty
+import re
 import select
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -35,9 +39,13 @@ def held(team: Team) -> Iterator[None]:
 
 
 @contextmanager
-def on_terminal(*words: str, stdout: int | None = None) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
+def on_terminal(
+    *words: str, stdout: int | None = None, columns: int = 80
+) -> Iterator[tuple[subprocess.Popen[bytes], int]]:
     main, terminal = pty.openpty()
-    with subprocess.Popen([*ACKD, *words], stdout=stdout or terminal, stderr=terminal) as child:
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    with subprocess.Popen([*ACKD, *words], stdout=stdout or terminal, stderr=terminal, env=env) as child:
         os.close(terminal)
         try:
             yield child, main
@@ -76,8 +84,37 @@ def test_send_shows_what_it_waits_for_and_ctrl_c_says_that_the_message_stays_que
         child.send_signal(signal.SIGINT)
         said = read_rest(terminal)
         assert child.wait(PATIENCE_S) == 130
-    assert "stays queued; `ackd explain " in said
+    assert "stays queued; `ackd explain " in " ".join(said.split())
     assert len(team.files()) == 1
+
+
+@pytest.mark.usefixtures("held")
+@pytest.mark.parametrize("columns", [40, 80])
+def test_no_line_is_wider_than_the_terminal_so_no_word_is_broken(team: Team, columns: int) -> None:
+    words = ("send", "leader", "user", "worker_1", "--body", "x", "--wait", "completed", "--timeout", "1")
+    with on_terminal(*words, columns=columns) as (child, terminal):
+        said = read_rest(terminal)
+        assert child.wait(PATIENCE_S) == 75
+    lines = said.splitlines()
+    whole = " ".join(line.strip() for line in lines)
+    assert "waiting until leader, user, worker_1 has completed it, 1 s at most; Ctrl-C ends the wait" in whole
+    assert "not completed within 1 s: leader has not taken it yet; user has not taken it yet" in whole
+    assert max(len(line) for line in lines if "@" not in line) <= columns  # an id is not cut, however long
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_story_is_folded_below_its_columns(team: Team, columns: int) -> None:
+    message_id = team.send("leader", "--body", "x", "--thread-id", "a-thread-with-a-name")
+    with on_terminal("explain", message_id, columns=columns) as (child, terminal):
+        said = re.sub(r"\x1b\[[\d;]*m", "", read_rest(terminal))
+        assert child.wait(PATIENCE_S) == 0
+    lines = [line for line in said.splitlines() if "/" not in line and message_id not in line]
+    assert max(map(len, lines)) <= columns
+    whole = " ".join(" ".join(said.split()).split())
+    assert "start it with `ackd run`" in whole
+    (begun,) = [number for number, line in enumerate(lines) if line.startswith("  next ")]
+    indent = 4 if columns < 60 else 13
+    assert re.match(rf" {{{indent}}}\S", lines[begun + 1])
 
 
 @pytest.mark.usefixtures("held")

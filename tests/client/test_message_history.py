@@ -235,7 +235,7 @@ def test_every_state_has_its_next_step_or_none() -> None:
         == "builder has it: waiting for its result"
     )
     assert step("acked") == "waiting for builder to complete it"
-    assert step("dead") == "nothing, unless someone digs it up: ackd dead requeue 1763.42.ab12"
+    assert step("dead") == "nothing, unless somebody has it delivered again: `ackd dead requeue 1763.42.ab12`"
     assert step("completed") == step("withdrawn") == ""
     assert step("stray").startswith("Rename it")
     assert step("cancelled") == step("dead")

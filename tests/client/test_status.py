@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ackd.client import Client
 from ackd.client.status import endpoint_of, status
 from ackd.config.site import find_site
 from ackd.core.words import Folder
@@ -48,7 +49,15 @@ def test_without_a_daemon_the_directories_are_counted_and_states_are_unknown(tea
     assert found.daemon == (False, None, None, None)
     worker = found.agents["worker_1"]
     assert (worker.endpoint, worker.state, worker.queued, worker.in_flight) == ("exec", "unknown", 1, 0)
-    assert found.totals == {"queued": 2, "in_flight": 0, "completed": 0, "dead": 1, "corrupt": 1}
+    assert found.totals == {
+        "queued": 2,
+        "in_flight": 0,
+        "retrying": 0,
+        "unread": 0,
+        "completed": 0,
+        "dead": 1,
+        "corrupt": 1,
+    }
     assert (found.faults, found.escalations, found.strays, found.held) == ((), (), (), ())
 
 
@@ -119,3 +128,36 @@ def test_the_endpoint_is_that_of_the_config_and_ackds_own_agents_are_handlers(si
         "inbox",
         "handler",
     ]
+
+
+# --- unread, retried, in flight -----------------------------------------------------------------------------------------
+def in_processed(team: Team, site: Site, agent: str, *headers: str) -> str:
+    """Have a message in an agent's hands, as a daemon that has ended left it. Returns its id."""
+    message_id: str = team.send(agent, "--body", "x")
+    (path,) = (site.queue / agent).glob("*.mime")
+    head, _, body = path.read_text().partition("\n\n")
+    (site.queue / agent / "processed").mkdir(exist_ok=True)
+    path.unlink()
+    (site.queue / agent / "processed" / path.name).write_text("\n".join([head, *headers]) + f"\n\n{body}")
+    return message_id
+
+
+def test_without_a_daemon_too_what_is_unread_or_retried_is_not_called_in_flight(team: Team, site: Site) -> None:
+    delivered = "X-IGNITE-Status: delivered"
+    in_processed(team, site, "leader", delivered)
+    in_processed(team, site, "leader", delivered, "X-IGNITE-Seen: yes")
+    in_processed(team, site, "leader", "X-IGNITE-Status: acked")
+    read = in_processed(team, site, "leader", delivered)
+    assert team.ackd("read", read, "--agent", "leader").exit_code == 0  # a receipt, which the next daemon hears
+    in_processed(team, site, "worker_1", delivered)  # a command's run: nobody reads it
+    in_processed(team, site, "worker_1", "X-IGNITE-Status: retrying")
+    found = status(site)
+    leader, worker = found.agents["leader"], found.agents["worker_1"]
+    assert (leader.in_flight, leader.unread, leader.retrying) == (4, 1, 0)
+    assert (worker.in_flight, worker.unread, worker.retrying) == (2, 0, 1)
+    assert (found.totals["in_flight"], found.totals["unread"], found.totals["retrying"]) == (6, 1, 1)
+    shown = team.ackd("status").stdout
+    assert "0 queued  4 in flight  1 retrying  1 unread" in shown
+    listed = [one.unread for one in Client.at(site).inbox("leader").messages]
+    assert sorted(listed) == [False, False, False, True]
+    assert [line.split()[5] for line in team.ackd("inbox", "leader").stdout.splitlines()[1:]].count("unread") == 1

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ackd.config.agents import TEAM_ONLY, DeliverySettings, agent_keys, settings_of
-from ackd.config.model import Config, load, load_site
+from ackd.config.model import Config, PoolSettings, load, load_site
 from ackd.config.site import Site
 from ackd.coordination.board.settings import BoardSettings
 from ackd.coordination.bus.settings import BusSettings
@@ -348,11 +348,14 @@ def test_the_reference_as_it_stands_changes_nothing() -> None:
 def test_the_reference_documents_every_key_with_its_default() -> None:
     documented = tomllib.loads(uncommented())
     example = documented.pop("agents")["example"]
+    pool = documented.pop("pools")["example"]
+    assert pool.keys() == PoolSettings.model_fields.keys()
+    assert pool["pool_timeout_s"] == PoolSettings(members=()).pool_timeout_s
     stories = PipelineSettings(worker=StageWorker())
     tables = {"ensemble": EnsembleSettings(), "bus": BusSettings(), "board": BoardSettings(), "pipeline": stories}
     whole = Config.model_validate(tables)  # those work only where they stand
     assert Config.model_validate(documented) == whole
-    expected = whole.model_dump(mode="json", exclude={"agents"})
+    expected = whole.model_dump(mode="json", exclude={"agents", "pools"})
     assert {name: set(value) for name, value in documented.items() if isinstance(value, dict)} == {
         name: set(value) for name, value in expected.items() if isinstance(value, dict)
     }

@@ -34,10 +34,11 @@ from ackd.core.message import (
 )
 from ackd.core.parts import PartEnd, PartsNotice
 from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy
+from ackd.core.pools import POOL_TIMEOUT_S
 from ackd.core.words import MessageEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
     from ackd.core.effects import Effect
     from ackd.core.events import Event
@@ -86,11 +87,13 @@ def make_message(
     notify: bool | None = None,
     expires_at: float | None = None,
     deadline_at: float | None = None,
+    needs: frozenset[str] = frozenset(),
+    prefers: frozenset[str] = frozenset(),
 ) -> Message:
     digest = f"{message_id}/{sender}/{type}/{content}"
     return Message(
         message_id, sender, to, type, priority, digest, thread_id, in_reply_to, task_id, progress,
-        part_of=part_of, notify=notify, expires_at=expires_at, deadline_at=deadline_at,
+        part_of=part_of, notify=notify, expires_at=expires_at, deadline_at=deadline_at, needs=needs, prefers=prefers,
     )  # fmt: skip
 
 
@@ -117,6 +120,7 @@ class File:
             seen=self.headers.get("X-IGNITE-Seen") == "yes",
             idled=idle_of(self.headers.get("X-IGNITE-Idle", "")),
             cancelled=self.headers.get("X-ACKD-Ended") == "cancelled",
+            had_by=tuple(filter(None, self.headers.get("X-ACKD-Had-By", "").split(", "))),
         )
 
 
@@ -124,9 +128,15 @@ class World:
     """An engine with its team, virtual files, receipts, a log and lanes."""
 
     def __init__(
-        self, team: dict[str, tuple[AgentPolicy, str]] | None = None, policy: EnginePolicy | None = None
+        self,
+        team: dict[str, tuple[AgentPolicy, str]] | None = None,
+        policy: EnginePolicy | None = None,
+        *,
+        pools: Mapping[str, tuple[str, ...]] | None = None,
+        labels: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         self.team = dict(TEAM if team is None else team)
+        self.pools, self.labels = pools or {}, labels or {}
         self.policy = policy or EnginePolicy(escalate_to="leader")
         self.mono, self.wall = START_MONO, START_WALL
         self.files: dict[Place, File] = {}
@@ -157,7 +167,9 @@ class World:
     def _engine(self) -> None:
         self.engine = Engine(self.policy, TopOfRange())
         for name, (policy, endpoint) in self.team.items():
-            self.handle(ev.AgentJoined(name, policy, endpoint))
+            self.handle(ev.AgentJoined(name, policy, endpoint, self.labels.get(name, frozenset())))
+        for name, members in self.pools.items():
+            self.handle(ev.AgentJoined(name, AgentPolicy(), "pool", members=members, pool_timeout_s=POOL_TIMEOUT_S))
 
     # --- time -----------------------------------------------------------------------------------------------------
     @property
@@ -239,6 +251,8 @@ class World:
                 return [self._move(effect, Folder.DEAD, ev.Moved)]
             case fx.ReviveMessage():
                 return [self._revive(effect)]
+            case fx.ReturnMessage():
+                return [self._move(effect, Folder.QUEUE, ev.Moved)]
             case fx.TellAgent():
                 return self._tell(effect)
             case fx.CallOff():
@@ -273,7 +287,7 @@ class World:
 
     def _move(
         self,
-        effect: fx.ClaimMessage | fx.ArchiveMessage | fx.BuryMessage | fx.ReviveMessage,
+        effect: fx.ClaimMessage | fx.ArchiveMessage | fx.BuryMessage | fx.ReviveMessage | fx.ReturnMessage,
         folder: Folder,
         answer: type[ev.Claimed | ev.Moved],
     ) -> Event:
@@ -284,6 +298,10 @@ class World:
         if file is None:
             return ev.MoveLost(effect.key)
         place = effect.place._replace(folder=folder)
+        if isinstance(effect, fx.ClaimMessage):
+            place = place._replace(box=effect.message.recipient)
+        elif isinstance(effect, fx.ReturnMessage | fx.BuryMessage):
+            place = place._replace(box=effect.message.addressee)
         while place in self.files:  # renameat2(NOREPLACE), with a suffix on a clash
             place = place._replace(name=f"{place.name}+")
         self.files[place] = file
@@ -379,8 +397,12 @@ class World:
         self, place: Place, *, recovered: bool = False, crashes: int = 0, run_alive: bool = False
     ) -> ev.Arrived:
         file = self.files[place]
-        standing = file.standing if place.folder in (Folder.PROCESSED, Folder.DEAD) else None
-        return ev.Arrived(file.message, place, file.mtime, standing, recovered, crashes, run_alive)
+        believed = place.folder in (Folder.PROCESSED, Folder.DEAD) or (recovered and place.box in self.pools)
+        message = file.message
+        if message.recipient != place.box:  # as the journal says
+            message = replace(message, recipient=place.box, pool=message.recipient)
+        standing = file.standing if believed else None
+        return ev.Arrived(message, place, file.mtime, standing, recovered, crashes, run_alive)
 
     def send(self, message: Message, *, age_s: float = 0) -> Place:
         """Create a file, and have it noticed."""
@@ -433,7 +455,8 @@ class World:
         runtime does."""
         if not self.engine.state.deliveries.of_id(message_id, agent):
             for place, file in list(self.files.items()):
-                if place.folder is Folder.DEAD and (file.message.message_id, place.box) == (message_id, agent):
+                is_it = (file.message.message_id, file.message.recipient) == (message_id, agent)
+                if place.folder is Folder.DEAD and is_it:
                     self.handle(self.arrival(place))
         self.says(kind, message_id, agent)
 

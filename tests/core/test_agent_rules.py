@@ -270,6 +270,8 @@ def test_a_task_from_assignment_to_idle() -> None:
     world.tell(ev.WorkerSaid("worker", key, state=WorkerState.EXECUTING))
     world.ends("m1", ev.Outcome.DONE, "complete")
     assert worker_states(world) == ["assigned", "executing", "verifying", "self_review", "complete", "idle"]
+    passed = [d["state"] for d in world.facts("worker_state") if d.get("passed")]
+    assert passed == ["verifying", "self_review"], "nobody said so: it went from executing to complete"
 
 
 def test_a_failure_is_walked_to_and_ends_idle() -> None:

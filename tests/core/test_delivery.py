@@ -17,6 +17,7 @@ LETTERS = {
     "F": State.FINISHING,
     "B": State.BURYING,
     "V": State.REVIVING,
+    "H": State.RETURNING,
     "K": State.CANCELLING,
     "N": State.ANNULLING,
     "T": State.WITHDRAWING,
@@ -27,33 +28,34 @@ LETTERS = {
 }
 #: ``-`` cannot happen · ``=`` stays, nothing is done · ``=:note`` stays, and is noted · ``C:claim`` goes to C, by claiming
 GRID = """
-             Q           C           P           D           A           R         F        B           V           K           N           T           X         Y           Z  W
-offered      C:claim     -           -           -           -           P:tell    -        -           -           -           -           -           -         -           -  -
-claimed      -           P:tell      -           -           -           -         -        -           -           -           -           -           -         -           -  -
-told         =           =           D:await     =           =:note      =         =        =           =           =:note      =           =           =         =           -  -
-not_told     =           =           R:retry     =           =           =         =        =           =           =           =           =           =         =           -  -
-away         =           =           R:postpone  =           =           =         =        =           =           =           =           =           =         =           -  -
-seen         =:note      =:note      =:note      =:note      =:note      =:note    =        =           =           =           =           =           =         =           -  -
-enough       F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =           =           =           =           =           =         =           -  -
-acked        C:claim     =:remember  A:start     A:start     =           A:start   =        =           =           =           =           =           =         =           -  -
-done         F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =:remember  =:remember  F:finish    =:remember  =:too_late  F:finish  =:too_late  -  -
-refused      B:bury      =:remember  B:bury      B:bury      B:bury      B:bury    =        =           =           N:annul     =           =           =         =           -  -
-failed       =           =           R:retry     R:retry     R:retry     =         =        =           =           N:annul     =           =           =         =           -  -
-exhausted    =           =           B:bury      B:bury      B:bury      B:bury    =        =           =           N:annul     =           =           =         =           -  -
-stopped      =           =           R:postpone  R:postpone  R:postpone  =         =        =           =           N:annul     =           =           =         =           -  -
-silent       -           -           -           B:bury      B:bury      -         -        -           -           -           -           -           -         -           -  -
-unfinished   -           -           -           B:bury      B:bury      -         -        -           -           -           -           -           -         -           -  -
-overdue      -           -           -           =:warn      =:warn      -         -        -           -           -           -           -           -         -           -  -
-vanished     W:end       =           Z:end       Z:end       Z:end       Z:end     =        =           =           Z:end       =           =           =         =           -  -
-moved        -           -           -           -           -           -         Z:end    X:end       Q:note      -           Y:end       W:end       -         -           -  -
-lost         -           W:end       -           -           -           -         Z:end    Z:end       X:nothing   -           Z:end       W:end       -         -           -  -
-disk_failed  -           Q:hold      -           -           -           -         =:again  =:again     =:again     -           =:again     =:again     -         -           -  -
-spool_lost   W:end       W:end       W:end       W:end       W:end       W:end     =        W:end       =           W:end       W:end       =           =         =           -  -
-requeued     =           =           =           =           =           =         =        =           =           =           =           =           V:revive  V:revive    -  -
-cancelled    T:withdraw  =:remember  K:call_off  K:call_off  K:call_off  N:annul   =        =           =           =           =           =           =         =           -  -
-recalled     T:withdraw  -           T:withdraw  -           -           -         -        -           -           -           -           -           -         -           -  -
-let_go       =           =           =           =           =           =         =        =           =           N:annul     =           =           =         =           -  -
-expired      B:bury      =           =           =           =           B:bury    =        =           =           =           =           =           =         =           -  -
+             Q           C           P           D           A           R         F        B           V           H           K         N           T           X         Y           Z  W
+offered      C:claim     -           -           -           -           P:tell    -        -           -           -           -         -           -           -         -           -  -
+claimed      -           P:tell      -           -           -           -         -        -           -           -           -         -           -           -         -           -  -
+told         =           =           D:await     =           =:note      =         =        =           =           =           =:note    =           =           =         =           -  -
+not_told     =           =           R:retry     =           =           =         =        =           =           =           =         =           =           =         =           -  -
+away         =           =           R:postpone  =           =           =         =        =           =           =           =         =           =           =         =           -  -
+seen         =:note      =:note      =:note      =:note      =:note      =:note    =        =           =           =           =         =           =           =         =           -  -
+enough       F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =           =           =           =         =           =           =         =           -  -
+acked        C:claim     =:remember  A:start     A:start     =           A:start   =        =           =           =           =         =           =           =         =           -  -
+done         F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =:remember  =:remember  =:remember  F:finish  =:remember  =:too_late  F:finish  =:too_late  -  -
+refused      B:bury      =:remember  B:bury      B:bury      B:bury      B:bury    =        =           =           =:remember  N:annul   =           =           =         =           -  -
+failed       =           =           R:retry     R:retry     R:retry     =         =        =           =           =           N:annul   =           =           =         =           -  -
+exhausted    =           =           B:bury      B:bury      B:bury      B:bury    =        =           =           =           N:annul   =           =           =         =           -  -
+stopped      =           =           R:postpone  R:postpone  R:postpone  =         =        =           =           =           N:annul   =           =           =         =           -  -
+silent       -           -           -           B:bury      B:bury      -         -        -           -           -           -         -           -           -         -           -  -
+unfinished   -           -           -           B:bury      B:bury      -         -        -           -           -           -         -           -           -         -           -  -
+overdue      -           -           -           =:warn      =:warn      -         -        -           -           -           -         -           -           -         -           -  -
+vanished     W:end       =           Z:end       Z:end       Z:end       Z:end     =        =           =           =           Z:end     =           =           =         =           -  -
+moved        -           -           -           -           -           -         Z:end    X:end       Q:note      Q:rejoin    -         Y:end       W:end       -         -           -  -
+lost         -           W:end       -           -           -           -         Z:end    Z:end       X:nothing   Z:end       -         Z:end       W:end       -         -           -  -
+disk_failed  -           Q:hold      -           -           -           -         =:again  =:again     =:again     =:again     -         =:again     =:again     -         -           -  -
+spool_lost   W:end       W:end       W:end       W:end       W:end       W:end     =        W:end       =           W:end       W:end     W:end       =           =         =           -  -
+requeued     =           =           =           =           =           =         =        =           =           =           =         =           =           V:revive  V:revive    -  -
+cancelled    T:withdraw  =:remember  K:call_off  K:call_off  K:call_off  N:annul   =        =           =           =:remember  =         =           =           =         =           -  -
+let_go       =           =           =           =           =           =         =        =           =           =           N:annul   =           =           =         =           -  -
+expired      B:bury      =           =           =           =           B:bury    =        =           =           =           =         =           =           =         =           -  -
+handed_back  -           -           -           -           -           H:return  -        -           -           -           -         -           -           -         -           -  -
+recalled     T:withdraw  -           T:withdraw  -           -           -         -        -           -           -           -         -           -           -         -           -  -
 """
 
 

@@ -59,14 +59,21 @@ TEAM = {
     MONITOR: (HANDLER, "handler"),
 }
 INHABITED = ("pane", "child")
-NAMES = sorted(TEAM)
+NAMES = sorted([*TEAM, "crew"])
 WAITING = (Folder.QUEUE, Folder.PROCESSED)
-MOVES = (fx.ClaimMessage, fx.ArchiveMessage, fx.BuryMessage, fx.ReviveMessage)
+MOVES = (fx.ClaimMessage, fx.ArchiveMessage, fx.BuryMessage, fx.ReviveMessage, fx.ReturnMessage)
+#: A command, a pane, a child and one that may have two in hand share a queue.
+POOLS = {"crew": ("runner", "worker", "child", "pair")}
 #: Ways in which an endpoint may answer.
 WAYS = ("well", "away", "busy", "stuck", "badly", "hindered")
 TERMINAL = ("message_completed", "message_dead", "message_withdrawn", "message_duplicate")
 #: The line that is recorded on entering each state.
 ENTERED_BY = {S.DELIVERED: "message_told", S.ACKED: "message_acked", S.RETRYING: "message_retry"}
+
+
+def _addressee(data: dict[str, object]) -> object:
+    """The agent or pool that the message of a line was sent to."""
+    return data.get("pool", data.get("agent"))
 
 
 def _is_about_death(draft: Draft) -> bool:
@@ -83,7 +90,7 @@ class Watched(World):
         self.crashed = False
         self.noticed: set[int] = set()  # numbers of files that this engine has been told of
         self.given_up: set[int] = set()  # numbers of files that were cancelled, withdrawn or expired, on disk
-        super().__init__(TEAM)
+        super().__init__(TEAM, pools=POOLS)
 
     def handle(self, event: Event) -> list[Effect]:
         before = {d.key: d.state for d in self.engine.state.deliveries} if hasattr(self, "engine") else {}
@@ -119,10 +126,10 @@ class Watched(World):
         The answer to the move has not come, and the file may have got another name on the way, so the engine cannot
         tell it from a copy that somebody dropped. It passes the hint over; the scan after the answer meets the copy.
         """
-        moving = {Folder.QUEUE: S.REVIVING, Folder.PROCESSED: S.CLAIMING}.get(event.place.folder)
+        moving = {Folder.QUEUE: (S.REVIVING, S.RETURNING), Folder.PROCESSED: (S.CLAIMING,)}.get(event.place.folder, ())
         same = self.engine.state.deliveries.of_id(event.message.message_id, event.message.recipient)
         return any(
-            one.state is moving and one.message.digest == event.message.digest and self.move_under_way(one.key)
+            one.state in moving and one.message.digest == event.message.digest and self.move_under_way(one.key)
             for one in same
         )
 
@@ -241,11 +248,26 @@ class Watched(World):
             return "window full"
         return "more to offer" if self.runs(TimerKind.OFFER, agent.name) else None
 
+    def reason_to_wait_in_pool(self, delivery: Delivery) -> str | None:
+        """Return why a message that stands in a pool's line is given to nobody just now. None starves beside a member
+        that could take it."""
+        queue, state = self.agent(delivery.agent), self.engine.state
+        if (state.recovering and self.runs(TimerKind.RECOVERY, ENGINE)) or queue.state is not AgentState.AVAILABLE:
+            return "recovering, or held back by hand"
+        if self.runs(TimerKind.OFFER, queue.name):
+            return "more to offer"
+        members = [self.agent(name) for name in POOLS[queue.name]]
+        free = [one for one in members if one.state is AgentState.AVAILABLE and one.has_room]
+        return None if free else "nobody is free"
+
     def is_waited_for(self, delivery: Delivery) -> bool:
         key, agent = delivery.key, self.agent(delivery.agent)
         # Whoever brings an agent whose times never end waits for its messages.
         owned = agent.policy.processing_timeout_s == NEVER
         match delivery.state:
+            case S.QUEUED if agent.pool is not None:
+                in_line = key in agent.line and self.reason_to_wait_in_pool(delivery) is not None
+                return in_line or self.runs(TimerKind.RETRY, key)
             case S.QUEUED:
                 return key in agent.line and self.reason_to_wait(delivery) is not None
             case S.RETRYING:
@@ -289,7 +311,9 @@ class Promises(RuleBasedStateMachine):
         #: Message and agent of ends whose answer or line died with the daemon: recovery's to tell of, by its journal.
         self.unsaid: set[tuple[object, object]] = set()
 
-    @initialize(busy=st.lists(st.sampled_from(["worker", "pair", "runner", "leader", *INHABITED, USER]), max_size=6))
+    @initialize(
+        busy=st.lists(st.sampled_from(["worker", "pair", "runner", "leader", "crew", *INHABITED, USER]), max_size=6)
+    )
     def begin(self, busy: list[str]) -> None:
         """Start with messages in hand, because most of what can go wrong goes wrong with those."""
         for to in busy:
@@ -298,7 +322,7 @@ class Promises(RuleBasedStateMachine):
 
     # --- people and agents ------------------------------------------------------------------------------------------
     @rule(
-        to=st.sampled_from(NAMES),
+        to=st.sampled_from([*NAMES, "crew", "crew", "crew"]),
         sender=st.sampled_from(["leader", "worker", "runner", "pane", "stranger", MONITOR]),
         priority=st.sampled_from(Priority),
         kind=st.sampled_from(
@@ -334,6 +358,7 @@ class Promises(RuleBasedStateMachine):
     @rule(pick=st.integers(0), copied=st.booleans())
     def send_again(self, pick: int, copied: bool) -> None:
         """Send the same message once more, or another under the same id."""
+        self.world._move_clock(self.world.mono + 0.001)  # no two files are written at one time
         file = self.world.files[self.choose(self.waiting(), pick)]
         message = replace(file.message, digest=f"{file.message.digest}!") if copied else file.message
         self.world.handle(self.world.arrival(self.world.drop(message)))
@@ -341,8 +366,11 @@ class Promises(RuleBasedStateMachine):
     @precondition(lambda self: self.waiting())
     @rule(pick=st.integers(0), kind=st.sampled_from(["seen", "ack", "done", "refuse", "defer"]), noticed=st.booleans())
     def say(self, pick: int, kind: str, noticed: bool) -> None:
-        message = self.world.files[self.choose(self.waiting(), pick)].message
-        receipt = self.world.receipt(kind, message.message_id, message.recipient)
+        place = self.choose(self.waiting(), pick)
+        message = self.world.files[place].message
+        speakers = [place.box, *POOLS.get(message.recipient, ())]  # others than its holder, too
+        speaker = speakers[0] if pick % 3 else speakers[pick % len(speakers)]
+        receipt = self.world.receipt(kind, message.message_id, speaker)
         if noticed:
             self.world.handle(ev.ReceiptCame(receipt))
 
@@ -571,10 +599,10 @@ class Promises(RuleBasedStateMachine):
             world.settle()
         for delivery in world.engine.state.deliveries:  # a move was made, and its answer dies with us
             if delivery.state in MOVING and delivery.place not in world.files:
-                self.unsaid.add((delivery.message.message_id, delivery.agent))
+                self.unsaid.add((delivery.message.message_id, delivery.addressee))
         for effect in (e for lane in world.lanes.values() for e in lane):
             if isinstance(effect, fx.RecordFact) and effect.type in TERMINAL:
-                self.unsaid.add((effect.data["message_id"], effect.data["agent"]))
+                self.unsaid.add((effect.data["message_id"], _addressee(effect.data)))
         world.crashed = True
         world.uncounted.clear()
         world.noticed.clear()
@@ -596,7 +624,7 @@ class Promises(RuleBasedStateMachine):
         for delivery in deliveries:
             if delivery.place.folder in WAITING and delivery.place not in self.world.files:
                 moved = delivery.state in MOVING and self.world.move_under_way(delivery.key)
-                key = (delivery.message.message_id, delivery.agent)
+                key = (delivery.message.message_id, delivery.addressee)
                 assert moved or self.removed[key], f"{delivery.place} vanished by nobody's hand"
 
     @invariant()
@@ -628,6 +656,15 @@ class Promises(RuleBasedStateMachine):
             assert (agent.queued, agent.retrying) == (counted[name, State.QUEUED], counted[name, State.RETRYING])
 
     @invariant()
+    def a_message_of_a_pool_has_one_holder_and_the_others_nothing_of_it(self) -> None:
+        for delivery in self.world.engine.state.deliveries:
+            if delivery.addressee in POOLS:
+                assert delivery.agent in (delivery.addressee, *POOLS[delivery.addressee])
+            for name, agent in self.world.engine.state.deliveries.agents.items():
+                assert delivery.key not in agent.window or name == delivery.agent
+                assert delivery.key not in agent.line or name == delivery.agent
+
+    @invariant()
     def whoever_is_down_was_told_on(self) -> None:
         for agent in self.world.engine.state.agents.values():
             if agent.state is AgentState.DOWN:
@@ -642,7 +679,7 @@ class Promises(RuleBasedStateMachine):
         once = Counter((d["message_id"], d["agent"]) for t, d in self.world.emitted if t == "message_queued")
         lives: dict[tuple[object, object], list[str]] = {}
         for type_, data in self.world.log:
-            key = (data.get("message_id"), data.get("agent"))
+            key = (data.get("message_id"), _addressee(data))
             if once[key] == 1 and type_.startswith("message_") and type_ != "message_warning":
                 lives.setdefault(key, []).append(type_)
         for key, lines in lives.items():
@@ -656,7 +693,7 @@ class Promises(RuleBasedStateMachine):
             return
         lines: Counter[tuple[object, object]] = Counter()
         for type_, data in world.log:
-            key = (data.get("message_id"), data.get("agent"))
+            key = (data.get("message_id"), _addressee(data))
             lines[key] += type_ in TERMINAL
             undone = type_ == "message_requeued" or (type_ == "message_completed" and bool(data.get("late")))
             lines[key] -= undone and not world.crashed
@@ -768,6 +805,10 @@ def assert_true_order(key: object, lines: list[str]) -> None:
             case "message_claimed":
                 assert not claimed, (key, lines)
                 claimed = True
+            case "message_handed_back":
+                assert claimed, (key, lines)
+                assert not over, (key, lines)
+                claimed = False
             case "message_told":
                 assert claimed, (key, lines)
                 assert not over, (key, lines)

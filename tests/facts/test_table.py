@@ -74,6 +74,10 @@ def test_who_reads_the_log_names_a_type_by_its_constructor() -> None:
         'found = [line for line in lines if line.type in ("message_told", other)]',
         'match type_:\n    case "message_told": pass',
         'self.services.record("message_told", {})',
+        'OF_A_TRY = frozenset("message_told".split())',
+        "find(containing=b'\"message_told\"')",
+        'SHOWN = {message_seen.type, "message_told"}',
+        'WORDS = {message_seen.type: "seen", "message_told": "told"}',
     ],
 )
 def test_a_type_in_quotes_is_seen(text: str, tmp_path: Path) -> None:

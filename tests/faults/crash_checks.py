@@ -49,7 +49,7 @@ def ends_so_far(stage: Stage) -> dict[Key, Counter[str]]:
     found: dict[Key, Counter[str]] = {}
     for line in stage.lines():
         if line["type"] in ENDS:
-            key = (str(line["data"].get("message_id")), str(line["data"].get("agent")))
+            key = stage.key(str(line["data"].get("message_id")), str(line["data"].get("agent")))
             found.setdefault(key, Counter())[line["type"]] += 1
     return found
 
@@ -72,7 +72,8 @@ def settled(stage: Stage) -> bool:
 
 
 def _waiting(stage: Stage) -> Iterator[Path]:
-    for box in ("scribe", "worker", "slow"):
+    shared = (one for pool, members in stage.pools.items() for one in (pool, *members))
+    for box in ("scribe", "worker", "slow", *shared):
         yield from (stage.root / "queue" / box).rglob("*.mime")
 
 
@@ -83,7 +84,7 @@ def committed(stage: Stage) -> set[tuple[Key, str]]:
     buried = set(stage.files("queue/dead_letter"))
     keys = _put_away(stage)
     for key, accepted in stage.accepted.items():
-        over = (key[1], accepted.name) in archived
+        over = any((agent, accepted.name) in archived for agent in (key[1], *stage.pools.get(key[1], ())))
         if over or (accepted.ends == Counter(["message_dead"]) and accepted.name in buried):
             keys.add((key, ""))
     return keys
@@ -124,7 +125,7 @@ def _all_copies(stage: Stage) -> Copies:
             agent = rest[1] if part == "archive" else rest[0]
             if agent in ("dead_letter", "corrupt"):
                 agent = stage.header(path, "X-IGNITE-Recipient") or ""
-            found.setdefault((_id_of(data), agent), []).append((where, path))
+            found.setdefault(stage.key(_id_of(data), agent), []).append((where, path))
     return found
 
 

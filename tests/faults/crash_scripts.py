@@ -57,6 +57,9 @@ command = ["./work.sh"]
 endpoint = "exec"
 command = ["./slow.sh"]
 
+[groups]
+crew = ["scribe", "worker"]
+
 [board]
 directors = { CA = "technical", CPO = "product", CSO = "security" }
 agents = { CA = "leader", CPO = "scribe", CSO = "worker" }
@@ -116,6 +119,8 @@ class Stage(Team):
         self.also_settled: list[Callable[[], bool]] = []
         #: What else must hold in the end, in words for what does not.
         self.checks: list[Callable[[], Iterator[str]]] = []
+        #: Members of pools, by pool: whoever completes a pool's message, it was for the pool.
+        self.pools: dict[str, tuple[str, ...]] = {}
         #: What a script mounts, until the case is judged.
         self.mounts = contextlib.ExitStack()
         self._numbers = itertools.count(1)
@@ -127,7 +132,9 @@ class Stage(Team):
         death only its sender is told. ``words`` as for ``mime``."""
         number = next(self._numbers)
         message_id = f"1770263544.{number}.abcdef@ignite.local"
-        data = mime(to=to, message_id=message_id, body=f'content: "{body} {"x" * 200}"\n', **words)
+        data = mime(
+            to=words.pop("header_to", to), message_id=message_id, body=f'content: "{body} {"x" * 200}"\n', **words
+        )
         name = f"message_{1770263544000000 + number:016}.mime"
         self.put(to, data, name)
         self.accepted[message_id, to] = Accepted(name, data, Counter(ends), kept)
@@ -174,12 +181,31 @@ class Stage(Team):
     def said(self, message_id: str, *types: str) -> bool:
         return bool(self.facts(*types, message=message_id))
 
+    def key(self, message_id: str, agent: str) -> Key:
+        """The message, by whom it was sent to, given who has it."""
+        pools = (pool for pool, members in self.pools.items() if agent in members)
+        return next(((message_id, pool) for pool in pools if (message_id, pool) in self.accepted), (message_id, agent))
+
+    def make_pool(self, name: str, *members: str, retry_limit: int = 1) -> None:
+        """Commands that share a queue. Before the daemon starts."""
+        self.pools[name] = members
+        fail = (
+            'grep -q "fail once" "$ACKD_BODY" && [ ! -e "$TEAM_PLACE/failed" ] && touch "$TEAM_PLACE/failed" && exit 1'
+        )
+        self.script("squad.sh", f'{NOTE}\n{fail}\ngrep -q "fail always" "$ACKD_BODY" && exit 1\nexit 0')
+        tables = [
+            f'[agents.{one}]\nendpoint = "exec"\ncommand = ["./squad.sh"]\nmax_in_flight = 1\nretry_limit = {retry_limit}\n'
+            for one in members
+        ]
+        with (self.place / "ackd.toml").open("a") as config:
+            config.write("\n" + "\n".join([*tables, f"[pools.{name}]\nmembers = {json.dumps(members)}\n"]))
+
     def ledger(self) -> Counter[Key]:
         try:
             lines = (self.place / "ledger").read_text().splitlines()
         except FileNotFoundError:
             return Counter()
-        return Counter((line.split()[0], line.split()[1]) for line in lines)
+        return Counter(self.key(*line.split()[:2]) for line in lines)
 
 
 Step: TypeAlias = "tuple[Callable[[], bool], Callable[[], object]]"
@@ -286,6 +312,49 @@ def the_parts_of_a_task_end_and_its_holder_is_told_once(stage: Stage) -> Iterato
     stage.also_settled.append(lambda: bool(notices()))
     stage.checks.append(told_once)
     yield lambda: bool(notices()), lambda: stage.receipt(ReceiptKind.DONE, goal, "leader")
+
+
+@script
+def a_pool_completes_three(stage: Stage) -> Iterator[Step]:
+    stage.make_pool("squad", "first", "second")
+    for number in range(2):
+        stage.give("squad", f"number {number}", "message_completed")
+    yield _started(stage), lambda: stage.give("squad", "the last", "message_completed")
+
+
+@script
+def what_one_of_a_pool_fails_goes_back_and_another_completes_it(stage: Stage) -> Iterator[Step]:
+    stage.make_pool("squad", "first", "second", retry_limit=2)  # one more: a refusing disk may fail a start
+    stage.give("squad", "fail once", "message_completed")
+    yield from ()
+
+
+@script
+def what_a_whole_pool_fails_is_dead_and_is_dug_up(stage: Stage) -> Iterator[Step]:
+    stage.make_pool("squad", "first", "second")
+    dead = stage.give("squad", "fail always", "message_dead", "message_completed")
+
+    def requeue() -> None:
+        stage.script("squad.sh", NOTE)
+        stage.receipt(ReceiptKind.REQUEUE, dead, "squad")
+
+    yield lambda: stage.said(dead, "message_dead"), requeue
+
+
+@script
+def a_group_is_written_to(stage: Stage) -> Iterator[Step]:
+    """A file in the group's own queue, and one in another's that names the group: every member has it once."""
+
+    def give(to: str, of: str) -> str:
+        message_id = stage.give(to, "for all", "message_completed", header_to=of)
+        for member in {"scribe", "worker"} - {to}:
+            copy = f"Message-ID: <{message_id}>\n\n{stage.accepted[message_id, to].data.partition(bytes(2 * [10]))[2].decode()}"
+            stage.accepted[message_id, member] = Accepted("", copy.encode(), Counter(["message_completed"]), ours=True)
+        return message_id
+
+    give("crew", "crew")
+    yield _started(stage), lambda: give("slow", "slow, crew")
+    yield lambda: True, (stage.place / "go").touch
 
 
 @script

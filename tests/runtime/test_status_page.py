@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -61,6 +61,22 @@ def test_it_counts_what_waits_what_is_in_hand_and_what_is_tried_again() -> None:
         "withdrawn": 0,
         "duplicates": 0,
     }
+
+
+def test_a_pool_says_who_serves_it_what_waits_and_how_much_is_at_work() -> None:
+    engine = Engine(EnginePolicy(), random.Random(1))
+    for name in ("w1", "w2"):
+        engine.handle(AgentJoined(name, AgentPolicy(), "exec"), NOW)
+    engine.handle(AgentJoined("crew", AgentPolicy(), "pool", members=("w1", "w2")), NOW)
+    for number in range(3):
+        message = Message(f"1.{number}.a@ignite.local", "leader", "crew", "message", Priority.NORMAL, f"d{number}")
+        engine.handle(Arrived(message, Place("crew", Folder.QUEUE, f"message_{number}.mime"), NOW.wall), NOW)
+    agents: Any = describe(engine)["agents"]
+    assert agents["crew"] == {
+        "endpoint": "pool", "state": "available", "queued": 1, "in_flight": 0, "retrying": 0,
+        "members": ["w1", "w2"], "at_work": 2,
+    }  # fmt: skip
+    assert [agents[name]["in_flight"] for name in ("w1", "w2")] == [1, 1]
 
 
 def test_a_parked_agent_says_why_and_until_when_and_an_open_escalation_is_listed() -> None:

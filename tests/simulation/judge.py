@@ -106,7 +106,7 @@ class Judge:
             raise Broken(f"told after it has expired: {effect.message.message_id} to {effect.lane}")
 
     def _letter_of(self, effect: fx.TellAgent | fx.ArchiveMessage | fx.BuryMessage | fx.ReviveMessage) -> Letter | None:
-        return self._run.ledger.letters.get((effect.message.message_id, effect.lane))
+        return self._run.ledger.letters.get((effect.message.message_id, effect.message.addressee))
 
     def power_was_cut(self) -> None:
         self.power_cuts += 1
@@ -221,6 +221,8 @@ class Judge:
         if due is not None and due.deadline is not None and due.deadline + PATIENCE_S < now and not due.told:
             return "its deadline is past, and nobody was told"
         agent = engine_state.agents[delivery.agent]
+        if agent.pool is not None:
+            return _unfinished_in_pool(daemon, delivery)
         if agent.state not in QUIET:
             return None if agent.state in (AgentState.PARKED, AgentState.DOWN) else "its agent is paused"
         if delivery.state in (S.DELIVERED, S.ACKED) and delivery.seen and agent.policy.shows:
@@ -270,6 +272,10 @@ def _reason_to_wait(daemon: Daemon, delivery: Delivery) -> bool:
         return (TimerKind.RECOVERY, ENGINE) in engine_state.timers
     if agent.state is AgentState.PARKED:
         return (TimerKind.PARK, agent.name) in engine_state.timers
+    if agent.pool is not None:
+        members = (engine_state.agents[name] for name in agent.pool.members)
+        free = any(one.state is AgentState.AVAILABLE and one.has_room for one in members)
+        return not free or (TimerKind.OFFER, agent.name) in engine_state.timers
     return (
         agent.state in (AgentState.PAUSED, AgentState.DOWN)
         or not agent.has_room
@@ -277,9 +283,17 @@ def _reason_to_wait(daemon: Daemon, delivery: Delivery) -> bool:
     )
 
 
+def _unfinished_in_pool(daemon: Daemon, delivery: Delivery) -> str | None:
+    """It waits for its turn again, or no member has room."""
+    engine_state = daemon._engine.state
+    if (TimerKind.RETRY, delivery.key) in engine_state.timers or _reason_to_wait(daemon, delivery):
+        return None
+    return "it lies in its pool's queue, and a member is free"
+
+
 def _only_informs(delivery: Delivery, policy: AgentPolicy) -> bool:
     return completes_on(delivery.message, policy) is CompletesOn.SEEN
 
 
 def _who(effect: fx.TellAgent | fx.ArchiveMessage | fx.BuryMessage | fx.ReviveMessage) -> tuple[str, str, str]:
-    return (effect.message.message_id, effect.lane, effect.message.digest)
+    return (effect.message.message_id, effect.message.addressee, effect.message.digest)

@@ -10,7 +10,7 @@ import contextlib
 import errno
 import os
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -18,6 +18,7 @@ from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, ReceiptKind
 from ackd.formats import ignite, utc_times
 from ackd.storage import maildrop
+from tests.simulation.team import CREW, POOL
 
 if TYPE_CHECKING:
     import random
@@ -67,6 +68,8 @@ class Ledger:
         #: Every other message is a part of the one that its sender got last. Drawn from no dice: the runs of other
         #: seeds stay as they are.
         self.shares = False
+        #: Every other message to a member of the pool is for the pool. Drawn from no dice, either.
+        self.pooled = False
         self._latest: dict[str, str] = {}
         self.garbage = 0
         self.purged = 0
@@ -75,6 +78,8 @@ class Ledger:
     # --- sending ----------------------------------------------------------------------------------------------------
     def send(self, sender: str, to: str, *, kind: str | None = None, about: str | None = None) -> Letter:
         self._sent += 1
+        if self.pooled and about is None and to in CREW and self._sent % 2:
+            to = POOL
         message_id = f"{int(self._timeline.wall)}.{self._sent}.{self._rng.randbytes(3).hex()}@ignite.local"
         letter = Letter(message_id, to, sender, kind or self._rng.choice(TYPES))
         if self.shares and about is None and sender != to and self._sent % 2:
@@ -209,7 +214,7 @@ class Ledger:
                 letter.unclaimed_until = self._timeline.mono
 
     def spoke(self, kind: ReceiptKind, message_id: str, name: str) -> None:
-        letter = self.letters.get((message_id, name))
+        letter = self.letters.get((message_id, self.addressee(message_id, name)))
         if letter is not None:
             letter.said.add(kind)
 
@@ -268,9 +273,15 @@ class Ledger:
         try:
             data = bytes(node.data)
             box = place.box or dict(ignite.headers(data)).get("X-IGNITE-Recipient", "")
-            return ignite.decode(data, box), place
+            message = ignite.decode(data, box)
         except BadMessage:
             return None
+        return replace(message, recipient=self.addressee(message.message_id, box)), place
+
+    def addressee(self, message_id: str, agent: str) -> str:
+        """Whom the message was sent to, that an agent has: itself, or its pool."""
+        pools = agent in CREW and (message_id, agent) not in self.letters and (message_id, POOL) in self.letters
+        return POOL if pools else agent
 
 
 def place_of(path: str) -> Place | None:

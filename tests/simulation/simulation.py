@@ -98,13 +98,14 @@ class Simulation:
         self.kernel = Kernel(self.disk, self.fate)
         self.disk.create(machine.ROOT, 0o40755)
         self._dice = self.rng("world")
-        self.config = Config.model_validate(team.config(self.rng("config")))
+        self.pooled = seed % 10 in (3, 7)
+        self.config = Config.model_validate(team.config(self.rng("config"), pooled=self.pooled))
         durable = self.config.delivery.durability == "power"
         if not durable:  # then a power cut may take anything: that was the bargain
             self.swarm.power_cut = 0.0
         self.site = Site(None, Path(machine.ROOT) / "root", fsync=durable)
         self.ledger = Ledger(self.rng("ledger"), self.swarm, self.timeline, self.disk, self.site)
-        self.ledger.shares = seed % 10 == 9
+        self.ledger.shares, self.ledger.pooled = seed % 10 == 9, self.pooled
         if self.ledger.shares:
             self.swarm.cancels_an_hour = CANCELS_OF_PARTS_AN_HOUR
         self.agents = Agents(self.rng("agents"), self.swarm, self.timeline, self.kernel, self.site, self.ledger)

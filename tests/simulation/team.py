@@ -10,9 +10,12 @@ if TYPE_CHECKING:
     import random
 
 NAMES: Final = ("lead", "worker", "pair", "runner", "smith", "clerk")
+#: A pane, a pane with room for two, a command and a handler that share a queue, in the runs that have a pool.
+CREW: Final = ("worker", "pair", "runner", "smith")
+POOL: Final = "crew"
 
 
-def config(rng: random.Random) -> dict[str, Any]:
+def config(rng: random.Random, *, pooled: bool = False) -> dict[str, Any]:
     agents: dict[str, dict[str, Any]] = {
         "lead": {"endpoint": "tmux"},
         "worker": {"endpoint": "tmux"},
@@ -40,4 +43,5 @@ def config(rng: random.Random) -> dict[str, Any]:
         },
         "liveness": {"heartbeat_timeout_s": rng.choice((120.0, 1800.0)), "probe_timeout_s": 60.0},
         "agents": agents,
+        "pools": {POOL: {"members": CREW, "pool_timeout_s": 3600.0}} if pooled else {},
     }

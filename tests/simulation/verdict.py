@@ -41,7 +41,7 @@ class Verdict:
         found = self._places()
         told = defaultdict(list)
         for line in lines:
-            told[str(line.data.get("message_id")), str(line.data.get("agent"))].append(line)
+            told[str(line.data.get("message_id")), _addressee(line)].append(line)
         for key, letter in self.run.ledger.letters.items():
             self.run.counts["letters"] += 1
             self._judge_letter(letter, found.get(key, []), told[key])
@@ -116,9 +116,7 @@ class Verdict:
             end = line.data.get("end")
             met = noticed[message_id] or message_id in self.run.ledger.notices_removed or message_id in left
             given_up = end == "cancelled" or (end == "expired" and met)  # a stranger with a queue is told like an agent
-            counted_in = (
-                line.data.get("recovered") and f"agent: {line.data['agent']}\n" in words
-            )  # its line died with us
+            counted_in = line.data.get("recovered") and f"agent: {_addressee(line)}\n" in words  # its line died with us
             if message_id not in escalated and message_id not in words and not counted_in and not given_up:
                 raise Broken(f"{message_id} died, and nobody was told: no escalation")
             if line.data.get("end") == "cancelled" and line.data.get("from") == "stranger":
@@ -134,7 +132,7 @@ class Verdict:
         ended: dict[tuple[str, str], list[int]] = defaultdict(list)
         said: dict[tuple[str, str], dict[str, int]] = defaultdict(dict)
         for number, line in enumerate(lines):
-            about = (str(line.data.get("message_id")), str(line.data.get("agent")))
+            about = (str(line.data.get("message_id")), _addressee(line))
             if line.type in ENDS:
                 ended[about].append(number)
             elif line.type == "parts_ended":
@@ -216,6 +214,11 @@ class Verdict:
                     message, place = read
                     found[message.message_id, message.recipient].append(place)
         return found
+
+
+def _addressee(line: Line) -> str:
+    """The agent or pool that the message of a line was sent to."""
+    return str(line.data.get("pool") or line.data.get("agent"))
 
 
 def _of_its_end(line: Line) -> bool:

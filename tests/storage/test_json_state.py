@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ackd.storage.json_state import BadState, JsonState
+from ackd.storage.json_state import BadState, JsonState, load_or_empty
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +81,20 @@ def test_a_file_that_may_not_be_read_is_not_taken_for_a_bad_one(tmp_path: Path) 
     (tmp_path / "file").touch()
     with pytest.raises(NotADirectoryError):
         JsonState(tmp_path / "file" / "a.json", durable=False).load()
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"[]", b'{"a": 1', b"x" * 1_000], ids=["missing", "empty", "a list", "torn", "too large"]
+)
+def test_what_does_no_harm_by_its_loss_is_empty_then(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "a.json"
+    if content is not None:
+        path.write_bytes(content)
+    assert load_or_empty(path, 500) == {}
+    JsonState(path, durable=False).save({"a": "ü"})
+    assert load_or_empty(path, 500) == {"a": "ü"}
+
+
+def test_a_pipe_in_the_place_of_a_state_file_holds_nobody_up(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.json")
+    assert load_or_empty(tmp_path / "a.json") == {}

@@ -36,6 +36,7 @@ def list_(site: Site, as_json: bool, names: tuple[str, ...]) -> None:
     """Show each agent's state (available, busy, parked, paused or down), with the reason, and its process or pane."""
     from ackd.cli.agent_table import print_agents
     from ackd.cli.status import daemon_line
+    from ackd.cli.table import say_folded
 
     wanted = [site.resolve_agent(name) for name in names]
     found = Client.at(site).status()
@@ -44,7 +45,7 @@ def list_(site: Site, as_json: bool, names: tuple[str, ...]) -> None:
         print_json({"agents": listed})
         return
     if not found.daemon.running:
-        say(daemon_line(site, found.daemon))
+        say_folded(daemon_line(site, found.daemon))
         echo("")
     print_agents(listed, time.time())
 

@@ -13,7 +13,7 @@ from ackd.cli.output import print_json, say
 from ackd.client import Client
 
 if TYPE_CHECKING:
-    from ackd.client.cancelling import Cancelled
+    from ackd.client.cancelling import CancelRequest
     from ackd.config.site import Site
 
 
@@ -43,7 +43,7 @@ def cancel(
             say(_words(one, waits))
 
 
-def _words(one: Cancelled, waits: str) -> str:
+def _words(one: CancelRequest, waits: str) -> str:
     if one.path is None:
         return f"{one.message_id} for {one.agent} is {one.state} already: nothing to cancel"
     return f"cancel: asked for {one.message_id} for {one.agent}{waits}"

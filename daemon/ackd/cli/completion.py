@@ -118,7 +118,7 @@ def _words_of(line: str) -> tuple[list[str], bool]:
 
 # --- what may follow --------------------------------------------------------------------------------------------------
 def completions(words: Sequence[str], begun: str) -> tuple[str, Iterable[Candidate]]:
-    """What the shell may offer by itself, and the words that begin so and may follow."""
+    """Return the kind of words that the shell may offer by itself, and the words of ackd that may follow."""
     if not words:
         listed = {name: line for name, (_, line) in commands.COMMANDS.items()}
         more = {"--version": "Print the version and exit."} | dict.fromkeys(HELP_FLAGS, "Show help and exit.")

@@ -104,6 +104,13 @@ def values(kind: str, one: Argument, words: Sequence[str], begun: str) -> Iterab
     match kind:
         case "agents":
             return [(name, "") for name in site.known_agents()]
+        case "addresses":
+            shared = [
+                (name, f"{kind} of {', '.join(members)}" if members else f"empty {kind}")
+                for kind, named in (("group", site.groups), ("pool", site.pools))
+                for name, members in named.items()
+            ]
+            return [*((name, "") for name in site.known_agents()), *shared]
         case "types":
             from ackd.core.words import KNOWN_TYPES
 

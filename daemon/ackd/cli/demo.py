@@ -37,7 +37,7 @@ from ackd.core.message_facts import (
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ackd.cli.demo_story import Story
+    from ackd.cli.demo_story import DemoStory
     from ackd.storage.session_log import Line
 
 #: So long a sentence stands alone on a terminal, before the next one is said.
@@ -150,13 +150,13 @@ def _play(stage: DemoStage, *, fast: bool, quiet: bool) -> Ends:
     return ends
 
 
-def _story(*, quiet: bool) -> Story:
-    from ackd.cli.demo_story import Story
+def _story(*, quiet: bool) -> DemoStory:
+    from ackd.cli.demo_story import DemoStory
     from ackd.facts import colour_wanted
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     names = [to for _, to, _ in expected(pane=True)]
-    return Story(agents=names, colour=colour_wanted(sys.stdout), width=width, quiet=quiet)
+    return DemoStory(agents=names, colour=colour_wanted(sys.stdout), width=width, quiet=quiet)
 
 
 def _introduce(stage: DemoStage) -> None:
@@ -223,7 +223,7 @@ def _ackd(place: Path, environment: dict[str, str], *words: str) -> None:
     )
 
 
-def _watch(logs: Path, daemon: subprocess.Popen[bytes], wanted: Ends, story: Story, pause_s: float) -> Ends:
+def _watch(logs: Path, daemon: subprocess.Popen[bytes], wanted: Ends, story: DemoStory, pause_s: float) -> Ends:
     """Tell the story until all messages ended as expected, the daemon is gone, or the time is up."""
     from ackd.storage.session_log import iter_logs
 
@@ -240,7 +240,7 @@ def _watch(logs: Path, daemon: subprocess.Popen[bytes], wanted: Ends, story: Sto
         time.sleep(0.2)
 
 
-def _tell(lines: Iterable[Line], story: Story, pause_s: float) -> None:
+def _tell(lines: Iterable[Line], story: DemoStory, pause_s: float) -> None:
     for line in lines:
         for text, is_sentence in story.told(line):
             _say(text)
@@ -282,7 +282,7 @@ def _show(place: Path, environment: dict[str, str], title: str, *words: str) -> 
     _say("")
 
 
-def _epilogue(stage: DemoStage, environment: dict[str, str], story: Story, *, quiet: bool) -> None:
+def _epilogue(stage: DemoStage, environment: dict[str, str], story: DemoStory, *, quiet: bool) -> None:
     place = stage.place
     if not quiet:
         _show(place, environment, "`ackd inbox user` lists what you were told:", "inbox", "user")

@@ -20,6 +20,7 @@ from ackd.core.message_facts import (
     message_told,
 )
 from ackd.facts import agent_of, agent_width, paint, render
+from ackd.facts.table import FACTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,14 +41,15 @@ _RECEIPTS: Final = frozenset(
         message_completed.type,
         message_retry.type,
         message_dead.type,
-        "keys_sent",
+        FACTS["keys_sent"].type,  # an endpoint kind declares it
     }
 )
 _STORY_MESSAGES: Final = frozenset("user_goal task_list task_assignment".split())
 
 
 class Sentence(NamedTuple):
-    """What is said when the first line of this type is written about this agent. ``attempt``: which telling."""
+    """A sentence that is said when the first line of this type is written about this agent. ``attempt``: of which
+    telling."""
 
     type: str
     agent: str
@@ -143,7 +145,7 @@ SENTENCES: Final = (
 )
 
 
-class Story:
+class DemoStory:
     """Turns lines of the log into text. ``width``: of the terminal; 0: there is none."""
 
     def __init__(self, *, agents: Iterable[str], colour: bool, width: int, quiet: bool) -> None:

@@ -179,6 +179,8 @@ def failure_of(error: Exception) -> Failure:
 def _hint(error: Exception) -> str:
     """The advice that the error's own words contain; empty if they have none."""
     match error:
+        case errors.NotOneAgent(members=members):
+            return f"name one of {', '.join(members)}" if members else ""
         case errors.UnknownAgent(name=name, known=known):
             return _nearest(name, known).lstrip(":; ")
         case errors.NoRoot(path=path):
@@ -191,6 +193,8 @@ def _hint(error: Exception) -> str:
 
 def _words(error: Exception) -> str:
     match error:
+        case errors.NotOneAgent():
+            return str(error)
         case errors.UnknownAgent(name=name, known=known):
             return f"{error}{_nearest(name, known)}"
         case errors.BadConfig(path=path, problems=problems) if len(problems) > 1:

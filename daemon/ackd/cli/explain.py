@@ -18,11 +18,22 @@ from ackd.cli.command_line import argument, command, for_team
 from ackd.cli.errors import USAGE, Failure
 from ackd.cli.index_notice import announce_building
 from ackd.cli.output import echo, print_json
+from ackd.cli.table import NARROW_COLUMNS, folded_under, terminal_width
 from ackd.client import Client
 from ackd.client.agent_lines import attempt_words
 from ackd.client.message_history import RECEIPTS
+from ackd.core.agent_facts import child_ended, child_restart, child_started, worker_state
 from ackd.core.errors import AmbiguousMessage
-from ackd.core.message_facts import message_requeued, message_retry
+from ackd.core.message_facts import (
+    message_claimed,
+    message_requeued,
+    message_retry,
+    message_seen,
+    message_told,
+    task_start,
+    worker_assign,
+    worker_release,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,8 +53,19 @@ _STATE_STYLE: Final = {
 _HAS_REASON: Final = frozenset({"retrying", "dead", "cancelled", "withdrawn"})
 #: The lines of one try to have a message done, which look alike each time.
 _OF_A_TRY: Final = frozenset(
-    "message_claimed message_told message_seen message_retry worker_assign worker_release task_start "
-    "child_started child_ended child_restart".split()
+    one.type
+    for one in (
+        message_claimed,
+        message_told,
+        message_seen,
+        message_retry,
+        worker_assign,
+        worker_release,
+        task_start,
+        child_started,
+        child_ended,
+        child_restart,
+    )
 )
 _OPTIONAL_HEADERS: Final = (
     ("task_id", "task"),
@@ -82,7 +104,7 @@ def explain(message: str, tree: bool, site: Site, as_json: bool) -> None:
         return
     colour = facts.colour_wanted(sys.stdout)
     facts.never_choke(sys.stdout)
-    for line in as_lines(history, colour=colour):
+    for line in as_lines(history, colour=colour, width=terminal_width(sys.stdout)):
         echo(line, colour=colour)
 
 
@@ -142,19 +164,23 @@ def _event(line: Line) -> dict[str, Any]:
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
-def as_lines(history: MessageHistory, *, colour: bool) -> Iterator[str]:
+def as_lines(history: MessageHistory, *, colour: bool, width: int = 0) -> Iterator[str]:
+    """Draw the history. On a terminal of ``width`` cells lines are folded between words; 0: they are as long as need
+    be."""
     yield facts.visible(history.message_id)
-    yield f"  {_header_words(history)}"
+    yield from folded_under(_header_words(history), "  ", "  ", width)
     if not history.recipients:
-        yield "  nobody has it: no file of it is left, and the logs tell only of its answers"
+        yield from folded_under(
+            "nobody has it: no file of it is left, and the logs tell only of its answers", "  ", "  ", width
+        )
     for one in history.recipients:
         yield ""
-        yield from _recipient_lines(one, colour=colour)
+        yield from _recipient_lines(one, colour=colour, width=width)
     if history.answers:
         yield ""
-        yield f"answered by {', '.join(map(facts.short_id, history.answers))}"
+        yield from folded_under(f"answered by {', '.join(map(facts.short_id, history.answers))}", "", "  ", width)
     yield ""
-    yield from _timeline(history, colour=colour)
+    yield from _timeline(history, colour=colour, width=width)
 
 
 def _header_words(history: MessageHistory) -> str:
@@ -165,20 +191,30 @@ def _header_words(history: MessageHistory) -> str:
     return ", ".join(words)
 
 
-def _recipient_lines(one: RecipientHistory, *, colour: bool) -> Iterator[str]:
+def _row(parts: Sequence[tuple[str, str]], words: str, *, colour: bool, width: int) -> Iterator[str]:
+    """Yield the columns (texts and their styles) and the words, which are folded below their own beginning, or, where
+    that leaves them no room, below the columns."""
+    beside = sum(facts.cells(text) + 2 for text, _ in parts)
+    rest = " " * (beside if width >= NARROW_COLUMNS else 4)
+    first, *more = folded_under(words, " " * beside, rest, width)
+    columns = "".join(f"{facts.paint(text, style) if colour else text}  " for text, style in parts)
+    yield f"{columns}{first[beside:]}".rstrip()
+    yield from more
+
+
+def _recipient_lines(one: RecipientHistory, *, colour: bool, width: int) -> Iterator[str]:
     style = _STATE_STYLE.get(one.state, facts.CYAN)
-    state = facts.paint(one.state, style) if colour else one.state
     why = f": {facts.visible(one.reason)}" if one.reason and one.state in _HAS_REASON else ""
-    yield f"{facts.visible(one.agent)}: {state}{why}"
-    for receipt in RECEIPTS:
-        yield f"  {receipt:9}  {_proof_words(one.proof_of(receipt), colour=colour)}"
-    if one.attempts:
-        yield f"  {'by ackd':9}  {attempt_words(one.attempts)}"
-    if one.note:
-        yield f"  {'note':9}  {one.note}"
-    yield f"  {'file':9}  {facts.visible(str(one.path)) if one.path else 'not on disk any more'}"
-    if one.next:
-        yield f"  {'next':9}  {one.next}"
+    first, *more = folded_under(f"{facts.visible(one.agent)}: {one.state}{why}", "", "  ", width)
+    yield first.replace(f": {one.state}", f": {facts.paint(one.state, style)}", 1) if colour else first
+    yield from more
+    rows = [(receipt, _proof_words(one.proof_of(receipt), colour=colour)) for receipt in RECEIPTS]
+    rows += [("by ackd", attempt_words(one.attempts))] if one.attempts else []
+    rows += [("note", one.note)] if one.note else []
+    rows += [("file", facts.visible(str(one.path)) if one.path else "not on disk any more")]
+    rows += [("next", one.next)] if one.next else []
+    for name, words in rows:
+        yield from _row([(f"  {name:9}", facts.PLAIN)], words, colour=colour, width=width)
 
 
 def _proof_words(proven: ReceiptProof | None, *, colour: bool) -> str:
@@ -218,20 +254,21 @@ def _several(retries: list[int]) -> bool:
     return len(retries) > 1
 
 
-def _timeline(history: MessageHistory, *, colour: bool) -> Iterator[str]:
+def _timeline(history: MessageHistory, *, colour: bool, width: int) -> Iterator[str]:
     if not history.events:
         return
     started = history.events[0].at
     several = len(history.recipients) > 1
     yield time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
     for line, more in _folded(list(heapq.merge(history.events, history.around, key=lambda line: line.at))):
+        if line.type == worker_state.type and line.data.get("passed") is True:
+            continue  # a state that nobody reported: --json and `ackd tail` have it
         look = facts.look_of(line.type)
-        agent = facts.visible(facts.agent_of(line)) if several else ""
         again = f"{more} more {'try' if more == 1 else 'tries'}, the last: " if more else ""
         parts = [
             (f"  +{facts.duration(max(0.0, line.at - started)):8}", facts.DIM),
             (f"{facts.visible(look.kind):10}", look.style),
-            (f"{agent:10}" if several else "", facts.PLAIN),
-            (f"{again}{facts.words(line)}", facts.PLAIN),
         ]
-        yield facts.joined([part for part in parts if part[0]], colour=colour)
+        if several:
+            parts.append((f"{facts.visible(facts.agent_of(line)):10}", facts.PLAIN))
+        yield from _row(parts, f"{again}{facts.words(line)}", colour=colour, width=width)

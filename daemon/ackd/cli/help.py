@@ -8,9 +8,12 @@ from ackd.cli.output import echo, print_json
 
 @command
 @argument(
-    "words", nargs="*", metavar="[COMMAND...]", complete="ackd.cli.commands:COMMANDS",
+    "words",
+    nargs="*",
+    metavar="[COMMAND...]",
+    complete="ackd.cli.commands:COMMANDS",
     help="A command, such as send, or dead list.",
-)  # fmt: skip
+)
 def help_(words: tuple[str, ...], as_json: bool) -> None:
     """Show how ackd is used, or one of its commands: `ackd help send`, `ackd help dead list`."""
     from ackd.cli.main import help_page

@@ -48,7 +48,7 @@ def inbox(site: Site, as_json: bool, name: str | None, agent: str | None, everyt
             [
                 (one.message_id or one.file.rpartition("/")[2]).partition("@")[0],
                 age(now - one.arrived_at),
-                *(cell or "-" for cell in (one.sender, one.type, one.priority, one.state, one.subject)),
+                *(cell or "-" for cell in (one.sender, one.type, one.priority, _state(one), one.subject)),
             ]
             for one in found.messages
         ]
@@ -58,6 +58,10 @@ def inbox(site: Site, as_json: bool, name: str | None, agent: str | None, everyt
             for row, one in zip(rows, found.messages, strict=True):
                 row.insert(-1, _due(one, now))
         print_table(heads, rows, _STYLES)
+
+
+def _state(one: MailEntry) -> str:
+    return "unread" if one.unread else one.state
 
 
 def _due(one: MailEntry, now: float) -> str:

@@ -16,10 +16,10 @@ def announce_building() -> None:
     if sys.stderr.isatty():
         from ackd.client import log_history
 
-        log_history.announce(Notice().tell)
+        log_history.announce(IndexNotice().tell)
 
 
-class Notice:
+class IndexNotice:
     """Said once, when there is much to read."""
 
     def __init__(self) -> None:

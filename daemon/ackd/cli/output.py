@@ -95,6 +95,18 @@ def _lines_made_harmless(text: str) -> str:
     return "".join(c if is_harmless(c) or c in "\n\t" else "?" for c in text)
 
 
+def echo_folded(text: str, *, err: bool = False) -> None:
+    """Print a sentence, at once. On a terminal it is folded between words, and what is left is indented."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        echo(text, err=err)
+        return
+    from ackd.cli.table import folded_under, terminal_width
+
+    for line in folded_under(text, "", "  ", terminal_width(stream)):
+        echo(line, err=err)
+
+
 def echo(text: str, *, err: bool = False, colour: bool | None = None) -> None:
     """Print one line, at once. Colours go where ``facts.colour_wanted`` says, unless ``colour`` says otherwise."""
     stream = sys.stderr if err else sys.stdout

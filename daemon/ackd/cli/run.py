@@ -43,8 +43,12 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
 
     config = load_site(site)
     for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
-    view = TerminalView(sys.stdout, (*site.agents, USER)) if for_people else StructuredView(sys.stdout)
-    daemon = Daemon(config, site, _Quietly(view) if quiet else view)
+    view: View = TerminalView(sys.stdout, (*site.agents, USER)) if for_people else StructuredView(sys.stdout)
+    if quiet:
+        view = _Quietly(view)
+    if not sys.stdout.isatty() and sys.stderr.isatty():
+        view = _WithTerminal(view, TerminalView(sys.stderr))
+    daemon = Daemon(config, site, view)
     try:
         with creating(site.root):
             anyio.run(daemon.serve)
@@ -75,3 +79,23 @@ class _Quietly:
     def show(self, type_: str, data: dict[str, object], at: float) -> None:
         if type_ not in self._routine:
             self._view.show(type_, data, at)
+
+
+class _WithTerminal:
+    """A view that goes elsewhere (a file, a pipe), while the person who stops the daemon sits at a terminal and is told
+    there what it waits for."""
+
+    def __init__(self, view: View, terminal: View) -> None:
+        self._view = view
+        self._terminal = terminal
+
+    def show(self, type_: str, data: dict[str, object], at: float) -> None:
+        from ackd.core.daemon_facts import session_stopping
+
+        self._view.show(type_, data, at)
+        if type_ == session_stopping.type:
+            self._terminal.show(type_, data, at)
+
+    def flush(self) -> None:
+        self._view.flush()
+        self._terminal.flush()

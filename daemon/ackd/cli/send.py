@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from ackd.cli.command_line import AGENT, argument, at_least, command, for_team
 from ackd.cli.errors import INTERRUPTED, NO, NO_DAEMON, TRY_AGAIN, Ended, Failure, WrongUsage, accepted
-from ackd.cli.output import echo, print_json, printable, read_stdin
+from ackd.cli.output import echo_folded, print_json, printable, read_stdin
 from ackd.client import BadText, Client
 from ackd.client.sending import DEFAULT_WAIT_S, WAIT_STAGES, Progress
 
@@ -49,13 +49,13 @@ _BODY: Final = argument("--body", metavar="TEXT", help="The body: YAML, or plain
 
 
 @command
-@argument("to", nargs="*", metavar="TO... [-]", complete="agents")
+@argument("to", nargs="*", metavar="TO... [-]", complete="addresses")
 @argument(
     "--to",
     dest="also_to",
     action="append",
     metavar="AGENT",
-    complete="agents",
+    complete="addresses",
     help="A recipient, like TO; also comma-separated. May be given again.",
 )
 @_TYPE
@@ -63,7 +63,7 @@ _BODY: Final = argument("--body", metavar="TEXT", help="The body: YAML, or plain
     "--cc",
     action="append",
     metavar="AGENT",
-    complete="agents",
+    complete="addresses",
     help="Another recipient, of a copy. May be given again.",
 )
 @argument("--thread-id", metavar="ID", help="The thread that it belongs to.")
@@ -110,7 +110,8 @@ def send(
     also_to: tuple[str, ...], wait_all: bool, part_of: str | None, notify_when_done: bool | None,
     expires: str | None, deadline: str | None, once: str | None,
 ) -> None:  # fmt: skip
-    """Queue a message for one or more agents. A lone - among them reads the body from stdin."""
+    """Queue a message for one or more agents, groups (every member gets it) or pools (one member does it). A lone -
+    among them reads the body from stdin."""
     names = (*(name for name in to if name != "-"), *_each(also_to))
     if not names:
         raise WrongUsage("name at least one recipient")
@@ -210,7 +211,7 @@ class PrintedProgress(Progress):
             self._end_waiting(self._sent)
 
     def warned(self, words: str) -> None:
-        echo(f"ackd: {printable(words)}", err=True)
+        echo_folded(f"ackd: {printable(words)}", err=True)
 
     def queued(self, sent: Sent) -> None:
         self._sent = sent
@@ -220,9 +221,14 @@ class PrintedProgress(Progress):
                 note = "" if sent.daemon_running or waits else " (not yet delivered: no daemon is running)"
                 new = [name for name in sent.recipients if name not in sent.repeated]
                 if new:
-                    echo(f"queued {sent.message_id} for {', '.join(new)}{note}")
+                    echo_folded(f"queued {sent.message_id} for {', '.join(new)}{note}")
+                for group, members in sent.groups.items():
+                    without = f"; not {sent.sender}, who sends it" if group in sent.without_sender else ""
+                    echo_folded(f"group {group}: {', '.join(members)}{without}")
                 if sent.repeated:
-                    echo(f"sent before: {sent.message_id} for {', '.join(sent.repeated)}; nothing was sent again")
+                    echo_folded(
+                        f"sent before: {sent.message_id} for {', '.join(sent.repeated)}; nothing was sent again"
+                    )
         if self._wait is not None:
             from ackd.cli.waiting import Notice
 
@@ -240,7 +246,11 @@ class PrintedProgress(Progress):
         with accepted(f"{sent.message_id} is queued"):
             # Told and seen are one state of a message, but not to somebody who waited for one of them.
             how_far = one.receipts[-1][0] if one.state == "delivered" and one.receipts else one.state
-            echo(f"{how_far}: {visible(one.agent)}{why}")
+            echo_folded(f"{how_far}: {visible(one.agent)}{why}")
+
+    def hindered(self, words: str) -> None:
+        if not self._as_json:
+            echo_folded(f"ackd: {printable(words)}", err=True)
 
     def _end_waiting(self, sent: Sent) -> None:
         short = sent.message_id.partition("@")[0]
@@ -249,7 +259,7 @@ class PrintedProgress(Progress):
         )
         if self._as_json:
             raise failure.with_results(**_as_data(sent))
-        echo(f"ackd: {printable(failure.message)}; {printable(failure.hint)}", err=True)
+        echo_folded(f"ackd: {printable(failure.message)}; {printable(failure.hint)}", err=True)
         raise Ended(INTERRUPTED)
 
 
@@ -257,12 +267,12 @@ def report(sent: Sent, *, as_json: bool) -> None:
     """Print the end of it, and end with the exit code of the wait."""
     waited = sent.waited
     if waited is not None and waited.trouble:
-        echo(f"{sent.message_id} is queued; cannot wait: {waited.trouble}", err=True)
+        echo_folded(f"{sent.message_id} is queued; cannot wait: {waited.trouble}", err=True)
     with accepted(f"{sent.message_id} is queued"):
         if as_json:
             print_json(_as_data(sent))
         elif waited is not None and waited.words:
-            echo(waited.words, err=True)
+            echo_folded(waited.words, err=True)
     if waited is not None and (exit_code := _EXIT_CODES[waited.outcome]):
         raise Ended(exit_code)
 
@@ -275,6 +285,9 @@ def _as_data(sent: Sent) -> dict[str, object]:
     }
     if sent.repeated:
         data["repeated"] = list(sent.repeated)
+    if sent.groups:
+        data["groups"] = {name: list(members) for name, members in sent.groups.items()}
+        data["without_sender"] = list(sent.without_sender)
     if sent.waited is None:
         return data
     recipients = {

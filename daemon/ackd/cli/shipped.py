@@ -14,12 +14,12 @@ from ackd.cli.errors import NOT_FOUND, Failure
 from ackd.cli.output import echo, print_json, say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from importlib.resources.abc import Traversable
 
 _FOLDERS: Final = ("config/examples", "systemd")
 _REFERENCE: Final = "config/ackd.toml"
-#: Says what the examples are, and is none.
-_ABOUT: Final = "README.md"
+_INDEX: Final = "README.md"
 
 
 def _place() -> Traversable:
@@ -30,9 +30,18 @@ def _place() -> Traversable:
 
 
 def _examples() -> dict[str, Traversable]:
-    files = [file for folder in _FOLDERS for file in _place().joinpath(folder).iterdir()]
-    found = {file.name: file for file in files if file.name != _ABOUT and file.is_file()}
+    found = {name: file for folder in _FOLDERS for name, file in _files(_place().joinpath(folder))}
+    del found[_INDEX]  # what it says of the examples, `ackd example list` says
     return dict(sorted(found.items()))
+
+
+def _files(folder: Traversable, before: str = "") -> Iterator[tuple[str, Traversable]]:
+    """Yield the files below a folder, by their paths from there."""
+    for one in folder.iterdir():
+        if one.is_file():
+            yield before + one.name, one
+        elif not one.name.startswith("__"):  # no __pycache__
+            yield from _files(one, f"{before}{one.name}/")
 
 
 def names() -> list[str]:

@@ -13,6 +13,7 @@ from ackd.client import Client
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ackd.client.shared_queues import PoolStatus
     from ackd.client.status import DaemonStatus, Status
     from ackd.config.site import Site
 
@@ -55,6 +56,11 @@ def _print(site: Site, found: Status) -> None:
     echo("")
     print_agents({name: agent.details for name, agent in found.agents.items()}, time.time())
     echo("")
+    for group in found.groups.values():
+        waiting = f"; {group.queued} to be handed on" if group.queued else ""
+        say(f"group {group.name}: {', '.join(group.members)}{waiting}")
+    for pool in found.pools.values():
+        say(f"pool {pool.name}: {_pool_words(pool, found)}")
     totals = found.totals
     say(f"  {_totals_words(totals)}".strip())
     for wait in found.waits[:_MOST_WAITS]:
@@ -78,8 +84,18 @@ def _print(site: Site, found: Status) -> None:
         say("`ackd dead list` shows what is dead or corrupt, and why")
 
 
+def _pool_words(pool: PoolStatus, found: Status) -> str:
+    """Word it as ``3 wait, 2 at work: w1 available (1), w2 busy (1), w3 paused``."""
+    members = [
+        f"{name} {found.agents[name].state if name in found.agents else 'unknown'}"
+        + (f" ({pool.at_work[name]})" if name in pool.at_work else "")
+        for name in pool.members
+    ]
+    return f"{pool.queued} wait, {pool.in_hand} at work: {', '.join(members) or 'nobody serves it'}"
+
+
 def _totals_words(totals: Mapping[str, int]) -> str:
-    """The team's mail, each message once. What is retried or unread is known while a daemon runs."""
+    """The team's mail, each message once."""
     apart = totals.get("retrying", 0) + totals.get("unread", 0)
     shown = {**{key: totals.get(key, 0) for key in _TOTALS}, "in_flight": max(0, totals.get("in_flight", 0) - apart)}
     return "  ".join(

@@ -7,9 +7,10 @@ too narrow for columns each row is a paragraph. Cells come from whoever could wr
 
 from __future__ import annotations
 
+import os
 import sys
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TextIO
 
 from ackd.cli.output import STYLES, echo, printable
 
@@ -92,6 +93,50 @@ def folded(text: str, width: int, indent: str = _INDENT) -> Iterator[str]:
             line, empty = indent, True
         line, empty = f"{line}{'' if empty else ' '}{word}", False
     yield line
+
+
+def folded_under(text: str, first: str, rest: str, width: int) -> Iterator[str]:
+    """The text below itself: ``first`` before its first line, ``rest`` before the others, all within ``width`` cells if
+    each word fits. Like ``folded``, it cuts no word; a command in backticks stays in one piece if it fits. ``width`` 0:
+    on one line."""
+    from ackd.facts.harmless import cells
+
+    before, line = first, ""
+    for word in _words(text, width - cells(rest)):
+        has_room = not width or cells(before) + cells(line) + bool(line) + cells(word) <= width
+        if not has_room and (line or cells(rest) < cells(before)):
+            yield (before + line).rstrip()
+            before, line = rest, ""
+        line = f"{line} {word}" if line else word
+    yield (before + line).rstrip()
+
+
+def _words(text: str, room: int) -> Iterator[str]:
+    from ackd.facts.harmless import cells
+
+    held: list[str] = []
+    quoted = False
+    for word in text.split(" "):
+        held.append(word)
+        quoted ^= word.count("`") % 2 == 1
+        if not quoted:
+            whole = " ".join(held)
+            yield from [whole] if cells(whole) <= room else held
+            held = []
+    yield from held
+
+
+def terminal_width(stream: TextIO) -> int:
+    """Return the width of the terminal that the stream is; 0 if it is none."""
+    if not stream.isatty():
+        return 0
+    said = os.environ.get("COLUMNS", "")
+    if said.isdecimal() and int(said):
+        return int(said)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or columns_of_terminal()
+    except (ValueError, OSError):
+        return columns_of_terminal()
 
 
 def _print_paragraphs(

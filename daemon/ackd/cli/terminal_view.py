@@ -19,6 +19,7 @@ import orjson
 
 from ackd import facts
 from ackd.cli.output import escaped_json
+from ackd.core.daemon_facts import session_stopping
 from ackd.core.escalations import stamp
 from ackd.core.message_facts import progress
 from ackd.core.throttle import ProgressDisplay
@@ -33,6 +34,8 @@ LOUD: Final = frozenset(type_ for type_, row in FACTS.items() if row.loud)
 _DEL: Final = b"\x7f"
 #: As much as a pipe that has room takes at once (PIPE_BUF).
 _AT_ONCE_BYTES: Final = 4096
+#: Types of lines that say what can be done just now: a terminal shows them whole, however narrow it is.
+_SHOWN_WHOLE: Final = frozenset({session_stopping.type})
 _READER_LEFT: Final = frozenset({errno.EPIPE, errno.EIO, errno.EBADF, errno.ECONNRESET, errno.ENOTCONN})
 
 
@@ -66,8 +69,10 @@ class TerminalView:
             self._logger.info(line.type, line=line)
 
     def _draw(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> bytes:
-        width = shutil.get_terminal_size().columns if self._on_terminal else 0
-        text = facts.render(event["line"], colour=self._colour, width=width, agents=self._agents)
+        line: Line = event["line"]
+        is_cut = self._on_terminal and line.type not in _SHOWN_WHOLE
+        width = shutil.get_terminal_size().columns if is_cut else 0
+        text = facts.render(line, colour=self._colour, width=width, agents=self._agents)
         return text.encode(self._encoding, "replace")
 
 

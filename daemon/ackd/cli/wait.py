@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackd.cli.command_line import argument, at_least, command, for_team
 from ackd.cli.errors import NO, NO_DAEMON, TRY_AGAIN, Ended, WrongUsage
-from ackd.cli.output import echo, print_json
+from ackd.cli.output import echo_folded, print_json
 from ackd.cli.waiting import waiting
 from ackd.client import Client
 from ackd.client.sending import DEFAULT_WAIT_S
@@ -52,21 +52,27 @@ def wait(
     def heard(one: AwaitedMessage) -> None:
         if not as_json:
             why = f": {visible(one.reason)}" if one.reason else ""
-            echo(f"{one.state}: {visible(one.agent)} {short_id(one.message_id)}{why}")
+            echo_folded(f"{one.state}: {visible(one.agent)} {short_id(one.message_id)}{why}")
+
+    def hindered(words: str) -> None:
+        if not as_json:
+            echo_folded(f"ackd: {words}", err=True)
 
     until = "one of them is completed" if any_of else "all have ended"
     with waiting(f"until {until}, {timeout:g} s at most", stays=STAYS):
-        awaited = Client.at(site).wait(messages, tree=tree, any_of=any_of, timeout_s=timeout, heard=heard)
+        awaited = Client.at(site).wait(
+            messages, tree=tree, any_of=any_of, timeout_s=timeout, heard=heard, hindered=hindered
+        )
     _report(awaited, as_json=as_json)
 
 
 def _report(awaited: Awaited, *, as_json: bool) -> None:
     if awaited.trouble:
-        echo(f"cannot wait: {visible(awaited.trouble)}", err=True)
+        echo_folded(f"cannot wait: {visible(awaited.trouble)}", err=True)
     if as_json:
         print_json(_as_data(awaited))
     elif awaited.words:
-        echo(awaited.words, err=True)
+        echo_folded(awaited.words, err=True)
     if exit_code := _EXIT_CODES[awaited.outcome]:
         raise Ended(exit_code)
 

@@ -40,7 +40,8 @@ class Notice:
     """The words about one wait. Nothing is said where stderr is no terminal, or outside of the main thread."""
 
     def __init__(self, words: str) -> None:
-        self._line = f"waiting {printable(words)}; Ctrl-C ends the wait\n".encode(errors="replace")
+        self._words = f"waiting {printable(words)}; Ctrl-C ends the wait"
+        self._text = b""
         self._before: object = None
         self._has_begun = False
 
@@ -49,6 +50,10 @@ class Notice:
             return
         import signal
 
+        from ackd.cli.table import folded_under, terminal_width
+
+        lines = folded_under(self._words, "", "  ", terminal_width(sys.stderr))
+        self._text = "".join(f"{line}\n" for line in lines).encode(errors="replace")
         try:
             self._before = signal.signal(signal.SIGALRM, self._say)
         except ValueError:
@@ -66,4 +71,4 @@ class Notice:
 
     def _say(self, *_: object) -> None:
         with contextlib.suppress(OSError, ValueError):
-            os.write(sys.stderr.fileno(), self._line)  # not the stream, which may be writing just now
+            os.write(sys.stderr.fileno(), self._text)  # not the stream, which may be writing just now

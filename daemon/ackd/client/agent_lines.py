@@ -37,7 +37,7 @@ _COUNTED: Final[Mapping[str, tuple[str, str, str]]] = {
     probe.type: ("status_checks", "checked on once", "checked on {} times"),
     idle_reminder.type: ("reminders", "reminded once", "reminded {} times"),
     child_restart.type: ("restarts", "restarted once", "restarted {} times"),
-    "pane_stuck": ("prompts", "waited for a person once", "waited for a person {} times"),
+    FACTS["pane_stuck"].type: ("prompts", "waited for a person once", "waited for a person {} times"),
     checkpoint.type: ("checkpoints", "1 checkpoint", "{} checkpoints"),
     context_threshold.type: ("full_contexts", "1 full context", "{} full contexts"),
 }

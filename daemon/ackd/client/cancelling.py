@@ -33,7 +33,7 @@ _IN_REPLY_TO: Final = re.compile(rb"(?mi)^in-reply-to:[ \t]*<?([^>\s]+)")
 _THREAD: Final = re.compile(rb"(?mi)^x-ignite-thread-id:[ \t]*([^\r\n]*[^\s])")
 
 
-class Cancelled(NamedTuple):
+class CancelRequest(NamedTuple):
     """A request to cancel a message for one recipient. ``path`` is None if it was over there already: ``state``."""
 
     message_id: str
@@ -44,7 +44,7 @@ class Cancelled(NamedTuple):
 
 def cancel(
     site: Site, message_ids: Sequence[str], agent: str | None, reason: str | None, *, tree: bool = False
-) -> tuple[Cancelled, ...]:
+) -> tuple[CancelRequest, ...]:
     """Ask for the messages to be cancelled. All are found, and the right to cancel each is checked, before the first
     request is written. ``MessageOver``: nothing is left to cancel."""
     from ackd.storage import maildrop
@@ -54,16 +54,19 @@ def cancel(
     branches = [came_of(site, files[0].message_id) if tree else [] for files in wanted]
     _check_left(wanted, branches)
     check_reader(site)
-    done: list[Cancelled] = []
+    done: list[CancelRequest] = []
     with creating(site.receipts):
         for files, branch in zip(wanted, branches, strict=True):
             root = files[0].message_id
             open_ones = [one for one in (*files, *branch) if one.folder in _LIVE]
-            pairs = list(dict.fromkeys((one.message_id, site.resolve_agent(one.box)) for one in open_ones))
+            pairs = list(dict.fromkeys((one.message_id, site.resolve_address(one.box)) for one in open_ones))
             paths = maildrop.drop_cancellations(site.receipts, pairs, by, reason, root, fsync=site.fsync)
-            done += [Cancelled(*pair, "open", str(path)) for pair, path in zip(pairs, paths, strict=True)]
             done += [
-                Cancelled(one.message_id, one.box, _STATES[one.folder], None)
+                CancelRequest(message_id, holder, "open", str(path))
+                for (message_id, holder), path in zip(pairs, paths, strict=True)
+            ]
+            done += [
+                CancelRequest(one.message_id, one.box, _STATES[one.folder], None)
                 for one in files
                 if one.folder not in _LIVE
             ]
@@ -71,7 +74,7 @@ def cancel(
 
 
 def _speaker(site: Site, given: str | None) -> str:
-    """Who cancels: the caller, the environment or the pane says so; else it is a person."""
+    """Name who cancels: as the caller, the environment or the pane says; else it is a person."""
     name = given or agent_here(site) or USER
     try:
         return site.resolve_agent(name)
@@ -134,9 +137,12 @@ def _parents_by_log(site: Site) -> dict[str, frozenset[str]]:
 
 
 def _queued_lines(site: Site) -> Iterator[list[str]]:
+    from ackd.core.message_facts import message_queued
     from ackd.storage import session_log
 
-    for line in session_log.iter_logs(site.logs, containing=b'"message_queued"'):
+    for line in session_log.iter_logs(site.logs, containing=f'"{message_queued.type}"'.encode()):
+        if line.type != message_queued.type:
+            continue
         ids = [line.data.get(key) for key in ("message_id", "in_reply_to", "thread_id")]
         if isinstance(ids[0], str):
             yield [ids[0], *(one for one in ids[1:] if isinstance(one, str) and one != ids[0])]

@@ -50,8 +50,23 @@ def _findings(site: Site, config: Config) -> Iterator[Finding]:
     where = str(site.config_path) if site.config_path else "none: a bare root, every default"
     agents = "agent" if len(config.agents) == 1 else "agents"
     yield Finding(OK, "config", f"{where}, {len(config.agents)} {agents}, escalations go to {config.escalate_to}")
+    yield from _about_groups(config)
     yield from agent_findings.findings(config)
     if config.on_escalation:
         path = os.environ.get("PATH")
         yield agent_findings.program("on_escalation", config.on_escalation[0], config.base_dir, path, WARN)
     yield from surroundings(site, config)
+
+
+def _about_groups(config: Config) -> Iterator[Finding]:
+    for name in config.groups:
+        yield Finding(OK, f"group {name}", f"of {', '.join(config.group_members(name))}")
+    for name in config.pools:
+        if members := config.pool_members(name):
+            yield Finding(OK, f"pool {name}", f"served by {', '.join(members)}")
+        else:
+            said = "nobody serves it: mail to it waits, and is told of"
+            yield Finding(WARN, f"pool {name}", said, "give it members, or a template and a size")
+    for name in config.unused_templates:
+        mend = f'make a pool of it ([pools.NAME] template = "{name}"), or take it away'
+        yield Finding(WARN, f"template {name}", "no pool is made of it", mend)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ackd.client.agents import AgentAnswer
-    from ackd.client.cancelling import Cancelled
+    from ackd.client.cancelling import CancelRequest
     from ackd.client.check import CheckResult
     from ackd.client.dead_letters import DeadLetter, DeadLetterResult
     from ackd.client.loops import HeldMessage, ReleasedMessage
@@ -127,7 +127,7 @@ class Client:
 
     def cancel(
         self, *message_ids: str, tree: bool = False, reason: str | None = None, agent: str | None = None
-    ) -> tuple[Cancelled, ...]:
+    ) -> tuple[CancelRequest, ...]:
         """Ask that messages be worked on no more, which only their sender and ``user`` may; with ``tree`` also every
         open message that came of them. A completion that comes before the daemon acts on it counts."""
         from ackd.client import cancelling
@@ -251,17 +251,18 @@ class Client:
 
     def wait(
         self, message_ids: str | Iterable[str], *, tree: bool = False, any_of: bool = False, timeout_s: float = 300.0,
-        heard: Callable[[AwaitedMessage], None] | None = None,
+        heard: Callable[[AwaitedMessage], None] | None = None, hindered: Callable[[str], None] | None = None,
     ) -> Awaited:  # fmt: skip
         """Wait until messages have ended, with ``tree`` also all parts that come of them: look at ``outcome``.
 
-        With ``any_of`` it is enough that one of them was completed. ``heard`` is called with each end as it comes.
+        With ``any_of`` it is enough that one of them was completed. ``heard`` is called with each end as it comes,
+        ``hindered`` with what keeps an agent from taking its mail: it is parked, paused or down.
         """
         from ackd.client import thread_waiting
 
         return thread_waiting.wait(
             self.site, _tuple(message_ids), tree=tree, any_of=any_of, timeout_s=timeout_s,
-            heard=heard or (lambda _one: None),
+            heard=heard or (lambda _one: None), hindered=hindered or (lambda _words: None),
         )  # fmt: skip
 
     def tail(

@@ -215,7 +215,7 @@ def _way_back(site: Site, letter: DeadLetter) -> _WayBack:
     """Decide where the file goes. A daemon would refuse what is refused here, too, but could say so only in its log."""
     if not letter.agent:
         raise NoRecipient(letter.name)
-    box = site.box_dir(site.resolve_agent(letter.agent))
+    box = site.box_dir(site.resolve_address(letter.agent))
     if letter.kind == "dead" and not _may_be_message(site, letter):
         raise NotRequeueable(letter.name, _limit_bytes(site))
     return _WayBack(letter, box)

@@ -41,7 +41,7 @@ def of_part(site: Site, author: str, wanted: str) -> Lineage:
     head = message_lookup.read_head(found.path, _HEAD_BYTES)
     if head is None:
         raise MessageGone(str(found.path))
-    return Lineage(found.message_id, *_root_and_thread(found.message_id, fields_of(head)))
+    return _below(found.message_id, fields_of(head), part_of=found.message_id)
 
 
 def of_run(author: str, recipients: tuple[str, ...], type_: str) -> Lineage:
@@ -62,12 +62,12 @@ def of_run(author: str, recipients: tuple[str, ...], type_: str) -> Lineage:
     told = {identity(name) for name in (fields.get("from", ""), USER, author)}
     if ignite.bare_id(fields.get("message-id", "")) != message_id or told & {identity(one) for one in recipients}:
         return Lineage()
-    return Lineage(message_id, *_root_and_thread(message_id, fields))
+    return _below(message_id, fields, part_of=message_id)
 
 
 def of_answer(message_id: str, fields: Mapping[str, str]) -> Lineage:
     """The lineage of a reply to a message with these headers."""
-    return Lineage(None, *_root_and_thread(message_id, fields))
+    return _below(message_id, fields, part_of=None)
 
 
 def of_answer_to(site: Site, author: str, message_id: str) -> Lineage:
@@ -103,8 +103,9 @@ def fields_at(path: Path) -> dict[str, str]:
         return {}
 
 
-def _root_and_thread(message_id: str, fields: Mapping[str, str]) -> tuple[str, str]:
+def _below(message_id: str, fields: Mapping[str, str], *, part_of: str | None) -> Lineage:
+    """The lineage of what comes of a message with these headers. A message without a root is a root itself."""
     from ackd.formats import ignite
 
-    root = ignite.bare_id(fields.get("x-ackd-root", ""))
-    return root or message_id, fields.get("x-ignite-thread-id") or root or message_id
+    root = ignite.bare_id(fields.get("x-ackd-root", "")) or message_id
+    return Lineage(part_of, root, fields.get("x-ignite-thread-id") or root)

@@ -38,20 +38,18 @@ class ReleasedMessage(NamedTuple):
 
 def held_messages(site: Site) -> list[HeldMessage]:
     """List what is held, as the daemon saved it in state/held.json. A file that cannot be read names nothing."""
-    import json
+    from ackd.storage.json_state import load_or_empty
 
-    try:
-        said = json.loads((site.state / "held.json").read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return []
-    found = said.get("held") if isinstance(said, dict) else None
+    found = load_or_empty(site.state / "held.json").get("held")
     entries = [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
     return [HeldMessage(one.get("message_id"), one.get("agent"), _reason(one)) for one in entries]
 
 
 def _reason(held: dict[str, Any]) -> str:
-    members = [str(name) for name in held.get("members") or ()]
-    return f"{' and '.join(members)} answered each other for {held.get('rounds')} rounds within an hour"
+    from ackd.core.loops import words_of_chain
+
+    members = held.get("members")
+    return words_of_chain(tuple(map(str, members)) if isinstance(members, list) else (), held.get("rounds"))
 
 
 def release(site: Site, wanted: Iterable[str]) -> list[ReleasedMessage]:

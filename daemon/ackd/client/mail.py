@@ -17,11 +17,13 @@ from ackd.config.site import Site
 from ackd.core.errors import BadMessage
 from ackd.core.message_files import STRAY_WORDS, is_message_file, is_stray
 from ackd.core.names import identity
-from ackd.core.words import Folder
+from ackd.core.words import Folder, ReceiptKind
 from ackd.storage.message_lookup import FoundMessage
 
 #: Enough for any header block that is taken, and the beginning of the body.
 _HEAD_BYTES: Final = 70_000
+#: Receipts by which an agent shows that it has read the message.
+_READS: Final = frozenset({ReceiptKind.SEEN, ReceiptKind.ACK, ReceiptKind.DONE, ReceiptKind.REFUSE, ReceiptKind.DEFER})
 _ON_ITS_WAY: Final = frozenset({Folder.QUEUE, Folder.PROCESSED})
 
 
@@ -77,7 +79,7 @@ def read(site: Site, message_id: str, agent: str | None) -> ReadMessage:
 # --- the list ---------------------------------------------------------------------------------------------------------
 class MailEntry(NamedTuple):
     """An entry of a list of messages. ``state`` is that of ``ReadMessage``, or unreadable or stray, with the reason as
-    subject."""
+    subject. ``unread``: it lies in an inbox, and its agent has neither read nor acknowledged it."""
 
     message_id: str | None
     sender: str | None
@@ -89,6 +91,7 @@ class MailEntry(NamedTuple):
     arrived_at: float
     expires: str | None = None
     deadline: str | None = None
+    unread: bool = False
 
 
 class Inbox(NamedTuple):
@@ -97,9 +100,9 @@ class Inbox(NamedTuple):
 
 
 def inbox(site: Site, agent: str | None, *, everything: bool) -> Inbox:
-    """List an agent's mail: waiting messages first, then those it was told of; with ``everything`` also those that are
-    dead or completed."""
-    name = named_agent(site, agent)
+    """List the mail of an agent, or of the queue of a group or pool: waiting messages first, then those that it was
+    told of; with ``everything`` also those that are dead or completed."""
+    name = site.resolve_address(agent) if agent else named_agent(site, None)
     if name is None:
         raise NoSpeaker
     try:
@@ -112,6 +115,8 @@ def _entries(site: Site, name: str, everything: bool) -> Iterator[MailEntry]:
     boxes = site.box_dirs(name)
     waiting = [entry for box in boxes for entry in _entries_in(box, Folder.QUEUE)]
     told = [entry for box in boxes for entry in _entries_in(box / "processed", Folder.PROCESSED)]
+    is_inbox, read = _is_inbox(site, name), _said_already(site)
+    told = [one._replace(unread=one.unread and is_inbox and one.message_id not in read) for one in told]
     moved = set(map(_file_of, told))  # what was claimed between the two looks was seen twice
     yield from (entry for entry in waiting if entry.message_id is None or _file_of(entry) not in moved)
     yield from told
@@ -193,7 +198,68 @@ def _entry(path: Path, folder: Folder) -> MailEntry | None:
         arrived_at=arrived_at,
         expires=fields.get("x-ackd-expires") or None,
         deadline=fields.get("x-ackd-deadline") or None,
+        unread=folder is Folder.PROCESSED and _is_unread(raw.data),
     )
+
+
+# --- read or not ------------------------------------------------------------------------------------------------------
+class InHand(NamedTuple):
+    """Counts of messages that an agent was given: those unread in its inbox, and those that wait for another try."""
+
+    unread: int
+    retrying: int
+
+
+def in_hand(site: Site, agent: str, boxes: list[str]) -> InHand:
+    """Count by what the files and the receipts say. A running daemon knows better."""
+    from ackd.core.words import Status
+    from ackd.formats import ignite
+    from ackd.storage import message_lookup
+
+    found = InHand(0, 0)
+    paths = [path for box in boxes for path in _message_files(site.queue / box / "processed")]
+    is_inbox, read = _is_inbox(site, agent), _said_already(site) if paths else frozenset()
+    for path in paths:
+        try:
+            raw = ignite.split_head(message_lookup.read_head(path) or b"")
+        except (BadMessage, FileNotFoundError):
+            continue
+        unread = is_inbox and _is_unread(raw.data) and ignite.bare_id(raw.fields.get("message-id", "")) not in read
+        retrying = ignite.standing(raw.data).status is Status.RETRYING
+        found = InHand(found.unread + unread, found.retrying + retrying)
+    return found
+
+
+def _is_unread(head: bytes) -> bool:
+    from ackd.core.words import Status
+    from ackd.formats import ignite
+
+    standing = ignite.standing(head)
+    return standing.status is Status.DELIVERED and not standing.seen
+
+
+def _is_inbox(site: Site, name: str) -> bool:
+    from ackd.config.site import ALWAYS
+    from ackd.core.names import USER
+    from ackd.endpoints.registry import DEFAULT
+
+    return (name == USER or name not in ALWAYS) and site.agents.get(name, {}).get("endpoint", DEFAULT) == DEFAULT
+
+
+def _said_already(site: Site) -> frozenset[str]:
+    """Return the messages about which a receipt waits for the next daemon: their agents have read them."""
+    from ackd.core.errors import BadReceipt
+    from ackd.storage import maildrop
+
+    found = set()
+    for path in _named(site.receipts):
+        try:
+            said = maildrop.read_receipt(path)
+        except (BadReceipt, OSError):
+            continue
+        if said.kind in _READS and said.message_id is not None:
+            found.add(said.message_id)
+    return frozenset(found)
 
 
 def _state(folder: Folder, head: bytes) -> str:

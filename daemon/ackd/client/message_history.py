@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.core.message import Folder, identity
+from ackd.core.message import MONITOR, Folder, identity
 from ackd.core.message_facts import (
     message_acked,
     message_cancel,
@@ -122,7 +122,7 @@ class MessageHistory:
     recipients: tuple[RecipientHistory, ...] = ()
     #: The lines about the message itself, oldest first.
     events: tuple[Line, ...] = ()
-    #: Ids of the messages that reply to it.
+    #: Ids of the messages that reply to it. What ackd itself wrote about it is no answer.
     answers: tuple[str, ...] = ()
     #: Lines about its agents while they had the message (client/agent_lines.py).
     around: tuple[Line, ...] = ()
@@ -149,7 +149,7 @@ def history_of(lines: Iterable[Line], message_id: str) -> MessageHistory:
     header: dict[str, str] = {}
     for line in lines:
         if line.data.get("message_id") != message_id:
-            if line.data.get("in_reply_to") == message_id:
+            if line.data.get("in_reply_to") == message_id and line.data.get("from") != MONITOR:
                 answers[str(line.data.get("message_id"))] = None
             elif line.data.get("escalation_id") == message_id:
                 events.append(line)
@@ -276,7 +276,7 @@ def next_step(
 ) -> str:
     """Say in one sentence what happens next; empty when nothing more is to come."""
     if history.state in ("dead", "cancelled"):
-        return f"nothing, unless someone digs it up: ackd dead requeue {short_id(message_id)}"
+        return f"nothing, unless somebody has it delivered again: `ackd dead requeue {short_id(message_id)}`"
     if history.state in OVER:
         return ""
     if history.state == "stray":
@@ -315,7 +315,12 @@ def _again(history: RecipientHistory, now: float) -> str:
 
 def hindrance(agent_state: Line, who: str) -> str:
     """Say why the agent takes no mail, as the end of a sentence; empty if it does take some."""
-    state, reason = agent_state.data.get("state"), agent_state.data.get("reason")
+    words = takes_no_mail(who, agent_state.data.get("state"), agent_state.data.get("reason"))
+    return f"; {words}" if words else ""
+
+
+def takes_no_mail(who: str, state: object, reason: object) -> str:
+    """Say why an agent in this state takes no mail; empty if it does take some."""
     if state not in ("parked", "paused", "down"):
         return ""
-    return f"; {who} is {state}" + (f": {visible(reason)}" if reason else "")
+    return f"{who} is {state}" + (f": {visible(reason)}" if reason else "")

@@ -8,12 +8,12 @@ read counts for nothing.
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ackd.core.message_facts import COUNTED
 from ackd.storage import session_log
+from ackd.storage.json_state import load_or_empty
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,21 +23,13 @@ if TYPE_CHECKING:
 
 def saved_totals(state_dir: Path, logs: LogSearch) -> dict[str, int] | None:
     """Return the totals; None where there are neither saved totals nor a log."""
-    saved, files = _read(state_dir / "totals.json"), session_log.session_files(logs.logs_dir)
+    saved, files = load_or_empty(state_dir / "totals.json"), session_log.session_files(logs.logs_dir)
     if not saved and not files:
         return None
     counted_log, offset = str(saved.get("log", "")), _number(saved.get("offset"))
     starts = {path: offset if path.name == counted_log else 0 for path in files if _age(path.name) >= _age(counted_log)}
     found = logs.counts(COUNTED, starts)
     return {name: _number(saved.get(name)) + found[type_] for type_, name in COUNTED.items()}
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _number(value: object) -> int:

@@ -13,6 +13,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ackd.client.errors import BadText, MessageGone, UnknownType
@@ -77,6 +78,11 @@ class Sent(NamedTuple):
     waited: Waited | None = None
     #: Sent once, and sent before: recipients to whom nothing was sent now.
     repeated: tuple[str, ...] = ()
+    sender: str = ""
+    #: The groups that it was sent to, each with the members who got it.
+    groups: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    #: Groups in which the sender is, who got no copy.
+    without_sender: tuple[str, ...] = ()
 
     @property
     def outcome(self) -> str:
@@ -95,6 +101,9 @@ class Progress:
 
     def settled(self, sent: Sent, one: RecipientState) -> None:
         """Called when one recipient has come as far with it as was asked, or never will."""
+
+    def hindered(self, words: str) -> None:
+        """Called while it is waited for, when a recipient takes no mail: it is parked, paused or down."""
 
 
 class Outgoing(NamedTuple):
@@ -159,13 +168,16 @@ def send(
     if headers.get("once") == "":
         raise BadText("--once needs a key that is not empty")
     with creating():  # a root that cannot be read cannot be written to
-        author, to, cc = _sender(site, sender), _resolved(site, to), _resolved(site, cc)
-    came = _lineage(site, author, (*to, *cc), type, part_of, in_reply_to)
+        author = _sender(site, sender)
+        addressed, copied = _addressed(site, to, author), _addressed(site, cc, author)
+    came = _lineage(site, author, (*addressed.agents, *copied.agents), type, part_of, in_reply_to)
     text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
     own = {"thread_id": thread_id, "in_reply_to": in_reply_to, **headers}
     fields = {**came, **{name: value for name, value in own.items() if value is not None}}
-    outgoing = Outgoing(author, to, cc, type, priority, text, **fields)
-    return _post(site, outgoing, (*warnings, *doubts), delivery)
+    if "part_of" in fields and (addressed.is_shared or copied.is_shared):
+        fields.setdefault("notify", "yes")  # whoever shares work out wants to know when all of it has ended
+    outgoing = Outgoing(author, addressed.agents, copied.agents, type, priority, text, **fields)
+    return _post(site, outgoing, (*warnings, *doubts), delivery, addressed.with_groups_of(copied))
 
 
 def reply(
@@ -182,12 +194,12 @@ def reply(
     if head is None:
         raise MessageGone(str(original.path))
     fields = lineage.fields_of(head)
-    to = (site.resolve_agent(fields.get("from", "")),)
+    addressed = _addressed(site, (fields.get("from", ""),), author)
     came = lineage.of_answer(original.message_id, fields)
     text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
     outgoing = Outgoing(
         sender=author,
-        to=to,
+        to=addressed.agents,
         cc=(),
         type=type,
         priority=priority,
@@ -198,7 +210,7 @@ def reply(
         issue=fields.get("x-ignite-issue") or None,
         root=came.root,
     )
-    return _post(site, outgoing, (*warnings, *doubts), delivery)
+    return _post(site, outgoing, (*warnings, *doubts), delivery, addressed)
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
@@ -229,8 +241,33 @@ def _lineage(
     return {key: value for key, value in came._asdict().items() if value is not None}
 
 
-def _resolved(site: Site, names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(site.resolve_agent(name) for name in names)
+class _Addressed(NamedTuple):
+    """Names as they were given, and whom they mean: ``agents`` has the members of groups in their place, and pools.
+    ``is_shared``: a group or a pool is among the names."""
+
+    agents: tuple[str, ...] = ()
+    groups: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    without_sender: tuple[str, ...] = ()
+    is_shared: bool = False
+
+    def with_groups_of(self, other: "_Addressed") -> "_Addressed":
+        if not other.groups:
+            return self
+        without = tuple(dict.fromkeys((*self.without_sender, *other.without_sender)))
+        return self._replace(groups={**self.groups, **other.groups}, without_sender=without)
+
+
+def _addressed(site: Site, names: tuple[str, ...], author: str) -> _Addressed:
+    resolved = tuple(site.resolve_address(name) for name in names)
+    if not any(name in site.groups or name in site.pools for name in resolved):
+        return _Addressed(resolved)  # nearly always
+    from ackd.config.groups import readers
+
+    groups = {name: readers(site.groups[name], author) for name in resolved if name in site.groups}
+    agents = tuple(one for name in resolved for one in groups.get(name, (name,)))
+    is_named = identity(author) in map(identity, agents)
+    without = tuple(name for name, got in groups.items() if len(got) < len(site.groups[name]) and not is_named)
+    return _Addressed(agents, groups, without, is_shared=True)
 
 
 def check_type(site: Site, type_: str, progress: Progress) -> tuple[str, ...]:
@@ -310,44 +347,54 @@ def _as_content(text: str) -> str:
 
 
 # --- writing ----------------------------------------------------------------------------------------------------------
-def _post(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions) -> Sent:
+def _post(
+    site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions, addressed: _Addressed
+) -> Sent:
     """Queue the message, and wait if that was asked for."""
     if delivery.wait is None:
-        sent = _queued(site, outgoing, warnings, delivery)
-        delivery.progress.queued(sent)
-        return sent
+        return _queued(site, outgoing, warnings, delivery, addressed)
     if delivery.wait == "all":
-        return _post_and_wait_for_all(site, outgoing, warnings, delivery)
+        return _post_and_wait_for_all(site, outgoing, warnings, delivery, addressed)
     from ackd.client.waiting import LogWaiter
 
     waiter = LogWaiter(site, delivery.wait)  # before the first byte is written, so that no line is missed
-    sent = _queued(site, outgoing, warnings, delivery)
-    delivery.progress.queued(sent)
+    sent = _queued(site, outgoing, warnings, delivery, addressed)
     waited = waiter.wait(sent, delivery.timeout_s, delivery.progress)
     return sent._replace(waited=waited, daemon_running=waited.outcome != "no daemon")
 
 
-def _post_and_wait_for_all(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions) -> Sent:
+def _post_and_wait_for_all(
+    site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions, addressed: _Addressed
+) -> Sent:
     from ackd.client.thread_waiting import ThreadWaiter
 
     waiter = ThreadWaiter(site, tree=True)  # before the first byte is written
-    sent = _queued(site, outgoing, warnings, delivery)
-    delivery.progress.queued(sent)
+    sent = _queued(site, outgoing, warnings, delivery, addressed)
     progress = delivery.progress
     awaited = waiter.wait(
         [sent.message_id],
         delivery.timeout_s,
         lambda one: progress.settled(sent, RecipientState(one.agent, one.state, one.reason)),
+        progress.hindered,
     )
     waited = Waited(awaited.outcome, awaited.recipients_of(sent.message_id), awaited.words, awaited.trouble)
     return sent._replace(waited=waited, daemon_running=waited.outcome != "no daemon")
 
 
-def _queued(site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions) -> Sent:
+def _queued(
+    site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions, addressed: _Addressed
+) -> Sent:
     sent = queue(site, outgoing)
     for words in sent.warnings:
         delivery.progress.warned(words)
-    return sent._replace(warnings=(*warnings, *sent.warnings))
+    sent = sent._replace(
+        warnings=(*warnings, *sent.warnings),
+        sender=outgoing.sender,
+        groups=addressed.groups,
+        without_sender=addressed.without_sender,
+    )
+    delivery.progress.queued(sent)
+    return sent
 
 
 def queue(site: Site, outgoing: Outgoing) -> Sent:

@@ -16,10 +16,10 @@ from __future__ import annotations
 import errno
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ackd.client import dead_letters, loops
+from ackd.client import dead_letters, loops, shared_queues
 from ackd.config.site import ALWAYS
 from ackd.core.message import USER, identity
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from ackd.client.shared_queues import GroupStatus, PoolStatus
     from ackd.config.site import Site
 
 STATUS_NAME: Final = "status.json"
@@ -51,7 +52,7 @@ class AgentStatus(NamedTuple):
     """An agent as it stands. ``details`` has everything that is known of it, as `ackd status --json` prints it.
 
     ``in_flight`` counts all that the agent was given, ``retrying`` and ``unread`` what of that waits to be offered
-    again, and what lies in an inbox unread. Both are known while a daemon runs.
+    again, and what lies in an inbox unread; without a daemon both are counted from what the files say.
     """
 
     name: str
@@ -85,11 +86,15 @@ class Status:
     deadlines: tuple[Mapping[str, Any], ...]
     details: Mapping[str, Any]
     waits: tuple[Mapping[str, Any], ...] = ()
+    groups: Mapping[str, GroupStatus] = field(default_factory=dict)
+    pools: Mapping[str, PoolStatus] = field(default_factory=dict)
 
 
 def status(site: Site) -> Status:
     """Take the whole picture, once."""
-    details = _details(site)
+    boxes = site.boxes_by_agent()
+    groups, pools = shared_queues.groups(site, boxes), shared_queues.pools(site, boxes)
+    details = _details(site, boxes, groups, pools)
     daemon = details["daemon"]
     return Status(
         daemon=DaemonStatus(daemon["running"], daemon["pid"], daemon["session_id"], daemon.get("watch")),
@@ -102,6 +107,8 @@ def status(site: Site) -> Status:
         deadlines=tuple(_list(details.get("deadlines"))),
         details=details,
         waits=tuple(_list(details.get("waits"))),
+        groups=groups,
+        pools=pools,
     )
 
 
@@ -119,7 +126,12 @@ def _agent(name: str, said: Mapping[str, Any]) -> AgentStatus:
     )
 
 
-def _details(site: Site) -> dict[str, Any]:
+def _details(
+    site: Site,
+    boxes: Mapping[str, list[str]],
+    groups: Mapping[str, GroupStatus],
+    pools: Mapping[str, PoolStatus],
+) -> dict[str, Any]:
     """Put together the page of a running daemon, the directories, and what was saved."""
     from ackd.storage import root_lock
 
@@ -127,22 +139,31 @@ def _details(site: Site) -> dict[str, Any]:
     page = _newest_page(site, pid) if pid is not None else {}
     daemon = page.pop("daemon", {})
     has_page = bool(page)
-    boxes = site.boxes_by_agent()
     agents = {name: _agent_on_disk(site, name, boxes.get(identity(name), [])) for name in site.known_agents()}
     if not has_page:
         _add_pauses(site, agents)
+        page["totals"] = _add_in_hand(site, agents, boxes)
     spellings = {identity(one): one for one in reversed(agents)}
+    shared = {identity(name) for name in (*site.groups, *site.pools)}
     for name, said in page.pop("agents", {}).items():
+        if identity(name) in shared:
+            continue  # to the daemon they are like agents
         spelling = spellings.get(identity(name), name)
         counts = {key: agents[spelling][key] for key in _COUNTS} if spelling in agents else {}
         agents[spelling] = {**said, **counts}
     named = {"session_id": daemon.get("session_id"), "pid": daemon.get("pid") or pid or None}
     totals = {
         "completed": 0,
-        **({} if page else _saved(site)),
+        **({} if has_page else _saved(site)),
         **page.pop("totals", {}),
         **_totals_on_disk(site, agents),
     }
+    totals["queued"] += sum(one.queued for one in groups.values()) + sum(one.queued for one in pools.values())
+    if groups:
+        page["groups"] = {name: one.as_data() for name, one in groups.items()}
+    if pools:
+        said_of = _dict(page, "pools")
+        page["pools"] = {name: {**_dict(said_of, name), **one.as_data()} for name, one in pools.items()}
     if found := strays(site):
         page["strays"] = found
     if not has_page and (held := loops.held_messages(site)):
@@ -150,6 +171,24 @@ def _details(site: Site) -> dict[str, Any]:
     faults = [*_list(page.pop("faults", [])), *_faults_of_disk(site)]
     named_daemon = {**daemon, "running": pid is not None, **named}
     return {"daemon": named_daemon, "faults": faults, "agents": agents, "totals": totals, **page}
+
+
+def agent_states(site: Site) -> dict[str, tuple[object, object]]:
+    """Return how agents stand, with the reason, by their identities: as the page of a running daemon says, else who is
+    paused. Quick, and never fails: who waits for mail asks."""
+    from ackd.storage import root_lock
+
+    pid = root_lock.holder(site.run)
+    agents: dict[str, Any] = {}
+    try:
+        if pid is not None:
+            agents = _page(site, pid).get("agents", {})
+        else:
+            agents = {name: {} for name in site.known_agents()}
+            _add_pauses(site, agents)
+    except OSError:
+        pass
+    return {identity(name): (said.get("state"), said.get("reason")) for name, said in agents.items()}
 
 
 def running_daemon(site: Site) -> dict[str, Any]:
@@ -163,6 +202,11 @@ def running_daemon(site: Site) -> dict[str, Any]:
 
 def _list(said: object) -> list[dict[str, Any]]:
     return [one for one in said if isinstance(one, dict)] if isinstance(said, list) else []
+
+
+def _dict(said: Mapping[str, Any], key: str) -> dict[str, Any]:
+    found = said.get(key)
+    return found if isinstance(found, dict) else {}
 
 
 def _number(value: object) -> int:
@@ -224,6 +268,20 @@ def _agent_on_disk(site: Site, name: str, boxes: list[str]) -> dict[str, Any]:
     queues = [f"{site.queue}/{box}" for box in boxes]
     counts = {"queued": sum(map(_mail, queues)), "in_flight": sum(_mail(f"{queue}/processed") for queue in queues)}
     return {"endpoint": endpoint_of(site, name), "state": "unknown", **counts}
+
+
+def _add_in_hand(site: Site, agents: dict[str, dict[str, Any]], boxes: Mapping[str, list[str]]) -> dict[str, int]:
+    """Tell apart what is in flight, as a daemon's page does: what is unread, and what waits for another try. Returns
+    the sums."""
+    from ackd.client import mail
+
+    sums = mail.InHand(0, 0)
+    for name, said in agents.items():
+        if said["in_flight"]:
+            found = mail.in_hand(site, name, boxes.get(identity(name), []))
+            said.update(found._asdict())
+            sums = mail.InHand(sums.unread + found.unread, sums.retrying + found.retrying)
+    return sums._asdict()
 
 
 def endpoint_of(site: Site, name: str) -> str:

@@ -58,7 +58,7 @@ def known_agent(site: Site, name: str) -> str:
     Fails with ``UnknownAgent`` if no line of the log is about the name either.
     """
     try:
-        return site.resolve_agent(name)
+        return site.resolve_address(name)
     except UnknownAgent:
         if next(iter(log_history.search(site).find(LineQuery(agent=name), limit=1)), None) is not None:
             return name

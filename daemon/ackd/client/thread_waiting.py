@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackd.client import explain, message_history, threads
 from ackd.client.message_history import OVER, RecipientHistory, after_line
 from ackd.client.sending import RecipientState
+from ackd.client.standing import Hindrances, standing
 from ackd.client.waiting import CATCH_UP_S, DAEMON_GRACE_S, POLL_S
 from ackd.core.message import identity
-from ackd.core.message_facts import message_duplicate, message_queued
-from ackd.facts import short_id, visible
+from ackd.core.message_facts import message_duplicate, message_queued, message_retry
+from ackd.facts import short_id
 from ackd.storage import root_lock, session_log
 
 if TYPE_CHECKING:
@@ -84,9 +85,19 @@ class ThreadWaiter:
         self._read: set[bytes] = set()  # lines that the last look took in: the follower brings some of them again
         self._heard: Callable[[AwaitedMessage], None] = lambda _one: None
         self._met_daemon = False
+        self._retries: dict[_About, Line] = {}
+        self._hindrances = Hindrances(site, lambda _words: None)
 
-    def wait(self, ids: Sequence[str], timeout_s: float, heard: Callable[[AwaitedMessage], None]) -> Awaited:
-        """Wait for these messages, by their whole ids. ``heard`` is called once with each end."""
+    def wait(
+        self,
+        ids: Sequence[str],
+        timeout_s: float,
+        heard: Callable[[AwaitedMessage], None],
+        hindered: Callable[[str], None] = lambda _words: None,
+    ) -> Awaited:
+        """Wait for these messages, by their whole ids. ``heard`` is called once with each end, ``hindered`` with what
+        keeps an agent from taking one."""
+        self._hindrances = Hindrances(self._site, hindered)
         self._members, self._heard = {one: {one: True} for one in ids}, heard
         trouble = ""
         try:
@@ -102,8 +113,10 @@ class ThreadWaiter:
         last_alive = time.monotonic()
         for line in session_log.follow(self._follower, poll_s=POLL_S):
             now = time.monotonic()
-            if line is not None and not self._take(line):
-                continue
+            if line is not None:
+                self._hindrances.take(line)
+                if not self._take(line):
+                    continue
             if self._outcome() is not None and (outcome := self._confirmed()) is not None:
                 return outcome
             if root_lock.holder(self._site.run) is not None:
@@ -138,6 +151,8 @@ class ThreadWaiter:
         elif line.type == message_duplicate.type:  # the queued line was a copy's
             one = self._before.get(about, one)
         self._histories[about] = after_line(one, line)
+        if line.type == message_retry.type:
+            self._retries[about] = line
         self._report(about)
         return True
 
@@ -155,6 +170,8 @@ class ThreadWaiter:
         self._read.clear()
         for message_id, history in threads.histories(self._site, ids).items():
             self._read.update(line.raw for line in history.events)
+            retries = (line for line in history.events if line.type == message_retry.type)
+            self._retries |= {(message_id, identity(str(line.data.get("agent")))): line for line in retries}
             for one in history.recipients:
                 about = (message_id, identity(one.agent))
                 self._histories[about] = one
@@ -164,9 +181,14 @@ class ThreadWaiter:
         one = self._histories[about]
         if one.state not in OVER:
             self._reported.pop(about, None)
-        elif self._reported.get(about) != one.state and any(found.get(about[0]) for found in self._members.values()):
+            if self._is_wanted(about):
+                self._hindrances.look([one])
+        elif self._reported.get(about) != one.state and self._is_wanted(about):
             self._reported[about] = one.state
             self._heard(_awaited(about[0], one))
+
+    def _is_wanted(self, about: _About) -> bool:
+        return any(found.get(about[0]) for found in self._members.values())
 
     # --- deciding -----------------------------------------------------------------------------------------------------
     def _outcome(self) -> str | None:
@@ -192,17 +214,29 @@ class ThreadWaiter:
 
     # --- saying -------------------------------------------------------------------------------------------------------
     def _words(self, outcome: str, timeout_s: float) -> str:
-        awaited = list(self._awaited())
-        still = [one for one in awaited if one.state not in OVER]
-        named = [f"{visible(one.agent)}: {one.state} ({short_id(one.message_id)})" for one in still[:_NAMED]]
+        wanted = [about for about in self._histories if self._is_wanted(about)]
+        still = [about for about in wanted if self._histories[about].state not in OVER]
+        named = [self._standing(about) for about in still[:_NAMED]]
         if len(still) > _NAMED:
             named.append(f"and {len(still) - _NAMED} more")
-        standing = f"{len(still)} of {len(awaited)} are open: {'; '.join(named)}"
+        how_many = "" if len(wanted) == 1 else f"{_how_many(len(still), len(wanted))}: "
+        stand = f"{how_many}{'; '.join(named)}"
         if outcome == "timeout":
-            return f"not over within {timeout_s:g} s: {standing}"
+            return f"not over within {timeout_s:g} s: {stand}"
         if not self._met_daemon:
-            return f"no daemon is running: the messages stay as they are until one starts (`ackd run`); {standing}"
-        return f"the daemon has stopped: {standing}; the next one goes on from there"
+            return f"no daemon is running: the messages stay as they are until one starts (`ackd run`); {stand}"
+        return f"the daemon has stopped: {stand}; the next one goes on from there"
+
+    def _standing(self, about: _About) -> str:
+        one = self._histories[about]
+        why = self._hindrances.words(one.agent) if one.state in ("queued", "retrying") else ""
+        return f"{standing(one, self._retries.get(about))} ({short_id(about[0])})" + (f"; {why}" if why else "")
+
+
+def _how_many(still: int, wanted: int) -> str:
+    if still == wanted:
+        return f"all {wanted} are open"
+    return f"{still} of {wanted} {'is' if still == 1 else 'are'} open"
 
 
 def _awaited(message_id: str, one: RecipientHistory) -> AwaitedMessage:
@@ -217,8 +251,9 @@ def wait(
     any_of: bool,
     timeout_s: float,
     heard: Callable[[AwaitedMessage], None],
+    hindered: Callable[[str], None],
 ) -> Awaited:
     """Wait for messages that are named by whole ids, unique beginnings, hashes or paths."""
     waiter = ThreadWaiter(site, tree=tree, any_of=any_of)
     ids = list(dict.fromkeys(explain.find_id(site, one) for one in wanted))
-    return waiter.wait(ids, timeout_s, heard)
+    return waiter.wait(ids, timeout_s, heard, hindered)

@@ -48,8 +48,8 @@ class Link(NamedTuple):
 
 
 class ThreadRecipient(NamedTuple):
-    """How far a message has come with one recipient. ``queued_at`` and ``since`` (of its state): wall seconds, if the
-    log has them. ``waits_for``: the agents whose work its holder waits for."""
+    """A recipient of a message, and how far the message has come with it. ``queued_at`` and ``since`` (of its state):
+    wall seconds, if the log has them. ``waits_for``: the agents whose work its holder waits for."""
 
     agent: str
     state: str

@@ -6,15 +6,13 @@ goes on without the caller, and the answer says what the log proves so far.
 
 from __future__ import annotations
 
-import re
 import time
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
-from ackd.client.agent_lines import last_agent_state
-from ackd.client.message_history import RecipientHistory, after_line, hindrance
+from ackd.client.message_history import RecipientHistory, after_line
 from ackd.client.sending import RecipientState, Waited
+from ackd.client.standing import Hindrances, standing
 from ackd.core.message import identity
 from ackd.core.message_facts import (
     message_acked,
@@ -24,9 +22,7 @@ from ackd.core.message_facts import (
     message_seen,
     message_told,
 )
-from ackd.facts import duration, visible
 from ackd.storage import root_lock, session_log
-from ackd.storage.log_index import LogSearch
 
 if TYPE_CHECKING:
     from ackd.client.sending import Progress, Sent
@@ -61,11 +57,13 @@ class LogWaiter:
         self._retries: dict[str, Line] = {}
         self._open: set[str] = set()
         self._met_daemon = False
+        self._hindrances = Hindrances(site, lambda _words: None)
 
     def wait(self, sent: Sent, timeout_s: float, progress: Progress) -> Waited:
         """Wait for all recipients of a message that was queued since this waiter was made."""
         self._histories = {identity(name): RecipientHistory(name) for name in sent.recipients}
         self._open = set(self._histories)
+        self._hindrances = Hindrances(self._site, progress.hindered)
         trouble = ""
         try:
             outcome = self._follow(sent, time.monotonic() + timeout_s, progress)
@@ -82,9 +80,11 @@ class LogWaiter:
     def _follow(self, sent: Sent, deadline: float, progress: Progress) -> str:
         names = {path.rpartition("/")[2] for path in sent.files}
         last_alive = time.monotonic()
+        self._hindrances.look(self._histories.values())
         for line in session_log.follow(self._follower, poll_s=POLL_S):
             now = time.monotonic()
             if line is not None:
+                self._hindrances.take(line)
                 self._take(line, sent, names, progress)
                 if any(history.state in _BAD for history in self._histories.values()):
                     return "failed"  # nothing that the others do can make it a yes
@@ -122,7 +122,7 @@ class LogWaiter:
         receipts = tuple((one.receipt, one.at, one.proof) for one in history.receipts)
         reason = history.reason if history.state in {"retrying", *_BAD} else None
         if reason is None and who in self._open:
-            reason = self._hindrance(history).removeprefix("; ") or None
+            reason = self._hindrances.words(history.agent) or None
         return RecipientState(history.agent, history.state, reason, receipts)
 
     def _words(self, outcome: str, timeout_s: float) -> str:
@@ -136,48 +136,10 @@ class LogWaiter:
     def _standing(self, who: str) -> str:
         """The last proof there is of one recipient, and what hinders it."""
         history = self._histories[who]
-        name = visible(history.agent)
-        words = {
-            "queued": f"{name} has not taken it yet",
-            "processing": f"{name} is being told",
-            "delivered": f"{name} was told{_proof(history, 'told')} and has {_seen(history)}",
-            "acked": f"{name} has acked it{_proof(history, 'acked')}",
-            "retrying": f"{name}: {self._retrying(who)}",
-        }.get(history.state, f"{name}: {history.state}")
-        return words + (self._hindrance(history) if history.state in ("queued", "retrying") else "")
-
-    def _retrying(self, who: str) -> str:
-        data = self._retries[who].data if who in self._retries else {}
-        count = (
-            f"{data.get('retry_count')} of {data.get('retry_limit')}" if data.get("counted", True) else "not counted"
-        )
-        return f"retrying after: {visible(self._histories[who].reason)} ({count}), {_again(data)}"
-
-    def _hindrance(self, history: RecipientHistory) -> str:
-        state = last_agent_state(LogSearch(self._site.logs), history.agent)  # who sends builds no index
-        return hindrance(state, visible(history.agent)) if state is not None else ""
+        why = self._hindrances.words(history.agent) if history.state in ("queued", "retrying") else ""
+        return standing(history, self._retries.get(who)) + (f"; {why}" if why else "")
 
 
 def _is_rejection_of(line: Line, names: set[str]) -> bool:
     """A file that could not be read has no id in the log, only its name."""
     return line.type == message_rejected.type and str(line.data.get("file", "")).rpartition("/")[2] in names
-
-
-def _proof(history: RecipientHistory, receipt: str) -> str:
-    proven = history.proof_of(receipt)
-    if proven is None:
-        return ""
-    proof = re.sub(r" \(attempt (\d+)\)$", lambda tried: f", attempt {tried[1]}" * (tried[1] != "1"), proven.proof)
-    return f" ({visible(proof)})"
-
-
-def _seen(history: RecipientHistory) -> str:
-    return "seen it" if history.proof_of("seen") else "not acked it"
-
-
-def _again(data: dict[str, Any]) -> str:
-    try:
-        due = datetime.fromisoformat(str(data.get("next_retry_after"))).timestamp()
-    except (ValueError, OverflowError):
-        return "again when it is due"
-    return f"again in {duration(round(due - time.time()))}" if due > time.time() else "again now"

@@ -14,6 +14,7 @@ from pydantic import Field, PrivateAttr, Strict, field_validator
 from pydantic_core import PydanticCustomError
 
 from ackd.config.values import Seconds, SecondsOrZero, Table, Words
+from ackd.core.labels import LABEL_FORM, is_label
 from ackd.core.policy import UNLIMITED, AgentPolicy, CompletesOn, EnginePolicy, OnDeadline
 from ackd.endpoints import registry
 
@@ -94,6 +95,7 @@ class AgentSettings(Table):
     max_in_flight: Annotated[int, Field(ge=1, le=UNLIMITED)] | None = None
     aging_s: Seconds | None = None
     notify_when_done: bool | None = None
+    labels: Words = ()
 
     #: Keys of other kinds that stand in the table.
     _misplaced: tuple[str, ...] = PrivateAttr(default=())
@@ -116,6 +118,13 @@ class AgentSettings(Table):
 
     def complaints(self) -> Iterator[AgentComplaint]:
         """Complaints about what types and ranges cannot say: for the kinds to extend."""
+        for label in self.labels:
+            if not is_label(label):
+                yield ("labels",), f"{label!r} is no label: {LABEL_FORM}"
+
+    def alike(self) -> Iterator[AgentComplaint]:
+        """Complaints about a template: keys by which all agents that are made of it would be one. For the kinds to
+        extend."""
         yield from ()
 
     def policy(self, delivery: DeliverySettings, liveness: LivenessSettings) -> AgentPolicy:
@@ -126,7 +135,7 @@ class AgentSettings(Table):
             own = getattr(self, key)
             return own if own is not None else getattr(delivery, key)
 
-        shared = AgentSettings.model_fields.keys() - {"endpoint", "max_in_flight", "on_deadline"}
+        shared = AgentSettings.model_fields.keys() - {"endpoint", "max_in_flight", "on_deadline", "labels"}
         return AgentPolicy(
             **{key: number(key) for key in sorted(shared)},
             on_deadline=OnDeadline(number("on_deadline")),

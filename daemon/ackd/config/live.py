@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ackd.core.events import AgentJoined
+from ackd.core.pools import POOL
 
 if TYPE_CHECKING:
     from ackd.config.model import Config
@@ -34,4 +35,9 @@ class LiveConfig:
 
 def announcement(config: Config, agent: str) -> AgentJoined:
     """The event by which the engine learns an agent's policy and the kind of its endpoint."""
-    return AgentJoined(agent, config.policy(agent), config.agent(agent).endpoint)
+    pool = config.pool_called(agent) if config.pools else None
+    if pool is not None:
+        members, timeout_s = config.pool_members(pool), config.pools[pool].pool_timeout_s
+        return AgentJoined(agent, config.policy(agent), POOL, members=members, pool_timeout_s=timeout_s)
+    table = config.agent(agent)
+    return AgentJoined(agent, config.policy(agent), table.endpoint, frozenset(table.labels))

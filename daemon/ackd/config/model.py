@@ -11,11 +11,21 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, Field, PrivateAttr, SerializeAsAny, ValidationError, create_model
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    Field,
+    PrivateAttr,
+    SerializeAsAny,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 
 from ackd.config.agents import (
     TEAM_ONLY,
@@ -27,19 +37,34 @@ from ackd.config.agents import (
     agent_of,
     read_agent,
 )
+from ackd.config.groups import (
+    MOST_MEMBERS,
+    MadeAgent,
+    PoolTable,
+    Tables,
+    complaints,
+    filled,
+    made_agents,
+    members_by_group,
+    members_by_pool,
+)
 from ackd.config.problems import ConfigSource, in_words
 from ackd.config.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
-from ackd.config.values import SecondsOrZero, Table, Words
+from ackd.config.values import Seconds, SecondsOrZero, Table, Words
 from ackd.coordination.registry import CAPABILITIES, load_beside
 from ackd.coordination.registry import load as load_attribute
 from ackd.core.errors import BadConfig, BadName, Problem
 from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
-from ackd.core.policy import AgentPolicy, EnginePolicy
+from ackd.core.names import RESERVED_NAMES
+from ackd.core.policy import AgentPolicy, CompletesOn, EnginePolicy
 from ackd.core.words import accepted_types, is_type_name
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
+    from typing import Self
+
+_AgentTable = Annotated[SerializeAsAny[AgentSettings], BeforeValidator(read_agent)]
 
 #: Tables in which a key that stands in the wrong place is looked for.
 _HOMES: Final = ("delivery", "watch", "liveness", "daemon")
@@ -61,6 +86,17 @@ class TmuxServerSettings(Table):
 class DaemonSettings(Table):
     drain_timeout_s: SecondsOrZero = 20
     stop_timeout_s: SecondsOrZero = 10
+
+
+class PoolSettings(Table):
+    """A queue that several agents serve. It has either ``members``, or as many as ``size`` agents made of a template,
+    which are called NAME-1, NAME-2 and so on. ``pool_timeout_s``: a message that waits for so long in a pool none of
+    whose members can take it is told of."""
+
+    members: Words | None = None
+    template: str | None = None
+    size: Annotated[int, Field(ge=0, le=MOST_MEMBERS)] | None = None
+    pool_timeout_s: Seconds = 900
 
 
 class OwnAgents(Protocol):
@@ -112,11 +148,25 @@ class Config(_CapabilityTables):
     tmux: TmuxServerSettings = TmuxServerSettings()
     #: Profiles of terminal programs, by name. Their keys are checked by endpoints/tmux/screen/profile.py.
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
-    agents: dict[str, Annotated[SerializeAsAny[AgentSettings], BeforeValidator(read_agent)]] = Field(
-        default_factory=dict
-    )
+    groups: dict[str, Words] = Field(default_factory=dict)
+    pools: dict[str, PoolSettings] = Field(default_factory=dict)
+    templates: dict[str, _AgentTable] = Field(default_factory=dict)
+    #: Those with a table of their own, then those that pools make of a template.
+    agents: dict[str, _AgentTable] = Field(default_factory=dict)
 
     _source: ConfigSource | None = PrivateAttr(default=None)
+    _made: dict[str, MadeAgent] = PrivateAttr(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _with_made_agents(self) -> Self:
+        """Make the agents of pools that have a template. Each gets a table as if it stood in the file."""
+        for one in made_agents(self._pool_tables, self.agents):
+            if (template := self.templates.get(one.template)) is not None:
+                self.agents[one.name] = type(template).model_validate(
+                    filled(template.model_dump(exclude_unset=True), one)
+                )
+                self._made[one.name] = one
+        return self
 
     @property
     def path(self) -> Path | None:
@@ -175,22 +225,84 @@ class Config(_CapabilityTables):
         for own in self.own_agents:
             if (brought := own.table(name)) is not None:
                 return brought
-        inside = name in ALWAYS and name != USER
+        inside = (name in ALWAYS and name != USER) or self.group_called(name) is not None
         return agent_of(registry.INSIDE if inside else registry.DEFAULT)
+
+    @property
+    def made_agents(self) -> Mapping[str, MadeAgent]:
+        """The agents without a table of their own: those that pools are made of, by name."""
+        return self._made
+
+    def group_called(self, name: str) -> str | None:
+        """The group of that name, in any spelling, as the config spells it; None if there is none."""
+        return _called(name, self.groups)
+
+    def pool_called(self, name: str) -> str | None:
+        """The pool of that name, in any spelling, as the config spells it; None if there is none."""
+        return _called(name, self.pools)
+
+    def group_members(self, name: str) -> tuple[str, ...]:
+        """The agents of a group, under any spelling of its name. Raises KeyError if there is no such group."""
+        return self._members_by_group[self.group_called(name) or name]
+
+    def members_of(self, name: str) -> tuple[str, ...]:
+        """The agents of the group of that name; none if there is no such group."""
+        group = self.group_called(name) if self.groups else None
+        return self._members_by_group[group] if group is not None else ()
+
+    def pool_members(self, name: str) -> tuple[str, ...]:
+        """The agents that serve a pool, under any spelling of its name. Raises KeyError if there is no such pool."""
+        return self._members_by_pool[self.pool_called(name) or name]
+
+    @cached_property
+    def _members_by_group(self) -> dict[str, tuple[str, ...]]:
+        return members_by_group(self.groups, self.agents)
+
+    @cached_property
+    def _members_by_pool(self) -> dict[str, tuple[str, ...]]:
+        return members_by_pool(self._pool_tables, self.agents)
+
+    @property
+    def _pool_tables(self) -> dict[str, PoolTable]:
+        return {name: PoolTable(one.members, one.template, one.size) for name, one in self.pools.items()}
+
+    def group_complaints(self) -> Iterator[tuple[tuple[str, ...], str]]:
+        """Complaints about groups, pools, and the names in them."""
+        own = [name for name in self.agents if name not in self._made]
+        here = [name for name in _CAPABILITY_TABLES if getattr(self, name) is not None]
+        tables = Tables(own, self.groups, self._pool_tables, self.templates, here)
+        return complaints(tables, RESERVED_NAMES)
+
+    @property
+    def unused_templates(self) -> list[str]:
+        """The templates that no pool is made of."""
+        used = {one.template for one in self.pools.values()}
+        return [name for name in self.templates if name not in used]
 
     def policy(self, agent: str) -> AgentPolicy:
         """The policy by which the engine treats this agent: its own numbers, else the team's, else its endpoint's."""
         for own in self.own_agents:
             if (policy := own.policy(agent)) is not None:
                 return policy
+        if self.pools and self.pool_called(agent) is not None:
+            return replace(AgentSettings().policy(self.delivery, self.liveness), notify_when_done=True)
+        if self.group_called(agent) is not None:
+            # To have handed a message on is not to have dealt with it: an escalation stays open.
+            policy, seen = self.agent(agent).policy(self.delivery, self.liveness), CompletesOn.SEEN
+            to_people = any(self.policy(member).reminds for member in self.group_members(agent))
+            return replace(
+                policy, completes_on=seen, notices_complete_on=seen, notify_when_done=False, reminds=to_people
+            )
         return self.agent(agent).policy(self.delivery, self.liveness)
 
     def engine_policy(self) -> EnginePolicy:
-        same = (name for name in self.agents if identity(name) == identity(self.escalate_to))
+        addresses = (*self.agents, *self.groups, *self.pools)
+        same = (name for name in addresses if identity(name) == identity(self.escalate_to))
         return EnginePolicy(
             escalate_to=next(same, self.escalate_to),
             dedup_window_s=self.delivery.dedup_window_s,
             loop_limit=self.delivery.loop_limit,
+            groups=self._members_by_group,
         )
 
     def fingerprint(self) -> str:
@@ -229,11 +341,17 @@ def load_site(site: Site) -> Config:
     return Config(root=str(site.root), escalate_to=leader)
 
 
+def _called(name: str, names: Iterable[str]) -> str | None:
+    return next((one for one in names if identity(one) == identity(name)), None)
+
+
 # --- what types and ranges cannot say ---------------------------------------------------------------------------------
 def _meaningless(config: Config) -> Iterator[Problem]:
     problem = config.problem
     spellings: dict[str, str] = {}
     for name, table in config.agents.items():
+        if name in config.made_agents:
+            continue  # its template is looked at
         try:
             agent_name(name)
         except BadName as error:
@@ -242,11 +360,17 @@ def _meaningless(config: Config) -> Iterator[Problem]:
         if twin != name:
             yield problem(("agents", name), f"is the same agent as `{twin}`: `-` and `_` are one")
         yield from _agent_problems(config, name, table)
+    for name, table in config.templates.items():
+        for key, what in (*table.misplaced(), *table.complaints(), *table.alike()):
+            yield problem(("templates", name, *key), what)
+    for key, what in config.group_complaints():
+        yield problem(key, what)
     yield from _escalation_problems(config)
     yield from _completion_problems(config)
+    shared = (*config.groups, *config.pools)
     for one in CAPABILITIES:
         if (settings := getattr(config, one.name, None)) is not None:
-            for key, what in load_beside(one.settings, "complaints")(settings, config.agents):
+            for key, what in load_beside(one.settings, "complaints")(settings, config.agents, shared):
                 yield problem(key, what)
     for kind in config.extra_types:
         if not is_type_name(kind):
@@ -267,7 +391,9 @@ def _agent_problems(config: Config, name: str, table: AgentSettings) -> Iterator
 def _completion_problems(config: Config) -> Iterator[Problem]:
     known = sorted(KNOWN_TYPES | set(config.extra_types))
     tables: list[tuple[tuple[str, ...], DeliverySettings | ReadingAgent]] = [(("delivery",), config.delivery)]
-    tables += [(("agents", name), one) for name, one in config.agents.items() if isinstance(one, ReadingAgent)]
+    own = {name: one for name, one in config.agents.items() if name not in config.made_agents}
+    for key_of, ones in (("agents", own), ("templates", config.templates)):
+        tables += [((key_of, name), one) for name, one in ones.items() if isinstance(one, ReadingAgent)]
     for where, table in tables:
         for type_ in table.completes_on_type:
             key = (*where, "completes_on_type", type_)
@@ -279,7 +405,7 @@ def _completion_problems(config: Config) -> Iterator[Problem]:
 
 def _escalation_problems(config: Config) -> Iterator[Problem]:
     name = config.escalate_to
-    names = {identity(agent): agent for agent in (*config.agents, USER)}
+    names = {identity(agent): agent for agent in (*config.agents, *config.groups, *config.pools, USER)}
     if identity(name) in names:
         return
     if name in ALWAYS:
@@ -308,8 +434,10 @@ def _known_keys(table: tuple[str, ...]) -> list[str]:
             own = [key for key in Config.model_fields if key not in _CAPABILITY_TABLES]
             before = own.index("profiles")
             return [*own[:before], *_CAPABILITY_TABLES, *own[before:]]
-        case ("agents", _):
+        case ("agents" | "templates", _):
             return list(agent_keys())
+        case ("pools", _):
+            return list(PoolSettings.model_fields)
         case (name,) if name in models:
             return list(models[name].model_fields)
         case (name, inner) if name in _CAPABILITY_TABLES and inner in models[name].model_fields:

@@ -96,6 +96,7 @@ def in_words(
 
 def _wrong_value(message: str, value: object) -> str:
     words = message.replace("Input should be a valid ", "must be a ").replace("Input should be ", "must be ")
+    words = re.sub(r" or instance of \w+$", "", words)  # a class of ours says nothing to whoever wrote the file
     words = _PLAINER.get(words, words)
     shown = f", not {value!r}" if isinstance(value, str | int | float) else ""
     return f"{words}{shown}"
@@ -105,7 +106,7 @@ def _unknown_key(
     key: Key, known_keys: Callable[[Key], list[str]], tables: Sequence[str], team_only: frozenset[str]
 ) -> str:
     name, table = key[-1], key[:-1]
-    if table[:1] == ("agents",) and name in team_only:
+    if table[:1] in (("agents",), ("templates",)) and name in team_only:
         return f"`{name}` holds for the whole team: it belongs in [delivery]"
     known = known_keys(table)
     if near := difflib.get_close_matches(name, known, n=1, cutoff=0.6):

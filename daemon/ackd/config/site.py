@@ -12,14 +12,14 @@ reading directories may raise OSError, except that a directory which is not ther
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from ackd.config import plain_toml
 from ackd.coordination.registry import CAPABILITIES
-from ackd.core.errors import BadConfig, BadName, NoRoot, Problem, UnknownAgent
+from ackd.core.errors import BadConfig, BadName, NoRoot, NotOneAgent, Problem, UnknownAgent
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
 
 CONFIG_NAME: Final = "ackd.toml"
@@ -43,7 +43,8 @@ _Value = TypeVar("_Value")
 
 
 class Site(NamedTuple):
-    """A team's place on disk. ``agents`` holds the raw tables of the config, by their spelling there."""
+    """A team's place on disk. ``agents`` holds the raw tables of the config, by their spelling there, and those of the
+    agents that pools make of a template; ``groups`` and ``pools``: who is in each, as the agents are spelled there."""
 
     config_path: Path | None
     root: Path
@@ -60,6 +61,8 @@ class Site(NamedTuple):
     dedup_window_s: float = 86_400
     #: The raw tables of capabilities, by name, as far as the config has them. Each capability reads its own.
     tables: Mapping[str, Mapping[str, object]] = MappingProxyType({})
+    groups: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+    pools: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
     @property
     def base(self) -> Path:
@@ -116,21 +119,55 @@ class Site(NamedTuple):
         return found
 
     def known_agents(self) -> list[str]:
-        """Everyone who has an address, one spelling each: the config's, else the directory's, else the built-in."""
+        """Every agent, one spelling each: the config's, else the directory's, else the built-in. Groups and pools have
+        directories too, and are none."""
         spellings: dict[str, str] = {}
         theirs = (name for one in CAPABILITIES if one.name in self.tables for name in one.always_there)
+        shared = {identity(name) for name in (*self.groups, *self.pools)}
         for name in (*self.agents, *self.boxes(), *ALWAYS, *theirs):
-            spellings.setdefault(identity(name), name)
+            if identity(name) not in shared:
+                spellings.setdefault(identity(name), name)
         return list(spellings.values())
 
+    def addresses(self) -> list[str]:
+        """Everyone whom mail can be sent to: the agents, the groups and the pools."""
+        return [*self.known_agents(), *self.groups, *self.pools]
+
     def resolve_agent(self, name: str) -> str:
-        """The canonical spelling of an agent that exists, whichever of ``-`` and ``_`` was typed."""
+        """The canonical spelling of an agent that exists, whichever of ``-`` and ``_`` was typed. Raises NotOneAgent
+        for a group or a pool."""
         wanted = identity(agent_name(name, self.reserved))
         known = self.known_agents()
         for candidate in known:
             if identity(candidate) == wanted:
                 return candidate
+        for kind, shared in (("group", self.groups), ("pool", self.pools)):
+            if (found := _called(name, shared)) is not None:
+                raise NotOneAgent(found, kind, shared[found])
         raise UnknownAgent(name, tuple(known))
+
+    def resolve_address(self, name: str) -> str:
+        """The canonical spelling of an agent, a group or a pool. Raises UnknownAgent, which names all of them."""
+        agent_name(name, self.reserved)
+        if (shared := self.group_called(name) or self.pool_called(name)) is not None:
+            return shared
+        try:
+            return self.resolve_agent(name)
+        except UnknownAgent:
+            raise UnknownAgent(name, tuple(self.addresses())) from None
+
+    def shared_by(self, agent: str) -> list[str]:
+        """The groups and pools that the agent is in."""
+        both = (*self.groups.items(), *self.pools.items())
+        return [name for name, members in both if any(identity(one) == identity(agent) for one in members)]
+
+    def group_called(self, name: str) -> str | None:
+        """The group of that name, in any spelling, as the config spells it; None if there is none."""
+        return _called(name, self.groups)
+
+    def pool_called(self, name: str) -> str | None:
+        """The pool of that name, in any spelling, as the config spells it; None if there is none."""
+        return _called(name, self.pools)
 
     def box_dir(self, agent: str) -> Path:
         """The agent's queue directory: the one that exists under any spelling of the name, else the one to make."""
@@ -151,6 +188,10 @@ class Site(NamedTuple):
             return f"{queue}/{agent}"
         same = (box for box in self.boxes() if identity(box) == identity(agent))
         return f"{queue}/{next(same, agent)}"
+
+
+def _called(name: str, names: Iterable[str]) -> str | None:
+    return next((one for one in names if identity(one) == identity(name)), None)
 
 
 def find_site(
@@ -350,11 +391,12 @@ def read_site(path: Path, root: Path | None = None) -> Site:
 
     own_root = path.parent / take(data, "root", str, ".ackd")
     agents = take(data, "agents", dict, {})
+    tables = {name: take(agents, name, dict, {}) for name in agents}
     root = Path(os.path.abspath(root if root is not None else own_root))  # noqa: PTH100
     site = Site(
         config_path=path,
         root=root,
-        agents={name: take(agents, name, dict, {}) for name in agents},
+        agents=tables,
         escalate_to=take(data, "escalate_to", str, USER),
         max_message_bytes=take(data, "max_message_bytes", int, DEFAULT_MAX_MESSAGE_BYTES),
         extra_types=tuple(map(str, take(data, "extra_types", list, []))),
@@ -365,6 +407,13 @@ def read_site(path: Path, root: Path | None = None) -> Site:
         reserved=RESERVED_NAMES | _ensemble_names(data.get("ensemble"), path.parent, root),
     )
     problems.extend(_name_problems(site))
+    if "groups" in data or "pools" in data:
+        from ackd.config.groups import read_shared  # noqa: PLC0415 - most teams have none
+
+        shared = read_shared(data, tables, site.tables, take)
+        site = site._replace(agents=shared.agents, groups=shared.groups, pools=shared.pools)
+        if not problems:
+            problems.extend(Problem(".".join(key), what) for key, what in shared.complaints(site.reserved))
     if problems:
         raise BadConfig(str(path), tuple(problems))
     return site

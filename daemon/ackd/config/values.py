@@ -28,9 +28,12 @@ class Table(BaseModel):
 Complaint = tuple[tuple[str, ...], str]
 
 
-def not_agents(named: Iterable[tuple[tuple[str, ...], str]], agents: Iterable[str]) -> Iterator[Complaint]:
-    """A complaint for each key that names somebody who is not an agent of the config."""
-    known = {identity(name) for name in (*agents, USER)}
+def not_agents(
+    named: Iterable[tuple[tuple[str, ...], str]], agents: Iterable[str], shared: Iterable[str] = ()
+) -> Iterator[Complaint]:
+    """A complaint for each key that names somebody who is not an agent of the config. ``shared``: the names of groups
+    and pools, where one may stand too."""
+    known = {identity(name) for name in (*agents, *shared, USER)}
     for key, name in named:
         if identity(name) not in known:
             yield key, f"{name!r} is not an agent: it needs a table [agents.{name}]"

@@ -26,8 +26,8 @@ class Capability(NamedTuple):
     name: str
     #: The capabilities whose folders this one imports. They stand before it in the table.
     requires: tuple[str, ...] = ()
-    #: The pydantic class of its table [name] in ackd.toml. ``complaints(settings, agents)`` in the same module reports
-    #: mistakes that types and ranges cannot express.
+    #: The pydantic class of its table [name] in ackd.toml. ``complaints(settings, agents, shared)`` in the same module
+    #: reports mistakes that types and ranges cannot express; ``shared``: the names of groups and pools.
     settings: str = ""
     #: A class made with these settings, for a capability that brings agents of its own (config.model.OwnAgents).
     own_agents: str = ""

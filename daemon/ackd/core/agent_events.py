@@ -266,7 +266,7 @@ def _blocked(state: EngineState, delivery: Delivery | None, reason: str, blocker
         agent.name,
         Cause.BLOCKED,
         telling_id("blocked", delivery),
-        f"{agent.name} is blocked: {reason}. 1 of 1 message waits for that (100%), {delivery.place}"
+        f"{agent.name} is blocked: {reason}. 1 message waits for that, {delivery.place}"
         + (f"; it names {blocker}" if blocker else ""),
         f"Clear what blocks it, or take the work back with `ackd defer {delivery.message.message_id}`",
         delivery,

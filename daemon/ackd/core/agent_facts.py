@@ -31,7 +31,7 @@ def _nudge(of: Shown) -> str:
 
 
 @fact("nudge", "!", YELLOW, _nudge)
-def nudge(*, message_id: str, agent: str, rung: int, by: str | None = None) -> None:
+def nudge(*, message_id: str, agent: str, pool: str | None = None, rung: int, by: str | None = None) -> None:
     """The agent is silent: a rung of its ladder is due. ``by``: a person asked for it."""
 
 
@@ -52,7 +52,7 @@ def nudged(
 
 
 @fact("check", "?", YELLOW, lambda of: f"quiet{of.time('quiet_s', ' for {}')}: “{of['text']}”")
-def probe(*, message_id: str, agent: str, text: str, quiet_s: float | None = None) -> None:
+def probe(*, message_id: str, agent: str, pool: str | None = None, text: str, quiet_s: float | None = None) -> None:
     """The agent holds work and shows no sign of life: a status check is due."""
 
 
@@ -68,7 +68,13 @@ def _idle_reminder(of: Shown) -> str:
 
 @fact("reminder", "?", YELLOW, _idle_reminder)
 def idle_reminder(
-    *, message_id: str, agent: str, number: int, proof: str | None = None, not_done: str | None = None
+    *,
+    message_id: str,
+    agent: str,
+    pool: str | None = None,
+    number: int,
+    proof: str | None = None,
+    not_done: str | None = None,
 ) -> None:
     """The agent is idle with work in hand and was reminded of it, or could not be (``not_done``)."""
 
@@ -144,13 +150,23 @@ def child_restart(*, agent: str, in_s: float, why: str | None = None, count: int
 
 
 # --- workers ----------------------------------------------------------------------------------------------------------
-@fact("worker", "·", DIM, lambda of: f"{of['state']}{of('refused', '; it says {}, which cannot follow: not believed')}")
-def worker_state(*, agent: str, state: str, message_id: str | None = None, refused: str | None = None) -> None:
-    """A worker is in another of its nine states, or claimed one that cannot follow (``refused``)."""
+def _worker_state(of: Shown) -> str:
+    refused = of("refused", "; it says {}, which cannot follow: not believed")
+    return f"{of['state']}{of.mark('passed', ', passed on the way to what follows; nobody reported it')}{refused}"
+
+
+@fact("worker", "·", DIM, _worker_state)
+def worker_state(
+    *, agent: str, state: str, message_id: str | None = None, refused: str | None = None, passed: bool | None = None
+) -> None:
+    """A worker is in another of its nine states, or claimed one that cannot follow (``refused``). ``passed``: it only
+    lies on the way to the state that was reported, which the line after it has."""
 
 
 @fact("blocked", "!", YELLOW, lambda of: f"cannot go on: {of['reason']}{of('blocker', ', waits for {}')}")
-def work_blocked(*, message_id: str, agent: str, reason: str, blocker: str | None = None) -> None:
+def work_blocked(
+    *, message_id: str, agent: str, pool: str | None = None, reason: str, blocker: str | None = None
+) -> None:
     """A worker says that it cannot go on."""
 
 
@@ -159,10 +175,10 @@ def _context_threshold(of: Shown) -> str:
 
 
 @fact("context", "!", YELLOW, _context_threshold)
-def context_threshold(*, message_id: str, agent: str, usage: float, threshold: float) -> None:
+def context_threshold(*, message_id: str, agent: str, pool: str | None = None, usage: float, threshold: float) -> None:
     """An agent's context is full enough that a fresh one shall go on with its work."""
 
 
 @fact("checkpoint", "✓", GREEN, lambda _: "said where it stands: whoever goes on begins there")
-def checkpoint(*, message_id: str, agent: str) -> None:
+def checkpoint(*, message_id: str, agent: str, pool: str | None = None) -> None:
     """The agent said where its work stands; whoever goes on with it is given that."""

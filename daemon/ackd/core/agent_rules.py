@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _ALIVE, _AWAY = Vital.ALIVE, frozenset({AgentState.DOWN, AgentState.PARKED})
 _IDLE, _ASSIGNED, _EXECUTING = WorkerState.IDLE, WorkerState.ASSIGNED, WorkerState.EXECUTING
 
+#: The window of an agent has become full.
+FILLED: Final = AgentHappening.FILLED
+
 PARK_BASE_S = 5.0
 PARK_CAP_S: Final = 300.0
 
@@ -174,7 +177,8 @@ def counted_of_open(state: EngineState, agent: Agent, waiting: int) -> str:
     others = (one for one in state.agents.values() if one is not agent)
     are_open = waiting + sum(len(one.line) + len(one.window) for one in others)
     counted = f"{waiting} message waits" if waiting == 1 else f"{waiting} messages wait"
-    return f"{counted} for {agent.name}, of {are_open} open ({waiting / max(are_open, 1):.0%})"
+    share = f", of {are_open} open ({waiting / are_open:.0%})" if 0 < waiting < are_open else ""
+    return f"{counted} for {agent.name}{share}"
 
 
 def ready(state: EngineState, agent: Agent) -> None:
@@ -284,8 +288,8 @@ def walk_worker(state: EngineState, agent: Agent, to: WorkerState, about: Delive
     if steps is None:
         state.record(worker_state(agent=agent.name, state=agent.worker.value, refused=to.value, **_whose(about)))
         return
-    for step in steps:
-        _set_worker(state, agent, step, about)
+    for number, step in enumerate(steps, 1):
+        _set_worker(state, agent, step, about, passed=number < len(steps))
 
 
 def force_worker(state: EngineState, agent: Agent, to: WorkerState, about: Delivery | None = None) -> None:
@@ -315,9 +319,11 @@ def worker_let_go(state: EngineState, agent: Agent, delivery: Delivery, end: Wor
     force_worker(state, agent, _IDLE, delivery)
 
 
-def _set_worker(state: EngineState, agent: Agent, to: WorkerState, about: Delivery | None) -> None:
+def _set_worker(
+    state: EngineState, agent: Agent, to: WorkerState, about: Delivery | None, *, passed: bool = False
+) -> None:
     agent.worker = to
-    state.record(worker_state(agent=agent.name, state=to.value, **_whose(about)))
+    state.record(worker_state(agent=agent.name, state=to.value, passed=passed or None, **_whose(about)))
 
 
 def _whose(about: Delivery | None) -> dict[str, Any]:

@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 
 def reader(state: EngineState, about: str) -> str:
-    """Return who is told about an agent: ``escalate_to``, or the user if that is the agent itself or cannot answer."""
+    """Return who is told about an agent: ``escalate_to``, or the user if that is the agent itself or cannot answer. Of
+    a group somebody else must be able to."""
     leader = state.agent_called(state.policy.escalate_to)
-    if leader is None or leader == about:
+    if leader is None:
         return USER
-    return leader if state.agents[leader].state in QUIET else USER
+    members = (state.agent_called(name) for name in state.policy.groups.get(leader, (leader,)))
+    can_answer = any(name is not None and name != about and state.agents[name].state in QUIET for name in members)
+    return leader if can_answer else USER
 
 
 # --- escalations ------------------------------------------------------------------------------------------------------
@@ -52,6 +55,7 @@ def escalate(
     ``about``: what it is about, if that is no message. If it goes to a person, ``on_escalation`` runs as well.
     ``notice``: the notice to the sender of a dead message; a new escalation to the same reader says it, too.
     """
+    lane = delivery.agent if delivery is not None else agent  # of a pool's message, its holder's
     existing = state.escalations.counted(agent, cause)
     if existing is not None and state.agent_called(existing.to) is None:
         state.escalations.close(existing.escalation_id)
@@ -64,13 +68,13 @@ def escalate(
             draft = escalations.with_notice(draft, notice)
         existing = OpenEscalation(escalation_id, agent, cause.value, to, state.now.wall)
         state.escalations.open(existing)
-        state.emit(SendMessage(agent, draft, notify=state.agents[to].policy.reminds))
+        state.emit(SendMessage(lane, draft, notify=state.agents[to].policy.reminds))
     note_about(existing, about or (delivery.message.message_id if delivery is not None else ""))
     data: dict[str, Any] = {"agent": agent, "cause": cause.value, "to": existing.to}
     data |= {"escalation_id": existing.escalation_id, "counted": existing.counted}
     if delivery is not None:
         data["message_id"] = delivery.message.message_id
-    state.emit(RecordFact(message_facts.escalation(**data), lane=agent))
+    state.emit(RecordFact(message_facts.escalation(**data), lane=lane))
     return existing
 
 

@@ -22,7 +22,16 @@ from ackd.core.message import MONITOR, Folder, Standing, Status
 from ackd.core.message_facts import message_rejected, message_warning
 from ackd.core.state import Answer
 from ackd.core.timers import ENGINE, TimerKind
-from ackd.core.transitions import apply, is_enough, line_up, sweep, tell_to_let_go, watch_silence
+from ackd.core.transitions import (
+    apply,
+    hand_back,
+    is_enough,
+    line_up,
+    sweep,
+    tell_to_let_go,
+    wait,
+    watch_silence,
+)
 from ackd.core.words import REPORT_TYPES, Rejection
 
 if TYPE_CHECKING:
@@ -33,7 +42,7 @@ if TYPE_CHECKING:
 H, S = Happening, State
 
 #: The state in which the engine itself is moving a file to this folder.
-_MOVES_TO: Final = {Folder.PROCESSED: S.CLAIMING, Folder.QUEUE: S.REVIVING}
+_MOVES_TO: Final = {Folder.PROCESSED: (S.CLAIMING,), Folder.QUEUE: (S.REVIVING, S.RETURNING)}
 #: States of a message that nobody will complete: its sender has sent it once more.
 _ON_THEIR_WAY_OUT: Final = (S.BURYING, S.DEAD, S.CANCELLED)
 _BEFORE_US: Final = "from before ackd first served this root"
@@ -88,7 +97,9 @@ def arrived(state: EngineState, event: events.Arrived) -> None:
     if place.folder is Folder.PROCESSED:
         _resume(state, delivery, event)
     elif not holding.keeps(state, delivery):
-        line_up(state, delivery)
+        if event.standing is not None:
+            _go_on_in_pool(state, delivery, event.standing)
+        wait(state, delivery)
     if delivery.due is not None and state.deliveries.get(delivery.key) is not None:
         state.timed.add(delivery.key)
         due_times.watch(state, delivery)
@@ -108,8 +119,8 @@ def _is_our_own_move(same: list[Delivery], event: events.Arrived) -> bool:
 
     If it is a copy that somebody dropped, the hint is passed over and the next scan meets it.
     """
-    moving, message, name = _MOVES_TO.get(event.place.folder), event.message, event.place.name
-    return any(d.state is moving and (d.place.name == name or d.message.digest == message.digest) for d in same)
+    moving, message, name = _MOVES_TO.get(event.place.folder, ()), event.message, event.place.name
+    return any(d.state in moving and (d.place.name == name or d.message.digest == message.digest) for d in same)
 
 
 def _is_repeat(state: EngineState, delivery: Delivery, others: list[Delivery]) -> bool:
@@ -172,6 +183,8 @@ def settle_answers(state: EngineState, about: About | None = None) -> None:
         return  # the question may not have been met yet
     for each in list(state.answers) if about is None else [about]:
         asked, answer = state.deliveries.addressed(*each), state.answers.get(each)
+        if asked is None and answer is not None and answer.report:
+            asked = state.deliveries.given_back(*each)
         if answer is None or (asked is None and state.reading):
             continue
         del state.answers[each]
@@ -226,10 +239,23 @@ def _resume(state: EngineState, delivery: Delivery, event: events.Arrived) -> No
     elif event.run_alive or (standing.status in (Status.DELIVERED, Status.ACKED) and not policy.volatile):
         _carry_on(state, delivery, standing, run_alive=event.run_alive)
     elif standing.status is Status.RETRYING:
-        wait_s = (standing.next_retry_at or 0) - state.now.wall
-        state.start_timer(TimerKind.RETRY, delivery.key, min(max(0.0, wait_s), policy.backoff_cap_s))
+        wait_s = min(max(0.0, (standing.next_retry_at or 0) - state.now.wall), policy.backoff_cap_s)
+        if delivery.message.pool:  # its move back to the pool may have been under way
+            delivery.had_by = standing.had_by
+            hand_back(state, delivery, standing.error or "it was to be told again", delay_s=wait_s)
+        else:
+            state.start_timer(TimerKind.RETRY, delivery.key, wait_s)
     else:
         line_up(state, delivery)
+
+
+def _go_on_in_pool(state: EngineState, delivery: Delivery, standing: Standing) -> None:
+    """Go on counting the failures of a message that its holder gave back before the restart."""
+    policy = state.agents[delivery.agent].policy
+    delivery.retries = delivery.tells = standing.retry_count
+    delivery.had_by = standing.had_by
+    wait_s = (standing.next_retry_at or 0) - state.now.wall
+    delivery.not_before = state.now.mono + min(max(0.0, wait_s), policy.backoff_cap_s)
 
 
 def _carry_on(state: EngineState, delivery: Delivery, standing: Standing, *, run_alive: bool) -> None:
@@ -285,7 +311,7 @@ def _tell_of_refusal(state: EngineState, place: Place, code: str, detail: str, s
     if sender == MONITOR:
         return
     text = (
-        f"1 file for {place.box}, {place}, is no message that ackd can deliver: {detail}. 1 of 1 (100%) was not "
+        f"1 file for {place.box}, {place}, is no message that ackd can deliver: {detail}. It was not "
         f"delivered, and is kept in queue/{Folder.CORRUPT.value}/"
     )
     agent = state.agent_called(place.box) or place.box
@@ -307,6 +333,10 @@ def quarantined(state: EngineState, event: events.Quarantined) -> None:
         sweep(state, known, f"overwritten with what is no message ({code}): quarantined as {event.kept_as}")
 
 
+def _files(count: int) -> str:
+    return "1 file" if count == 1 else f"{count} files"
+
+
 def spool_lost(state: EngineState, event: events.SpoolLost) -> None:
     gone = [d for place in event.places if (d := state.deliveries.at(place)) is not None]
     names = [str(place) for place in event.places]
@@ -320,7 +350,7 @@ def spool_lost(state: EngineState, event: events.SpoolLost) -> None:
             agent,
             Cause.SPOOL_LOST,
             derived_id("spool_lost", event.box, int(state.now.wall)),
-            f"queue/{event.box} of {agent} was removed or replaced: {len(names)} of its {len(names)} files (100%) went "
-            f"with it, first of all {names[0]}",
+            f"queue/{event.box} of {agent} was removed or replaced, and with it {_files(len(names))}, first of all "
+            f"{names[0]}",
             "Find out what removed it (git clean?). `ackd tail --type spool_lost` lists the files",
         )

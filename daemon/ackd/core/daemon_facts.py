@@ -24,6 +24,22 @@ def session_start(*, version: str, pid: int, root: str, config_hash: str, recove
     """A daemon has started and recovered what lay there; ``recovered`` counts it."""
 
 
+def _session_stopping(of: Shown) -> str:
+    agents = of.data.get("agents")
+    several = isinstance(agents, list) and len(agents) > 1
+    what = "their messages" if several else "its message"
+    return (
+        f"stopping: {of['agents']} may finish {what}, for at most {of.time('seconds', '{}') or '?'}; "
+        "Ctrl-C again stops at once"
+    )
+
+
+@fact("daemon", "■", BLUE, _session_stopping)
+def session_stopping(*, agents: list[str], seconds: float) -> None:
+    """A daemon was told to end, and lets ``agents`` finish what they have in hand, for ``seconds`` at most. A second
+    signal ends it at once. Without anything in hand there is no such line."""
+
+
 def _session_end(of: Shown) -> str:
     totals = of.counts("totals")
     return f"ended: {of['reason']}" + (f"; {totals}" if totals else "")
@@ -77,6 +93,7 @@ def io_error(
     what: str,
     error: str,
     agent: str | None = None,
+    pool: str | None = None,
     advice: str | None = None,
     message_id: str | None = None,
     track: str | None = None,

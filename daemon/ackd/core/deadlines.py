@@ -62,9 +62,10 @@ def _remind(state: EngineState, delivery: Delivery) -> str:
             state.emit(SendMessage(agent.name, draft))
         return "by mail"
     if agent.is_watched:
-        text = f"Status check: are you still working on {delivery.message.task_id or delivery.message.message_id}?"
-        order = (agent.name, delivery.key, delivery.message, delivery.place)
-        state.emit(ProbeAgent(*order, f"{text} It is due at {_deadline(delivery)}.", attempt=delivery.tells))
+        subject = delivery.message.task_id or delivery.message.message_id
+        text = f"Status check: are you still working on {subject}? It is due at {_deadline(delivery)}."
+        key, message, place = delivery.key, delivery.message, delivery.place
+        state.emit(ProbeAgent(agent.name, key, message, place, text, attempt=delivery.tells))
         return "by a status check"
     return "not at all: it runs, and cannot be told anything"
 
@@ -74,7 +75,7 @@ def _reminder(state: EngineState, delivery: Delivery) -> Draft:
     left_s = max(0.0, (message.deadline_at or 0.0) - state.now.wall)
     body: dict[str, object] = {
         "summary": f"1 message that {delivery.agent} has ({message.type} from {message.sender}), {delivery.place}, is "
-        f"due at {_deadline(delivery)}, in {left_s:.0f} s: 1 of 1 is open (100%)",
+        f"due at {_deadline(delivery)}, in {left_s:.0f} s, and open",
         "action": f"Finish it and run `ackd done {message.message_id}`, or say that you cannot: `ackd refuse`",
         "message_id": message.message_id,
         "deadline": _deadline(delivery),
@@ -137,7 +138,7 @@ def _escalate(state: EngineState, delivery: Delivery, *, cancels: bool) -> None:
         Cause.DEADLINE,
         ident,
         f"{delivery.agent} has not completed 1 message ({message.type} from {message.sender}) by its deadline, "
-        f"{_deadline(delivery)}: 1 of 1 is {SHOWN[delivery.state]} (100%), {delivery.place}",
+        f"{_deadline(delivery)}: it is {SHOWN[delivery.state]}, {delivery.place}",
         f"{done}. {cure}",
         delivery,
     )

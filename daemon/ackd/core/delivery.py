@@ -27,6 +27,7 @@ class State(Word):
     RETRYING = "retrying"  # in processed/, waiting to be told (again)
     FINISHING = "finishing"  # its move to archive/ was asked for
     BURYING = "burying"  # its notices and its move to dead_letter/ were asked for
+    RETURNING = "returning"  # its holder gave it back: its move to its pool's queue was asked for
     REVIVING = "reviving"  # its move from dead_letter/ back to queue/ was asked for
     CANCELLING = "cancelling"  # cancelled while its agent has it: the agent is being told to let go
     ANNULLING = "annulling"  # cancelled: its notice and its move to dead_letter/ were asked for
@@ -63,6 +64,7 @@ class Happening(Word):
     SPOOL_LOST = "directory gone"  # not its agent's deletion: the whole queue directory went, or it was written over
     REQUEUED = "requeued"  # by an operator
     CANCELLED = "cancelled"  # by its sender, by a person, or because its deadline passed
+    HANDED_BACK = "handed back"  # by its holder, to its pool
     RECALLED = "recalled"  # cancelled while it was claimed, before its agent was told
     LET_GO = "let go"  # its agent was told that it is cancelled, or has had its time to let go of it
     EXPIRED = "expired"  # nobody had it in hand when it expired
@@ -82,6 +84,8 @@ class Act(Word):
     POSTPONE = "postpone"  # uncounted
     FINISH = "finish"
     BURY = "bury"
+    RETURN = "return"  # move it back to its pool's queue
+    REJOIN = "rejoin"  # it lies in its pool's queue again
     REVIVE = "revive"
     AGAIN = "again"  # ask for the same move once more, later
     HOLD = "hold"  # back to the line; the agent waits for the disk
@@ -214,6 +218,16 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.REQUEUED: (S.RETRYING, A.NOTHING),
         H.CANCELLED: (S.ANNULLING, A.ANNUL),  # nobody has it in hand
         H.EXPIRED: (S.BURYING, A.BURY),
+        H.HANDED_BACK: (S.RETURNING, A.RETURN),
+    },
+    S.RETURNING: {
+        **_late(S.RETURNING),
+        **dict.fromkeys(_MEANWHILE, (S.RETURNING, A.NOTHING)),
+        **dict.fromkeys((H.DONE, H.REFUSED, H.CANCELLED), (S.RETURNING, A.REMEMBER)),
+        H.MOVED: (S.QUEUED, A.REJOIN),
+        H.LOST: (S.COMPLETED, A.END),  # its holder completed it meanwhile, by deleting it
+        H.SPOOL_LOST: (S.WITHDRAWN, A.END),
+        H.DISK_FAILED: (S.RETURNING, A.AGAIN),
     },
     S.FINISHING: {
         **_late(S.FINISHING),
@@ -286,7 +300,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
 #: States in which a message fills a place of its agent's window.
 IN_WINDOW: Final = frozenset({S.CLAIMING, S.PROCESSING, S.DELIVERED, S.ACKED, S.CANCELLING})
 #: States that wait for a move on disk: its answer, and nothing else, says where the file is.
-MOVING: Final = frozenset({S.CLAIMING, S.FINISHING, S.BURYING, S.REVIVING, S.ANNULLING, S.WITHDRAWING})
+MOVING: Final = frozenset({S.CLAIMING, S.FINISHING, S.BURYING, S.REVIVING, S.RETURNING, S.ANNULLING, S.WITHDRAWING})
 ENDED: Final = frozenset({S.COMPLETED, S.DEAD, S.CANCELLED, S.WITHDRAWN})
 #: States of a message that lies in dead_letter/.
 IN_DEAD_LETTER: Final = frozenset({S.DEAD, S.CANCELLED})
@@ -298,6 +312,7 @@ SHOWN: Final[dict[State, str]] = {
     S.FINISHING: "completing",
     S.BURYING: "dying",
     S.REVIVING: "dead",
+    S.RETURNING: "queued",
     S.ANNULLING: "cancelling",
 }
 

@@ -25,8 +25,11 @@ TASK_TYPES = frozenset({"task_assignment", "improvement_request", "github_task"}
 
 
 def about(delivery: Delivery) -> dict[str, Any]:
-    """The fields that every fact about a delivery has."""
-    return {"message_id": delivery.message.message_id, "agent": delivery.agent}
+    """The fields that every fact about a delivery has. ``pool``: its agent has it as a member of that pool."""
+    message = delivery.message
+    if message.pool:
+        return {"message_id": message.message_id, "agent": delivery.agent, "pool": message.pool}
+    return {"message_id": message.message_id, "agent": delivery.agent}
 
 
 def probed(order: ProbeAgent, answer: Told | NotTold) -> Fact:
@@ -51,6 +54,7 @@ def queued(delivery: Delivery, *, recovered: bool, logged: bool = False) -> Reco
         message_facts.message_queued(
             message_id=message.message_id,
             agent=delivery.agent,
+            pool=message.pool or None,
             from_=message.sender,
             message_type=message.type,
             priority=message.priority.value,
@@ -65,7 +69,7 @@ def queued(delivery: Delivery, *, recovered: bool, logged: bool = False) -> Reco
             deadline=stamp(message.deadline_at) if message.deadline_at is not None else None,
             recovered=recovered or None,
         ),
-        signal=MessageMet(message.message_id, delivery.agent),
+        signal=MessageMet(message.message_id, delivery.addressee),
         logged=logged,
     )
 

@@ -19,8 +19,8 @@ from ackd.core.words import MessageEnd
 
 @value
 class ClaimMessage:
-    """Move a message from queue/ to processed/. Answer: Claimed, MoveLost, SpoolFailed. ``stamp``: of the file that is
-    meant."""
+    """Move a message from queue/ to processed/ of the agent that it is for, which for a pool's message is another
+    directory. Answer: Claimed, MoveLost, SpoolFailed. ``stamp``: of the file that is meant."""
 
     lane: str
     key: int
@@ -157,7 +157,8 @@ class ArchiveMessage:
 
 @value
 class BuryMessage:
-    """Move to dead_letter/ with these headers set. Answer: Moved, MoveLost, SpoolFailed."""
+    """Write a dead letter: move the message to dead_letter/ with these headers set. Answer: Moved, MoveLost,
+    SpoolFailed."""
 
     lane: str
     key: int
@@ -169,6 +170,16 @@ class BuryMessage:
 @value
 class ReviveMessage:
     """Move from dead_letter/ back to queue/, with its counts reset. Answer: Moved, MoveLost, SpoolFailed."""
+
+    lane: str
+    key: int
+    message: Message
+    place: Place
+
+
+@value
+class ReturnMessage:
+    """Move from its holder's processed/ back to the queue of its pool. Answer: Moved, MoveLost, SpoolFailed."""
 
     lane: str
     key: int
@@ -277,6 +288,7 @@ Effect: TypeAlias = (
     | ArchiveMessage
     | BuryMessage
     | ReviveMessage
+    | ReturnMessage
     | ForgetMessage
     | NoteParts
     | QuarantineFile

@@ -17,6 +17,7 @@ from ackd.core.effects import (
     DropReceipt,
     ForgetMessage,
     RecordFact,
+    ReturnMessage,
     ReviveMessage,
     SendMessage,
 )
@@ -57,6 +58,8 @@ def ask_for_move(state: EngineState, delivery: Delivery) -> None:
         state.emit(BuryMessage(lane, key, message, place, headers.tombstone(delivery, state.now.wall)))
     elif delivery.state is S.REVIVING:
         state.emit(ReviveMessage(lane, key, message, place))
+    elif delivery.state is S.RETURNING:
+        state.emit(ReturnMessage(lane, key, message, place))
 
 
 # --- dying ------------------------------------------------------------------------------------------------------------
@@ -83,7 +86,7 @@ def _tell_of_death(state: EngineState, delivery: Delivery, happening: Happening,
     escalation_id = escalations.death_id(delivery)
     opened = alerts.escalate(
         state,
-        delivery.agent,
+        delivery.addressee,
         _CAUSES.get(happening, Cause.DEAD),
         escalation_id,
         escalations.death_summary(delivery, why),
@@ -116,8 +119,7 @@ def pass_on(state: EngineState, delivery: Delivery, why: str) -> None:
         delivery.agent,
         Cause.UNDELIVERED,
         escalations.derived_id("passed on", delivery.message.message_id, delivery.agent),
-        f"1 escalation for {delivery.agent} could not be delivered: 1 of 1 (100%), {why}. "
-        f"Its file is {delivery.place.name}",
+        f"1 escalation for {delivery.agent} could not be delivered: {why}. Its file is {delivery.place.name}",
         f"Read it with `ackd explain {delivery.message.message_id}`",
         delivery,
         to=USER,
@@ -148,7 +150,7 @@ def _tell_reader(state: EngineState, delivery: Delivery) -> None:
     message = delivery.message
     summary = (
         f"1 message that {delivery.agent} had ({message.type} from {message.sender}), {delivery.place}, is "
-        f"{delivery.reason}: 1 of 1 (100%) need not be done any more"
+        f"{delivery.reason}: it need not be done any more"
     )
     action = "Stop working on it. Nothing is to be answered"
     state.emit(SendMessage(delivery.agent, escalations.cancel_notice(delivery, delivery.agent, summary, action)))
@@ -163,7 +165,7 @@ def withdraw(state: EngineState, delivery: Delivery, _happening: Happening, why:
     if sender is not None and message.sender != MONITOR and by is not None and state.agent_called(by.by) != sender:
         summary = (
             f"1 message for {delivery.agent} ({message.type} from {message.sender}), {delivery.place}, is "
-            f"{why}: 1 of 1 (100%) was not delivered"
+            f"{why}: it was not delivered"
         )
         action = "Nothing is to be done. If it is still wanted, send it again"
         state.emit(SendMessage(delivery.agent, escalations.cancel_notice(delivery, sender, summary, action)))
@@ -233,7 +235,7 @@ def task_started(state: EngineState, delivery: Delivery) -> None:
 
 def _record_end(state: EngineState, delivery: Delivery, fact: Fact, how: MessageEnd) -> None:
     """Write the fact once what precedes it in the agent's lane is done, and signal the end."""
-    signal = MessageEnded(delivery.message.message_id, delivery.agent, how)
+    signal = MessageEnded(delivery.message.message_id, delivery.addressee, how)
     state.emit(RecordFact(fact, lane=delivery.agent, signal=signal))
 
 
@@ -241,7 +243,7 @@ def _completed(state: EngineState, delivery: Delivery, happening: Happening, why
     message, kept = delivery.message, delivery.place.folder is Folder.ARCHIVE
     state.totals.completed += 1
     state.totals.dead -= delivery.late
-    state.completed.remember(message.message_id, delivery.agent, message.digest, state.steady_wall)
+    state.completed.remember(message.message_id, delivery.addressee, message.digest, state.steady_wall)
     if delivery_facts.is_task(delivery):
         task_started(state, delivery)
     fact = message_facts.message_completed(
@@ -292,8 +294,9 @@ def over_with(state: EngineState, delivery: Delivery) -> None:
     """Close what was escalated about a message that ended, was brought back, or was taken after all. The escalation of
     its death is closed only when it lives again."""
     ends = (Over.MESSAGE,) if delivery.state in IN_DEAD_LETTER else (Over.MESSAGE, Over.LETTER)
-    if ended := state.escalations.settled(delivery.agent, delivery.message.message_id, *ends):
-        alerts.record_over(state, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
+    for name in dict.fromkeys((delivery.agent, delivery.addressee)):
+        if ended := state.escalations.settled(name, delivery.message.message_id, *ends):
+            alerts.record_over(state, ended, f"{delivery.message.message_id} is {SHOWN[delivery.state]}")
 
 
 def purged(state: EngineState, message_id: str, agent: str) -> None:

@@ -21,6 +21,7 @@ from ackd.core import (
     events,
     parts_told,
     passing,
+    pool_offers,
     receipts,
     screen_rules,
     timeouts,
@@ -29,6 +30,7 @@ from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.daemon_facts import io_error
 from ackd.core.delivery import Happening, State, step
 from ackd.core.message import Folder, Status
+from ackd.core.pools import Pool
 from ackd.core.state import Agent, EngineState
 from ackd.core.timers import TimerKind
 from ackd.core.transitions import IN_HAND, UNDER_WAY, apply, fail, hinder, write_status
@@ -80,10 +82,16 @@ class Engine:
         touched = state.to_offer
         while touched and not state.recovering:
             agent = state.agents[next(iter(touched))]
+            if agent.pool is not None:
+                del touched[agent.name]
+                pool_offers.offer(state, agent, OFFERS_AT_ONCE)
+                continue
             if agent.state is _AVAILABLE and not agent.line.waiting and agent.has_room:
                 del touched[agent.name]  # nearly always: nothing waits, and nothing changes
             else:
                 self._offer(agent)
+            if agent.pools:
+                pool_offers.note_member(state, agent)
         return state.effects
 
     def is_wanted(self, order: TellAgent) -> bool:
@@ -176,12 +184,13 @@ class Engine:
     def _agent(self, event: _AboutAgent) -> None:
         state = self.state
         match event:
-            case events.AgentJoined(name, policy, endpoint):
+            case events.AgentJoined(name, policy, endpoint, labels, members, timeout_s):
                 known = state.agents.get(name)
                 if known is None:
-                    state.add_agent(Agent(name, policy, endpoint))
+                    pool = Pool(name, members, timeout_s) if members is not None else None
+                    state.add_agent(Agent(name, policy, endpoint, labels=labels, pool=pool))
                 else:
-                    known.policy, known.endpoint = policy, endpoint
+                    known.policy, known.endpoint, known.labels = policy, endpoint, labels
             case events.AgentPaused(name):
                 agent_rules.change_state(state, state.agents[name], AgentHappening.PAUSED, "by hand")
             case events.AgentResumed(name):

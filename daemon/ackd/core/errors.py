@@ -6,10 +6,11 @@
     │   ├── BadMessage            a file or text that is no message (code, detail, line)
     │   ├── BadBody               a body that its type does not allow (problems)
     │   ├── BadReceipt            a receipt file that cannot be read
+    │   ├── BadLabels             a text that is no list of labels
     │   ├── BadLine               a worker's line that says nothing we know (code, detail)
     │   ├── BadBusLine            a line of a message bus that says nothing we know (code, detail, offset)
     │   ├── BadStageText          a text that is no stage report, and where it differs (coordination/pipeline/wire)
-    │   ├── BadStory              an id that cannot be a story's (coordination/pipeline/rules/stage_words)
+    │   ├── BadStory              an id that cannot be a story's (coordination/pipeline/rules/stage_names)
     │   ├── UnknownStory          no story of that id, or no such worker of it (story, stage, generation)
     │   ├── WrongStage            a worker's report that is none of its own stage (worker, story, stage)
     │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (storage/checkpoints)
@@ -19,6 +20,7 @@
     │   ├── NewerState            state/ was written by a newer ackd (path, version, known, by)
     │   ├── BadPath               a path that no lease can be about (path, why)
     │   ├── UnknownAgent          nobody of that name
+    │   │   └── NotOneAgent       a group or a pool where one agent is needed (name, kind, members)
     │   ├── UnknownMessage        no message of that id
     │   ├── AmbiguousMessage      an id prefix that fits several
     │   ├── NoTrack               no message bus of that name, or none at all (wanted, known, own_bus)
@@ -119,6 +121,10 @@ class BadBody(TheirFault):
 
     def __str__(self) -> str:
         return "; ".join(map(str, self.problems))
+
+
+class BadLabels(TheirFault):
+    """A text that is no list of labels (core/labels.py)."""
 
 
 class BadReceipt(TheirFault):
@@ -250,6 +256,19 @@ class UnknownAgent(TheirFault):
 
     def __str__(self) -> str:
         return f"no agent {self.name!r}"
+
+
+class NotOneAgent(UnknownAgent):
+    """A group or a pool where one agent is needed. ``kind``: "group" or "pool"."""
+
+    def __init__(self, name: str, kind: str, members: tuple[str, ...]) -> None:
+        super().__init__(name, members)
+        self.kind = kind
+        self.members = members
+
+    def __str__(self) -> str:
+        whose = f"of {', '.join(self.members)}" if self.members else "without members"
+        return f"{self.name!r} is a {self.kind} {whose}, not an agent: name one"
 
 
 class UnknownMessage(TheirFault):

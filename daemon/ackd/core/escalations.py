@@ -38,6 +38,7 @@ class Cause(enum.StrEnum):
     UNFINISHED = "unfinished"  # its agent was idle for too long with it in hand
     LOOP_HELD = "loop_held"  # a message of an endless chain of answers is held
     SPOOL_LOST = "spool_lost"  # a queue directory was removed with the files in it
+    UNSERVED = "unserved"  # mail waits in the queue of a pool, and no member can take it
     UNDELIVERED = "escalation_undelivered"  # an escalation could not be delivered
 
 
@@ -181,14 +182,14 @@ def dead_notice(delivery: Delivery, to: str, reason: str, wall: float) -> Draft:
     body: dict[str, object] = {
         "message_id": message.message_id,
         "type": message.type,
-        "to": delivery.agent,
+        "to": delivery.addressee,
         "reason": reason,
         "retry_count": delivery.retries,
         "error_at": stamp(wall),
         "file": f"queue/dead_letter/{delivery.place.name}",
         "how_to_requeue": f"ackd dead requeue {message.message_id}",
     }
-    ident = derived_id("dead_letter", message.message_id, delivery.agent, _life(delivery))
+    ident = derived_id("dead_letter", message.message_id, delivery.agent, _life(delivery), message.digest)
     return Draft(ident, MONITOR, to, "dead_letter", Priority.HIGH, body, message.thread_id, message.message_id)
 
 
@@ -221,14 +222,16 @@ def deadline_id(kind: str, delivery: Delivery) -> str:
 
 
 def death_id(delivery: Delivery) -> str:
-    return derived_id("escalation", delivery.message.message_id, delivery.agent, _life(delivery))
+    message = delivery.message
+    return derived_id("escalation", message.message_id, delivery.agent, _life(delivery), message.digest)
 
 
 def death_summary(delivery: Delivery, reason: str) -> str:
     tells = max(delivery.tells, 1)
+    attempts = "1 attempt failed, with" if tells == 1 else f"{tells} attempts failed, the last with"
     return (
         f"{delivery.agent} did not complete 1 message ({delivery.message.type} from {delivery.message.sender}): "
-        f"{tells} of {tells} attempts failed (100%), the last with: {reason}. "
+        f"{attempts}: {reason}. "
         f"The message is kept in queue/dead_letter/{delivery.place.name}"
     )
 

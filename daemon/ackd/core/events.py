@@ -13,6 +13,7 @@ from ackd.core.idleness import Doing
 from ackd.core.message import Message, Place, Progress, Receipt, Standing
 from ackd.core.parts import PartEnd
 from ackd.core.policy import AgentPolicy
+from ackd.core.pools import NO_LABELS, POOL_TIMEOUT_S, Labels
 from ackd.core.values import value
 from ackd.core.waits import Wait
 from ackd.core.worker import WorkerState
@@ -34,6 +35,10 @@ class AgentJoined:
     agent: str
     policy: AgentPolicy
     endpoint: str
+    labels: Labels = NO_LABELS
+    #: It is a pool of these members: what lies in its queue goes to one of them.
+    members: tuple[str, ...] | None = None
+    pool_timeout_s: float = POOL_TIMEOUT_S
 
 
 @value

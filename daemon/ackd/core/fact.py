@@ -5,6 +5,8 @@ their types, its docstring says when the line is written; the decorator says how
 ``Fact``, ready to be recorded. Everything else about a type of line is read from here: how it is worded (ackd.facts),
 coloured, counted, and described in the document of the log's format.
 
+A new log line is such a function, and a call of it where the line is to be written (daemon/README.md, "How to add").
+
 A capability and an endpoint kind declare their facts in their module ``facts``; those of the engine and the daemon are
 in ``message_facts``, ``agent_facts`` and ``daemon_facts``. A field that is None is left out of the line.
 """
@@ -27,7 +29,7 @@ Fields = ParamSpec("Fields")
 
 
 class Fact(NamedTuple):
-    """One line of the session log, before it has a time and a number."""
+    """A line of the session log, before it has a time and a number."""
 
     type: str
     data: dict[str, object]

@@ -21,6 +21,8 @@ ENDED: Final = "X-ACKD-Ended"
 #: The times that its sender gave it.
 EXPIRES: Final = "X-ACKD-Expires"
 DEADLINE: Final = "X-ACKD-Deadline"
+#: The members of its pool that gave it back.
+HAD_BY: Final = "X-ACKD-Had-By"
 #: Removes all of ours, so that the message is as its sender wrote it, and the times that its sender gave it: whoever
 #: puts a dead letter back wants it delivered now.
 NONE_OF_OURS: Final[Headers] = (
@@ -29,6 +31,7 @@ NONE_OF_OURS: Final[Headers] = (
         for name in "Status Seen Idle Processed-At Retry-Count Next-Retry-After Error-Reason Error-At Recipient".split()
     ),
     (ENDED, None),
+    (HAD_BY, None),
     (EXPIRES, None),
     (DEADLINE, None),
 )
@@ -76,7 +79,9 @@ def _number(text: str) -> int:
 
 
 def retrying(delivery: Delivery, due: float) -> Headers:
+    had_by: Headers = ((HAD_BY, ", ".join(delivery.had_by)),) if delivery.had_by else ()
     return (
+        *had_by,
         ("X-IGNITE-Status", Status.RETRYING.value),
         ("X-IGNITE-Seen", None),
         ("X-IGNITE-Idle", None),
@@ -94,7 +99,8 @@ def tombstone(delivery: Delivery, wall: float) -> Headers:
         ("X-IGNITE-Error-Reason", one_line(delivery.reason)),
         ("X-IGNITE-Error-At", local_seconds(wall)),
         ("X-IGNITE-Retry-Count", str(delivery.retries)),
-        ("X-IGNITE-Recipient", delivery.agent),
+        ("X-IGNITE-Recipient", delivery.addressee),
+        (HAD_BY, None),
         (ENDED, delivery.ended or None),
     )
 

@@ -39,8 +39,8 @@ def _tell(state: EngineState, delivery: Delivery, about: str, loop: Loop) -> Non
     state.record(loop_detected(members=list(loop.members), about=about, rounds=loop.rounds))
     names = " and ".join(loop.members) if len(loop.members) == 2 else ", ".join(loop.members)
     text = (
-        f"{names} sent {about} from one to the other and back for {loop.rounds} rounds, {loop.rounds} of {loop.rounds} "
-        f"(100%) since this was last counted; the newest message is {delivery.place}. 0 of them were held"
+        f"{names} sent {about} from one to the other and back for {loop.rounds} rounds since this was "
+        f"last counted; the newest message is {delivery.place}. 0 of them were held"
     )
     cure = (
         f"Decide for them if they cannot: answer one of them, or `ackd agent pause {delivery.agent}`. "
@@ -65,7 +65,7 @@ def _hold(state: EngineState, delivery: Delivery, loop: Loop) -> None:
         delivery.agent,
         Cause.LOOP_HELD,
         derived_id("loop held", delivery.message.message_id, delivery.agent),
-        f"{held.words}, {loop.rounds} of {loop.rounds} (100%) by answering the message before. 1 message for "
+        f"{held.words}, each time by answering the message before. 1 message for "
         f"{delivery.agent} is held: it stays in {delivery.place}, and the other mail goes on",
         f"`{release}` lets it go; `ackd done` or `ackd refuse` ends it. Mend whoever answers everything",
         delivery,

@@ -113,9 +113,17 @@ class Message:
     part_of: str | None = None  # the message for which its sender sent it
     root: str | None = None  # the first message of all that this one came of
     notify: bool | None = None  # whether its sender is told when all parts have ended; None: as its agent's table says
+    pool: str = ""  # it was sent to this pool, and ``recipient`` is the member that holds it
+    needs: frozenset[str] = frozenset()  # labels without which a member of the pool is not given it
+    prefers: frozenset[str] = frozenset()  # labels that make a member the better choice
     expires_at: float | None = None  # wall: if nobody has it in hand by then, it is not delivered any more
     deadline_at: float | None = None  # wall: it should be completed by then
     doubts: str = ""  # what is wrong with its headers, which delays nothing
+
+    @property
+    def addressee(self) -> str:
+        """The agent or pool that it was sent to. It stays the same, whichever member of a pool holds it."""
+        return self.pool or self.recipient
 
 
 @value
@@ -150,6 +158,7 @@ class Standing:
     idled: Idled = FRESH
     error: str | None = None  # X-IGNITE-Error-Reason
     cancelled: bool = False  # of a dead letter: a late completion changes nothing
+    had_by: tuple[str, ...] = ()  # members of its pool that gave it back
 
 
 #: Tells files of one name apart: inode, mtime, size, and a hash of the content that is valid in this process only.

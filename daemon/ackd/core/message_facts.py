@@ -39,6 +39,7 @@ def message_queued(
     *,
     message_id: str,
     agent: str,
+    pool: str | None = None,
     from_: str,
     message_type: str,
     file: str,
@@ -57,22 +58,22 @@ def message_queued(
 
 
 @fact("claimed", "·", DIM, lambda of: f"taken up{of('file', ': {}')}", routine=True)
-def message_claimed(*, message_id: str, agent: str, file: str) -> None:
+def message_claimed(*, message_id: str, agent: str, pool: str | None = None, file: str) -> None:
     """The message's file was moved to processed/: it is about to be told."""
 
 
 @fact("told", "→", CYAN, lambda of: f"attempt {of['attempt']}, proof: {of['proof']}", routine=True)
-def message_told(*, message_id: str, agent: str, attempt: int, proof: str) -> None:
+def message_told(*, message_id: str, agent: str, pool: str | None = None, attempt: int, proof: str) -> None:
     """The agent was told of the message; ``proof`` says how that is known."""
 
 
 @fact("seen", "→", CYAN, lambda of: evidence(of["evidence"]), routine=True)
-def message_seen(*, message_id: str, agent: str, evidence: str) -> None:
+def message_seen(*, message_id: str, agent: str, pool: str | None = None, evidence: str) -> None:
     """Something shows that the agent took the message up."""
 
 
 @fact("acked", "✓", GREEN, lambda of: f"by {of['by']}", routine=True)
-def message_acked(*, message_id: str, agent: str, by: str) -> None:
+def message_acked(*, message_id: str, agent: str, pool: str | None = None, by: str) -> None:
     """The agent acknowledged the message."""
 
 
@@ -86,6 +87,7 @@ def message_completed(
     *,
     message_id: str,
     agent: str,
+    pool: str | None = None,
     by: str,
     seconds: float | None = None,
     file: str | None = None,
@@ -106,6 +108,7 @@ def message_retry(
     *,
     message_id: str,
     agent: str,
+    pool: str | None = None,
     reason: str,
     counted: bool,
     retry_count: int,
@@ -129,6 +132,7 @@ def message_dead(
     *,
     message_id: str,
     agent: str,
+    pool: str | None = None,
     reason: str,
     from_: str | None = None,
     retry_count: int | None = None,
@@ -141,7 +145,9 @@ def message_dead(
 
 
 @fact("withdrawn", "-", YELLOW, lambda of: of["reason"], counts="withdrawn")
-def message_withdrawn(*, message_id: str, agent: str, reason: str, recovered: bool | None = None) -> None:
+def message_withdrawn(
+    *, message_id: str, agent: str, pool: str | None = None, reason: str, recovered: bool | None = None
+) -> None:
     """The message's file was removed, moved or replaced by hand before it was told; or it was cancelled by then, and
     lies in the archive."""
 
@@ -153,24 +159,31 @@ def _cancel(of: Shown) -> str:
 
 @fact("cancel", "✗", YELLOW, _cancel)
 def message_cancel(
-    *, message_id: str, agent: str, by: str, state: str, reason: str | None = None, of: str | None = None
+    *,
+    message_id: str,
+    agent: str,
+    pool: str | None = None,
+    by: str,
+    state: str,
+    reason: str | None = None,
+    of: str | None = None,
 ) -> None:
-    """Its sender or a person cancelled the message. What came of that is a line of its own. ``of``: the message from
-    which it came, and with which it was cancelled."""
+    """The message was cancelled, by its sender or a person. What came of that is a line of its own. ``of``: the message
+    from which it came, and with which it was cancelled."""
 
 
 @fact("let go", "·", CYAN, lambda of: f"its agent has let go of it: {of['how']}")
-def message_let_go(*, message_id: str, agent: str, how: str) -> None:
+def message_let_go(*, message_id: str, agent: str, pool: str | None = None, how: str) -> None:
     """The agent that had a cancelled message was told so, or its work on it was ended."""
 
 
 @fact("late", "!", YELLOW, lambda of: f"completed by {evidence(of['by'])} after it was cancelled: it stays cancelled")
-def message_late(*, message_id: str, agent: str, by: str) -> None:
+def message_late(*, message_id: str, agent: str, pool: str | None = None, by: str) -> None:
     """A completion came after the message was cancelled. It changes nothing."""
 
 
 @fact("deadline", "!", YELLOW, lambda of: f"due at {of['deadline']}: its agent is reminded {of['how']}")
-def deadline_near(*, message_id: str, agent: str, deadline: str, how: str) -> None:
+def deadline_near(*, message_id: str, agent: str, pool: str | None = None, deadline: str, how: str) -> None:
     """Most of the time until the message's deadline is over, and its agent has not completed it."""
 
 
@@ -180,7 +193,9 @@ def _deadline_passed(of: Shown) -> str:
 
 
 @fact("deadline", "▲", RED, _deadline_passed)
-def deadline_passed(*, message_id: str, agent: str, deadline: str, state: str, then: str) -> None:
+def deadline_passed(
+    *, message_id: str, agent: str, pool: str | None = None, deadline: str, state: str, then: str
+) -> None:
     """The message's deadline is past, and it is not completed. ``then``: ``tell`` or ``cancel`` (on_deadline)."""
 
 
@@ -210,6 +225,7 @@ def message_duplicate(
     *,
     message_id: str,
     agent: str,
+    pool: str | None = None,
     of_state: str | None = None,
     file: str | None = None,
     recovered: bool | None = None,
@@ -221,8 +237,15 @@ def _requeued(of: Shown) -> str:
     return f"back in the queue{of('file', ': {}')}{of('kept_as', ', out of quarantine ({})')}"
 
 
+@fact("returned", "↩", YELLOW, lambda of: f"back in the queue of {of['pool']}: {of['reason']}")
+def message_handed_back(*, message_id: str, agent: str, pool: str, reason: str, file: str) -> None:
+    """A member of a pool did not complete the message: it lies in the pool's queue again, for another one."""
+
+
 @fact("requeued", "+", CYAN, _requeued)
-def message_requeued(*, agent: str, file: str, message_id: str | None = None, kept_as: str | None = None) -> None:
+def message_requeued(
+    *, agent: str, pool: str | None = None, file: str, message_id: str | None = None, kept_as: str | None = None
+) -> None:
     """A person put a dead letter or a quarantined file back into its queue."""
 
 
@@ -237,6 +260,7 @@ def message_warning(
     warning: str,
     message_id: str | None = None,
     agent: str | None = None,
+    pool: str | None = None,
     body: str | None = None,
     story: str | None = None,
     stage: int | None = None,
@@ -246,7 +270,7 @@ def message_warning(
 
 
 @fact("overdue", "!", YELLOW, lambda of: f"still no result{of.time('seconds', ' after {}')}")
-def message_overdue(*, message_id: str, agent: str, seconds: float) -> None:
+def message_overdue(*, message_id: str, agent: str, pool: str | None = None, seconds: float) -> None:
     """The agent acknowledged the message and has not finished it within task_timeout_s."""
 
 
@@ -260,6 +284,7 @@ def message_held(
     *,
     message_id: str,
     agent: str,
+    pool: str | None = None,
     reason: str,
     members: list[str] | None = None,
     rounds: int | None = None,
@@ -269,7 +294,7 @@ def message_held(
 
 
 @fact("released", "·", CYAN, lambda of: f"held no longer{of('by', ': let go by {}')}")
-def message_released(*, message_id: str, agent: str, by: str | None = None) -> None:
+def message_released(*, message_id: str, agent: str, pool: str | None = None, by: str | None = None) -> None:
     """A message that was held goes on."""
 
 
@@ -279,7 +304,7 @@ def message_released(*, message_id: str, agent: str, by: str | None = None) -> N
     DIM,
     lambda of: f"its agent waits for {of['waits_for']}" if of("waits_for") else "its agent waits no more",
 )
-def message_waits(*, message_id: str, agent: str, waits_for: list[str] | None = None) -> None:
+def message_waits(*, message_id: str, agent: str, pool: str | None = None, waits_for: list[str] | None = None) -> None:
     """The agent that holds the message waits for others, or waits no more (without ``waits_for``)."""
 
 
@@ -297,6 +322,7 @@ def _progress(of: Shown) -> str:
 def progress(
     *,
     agent: str,
+    pool: str | None = None,
     from_: str,
     message_id: str,
     stage: str | None = None,
@@ -314,36 +340,56 @@ def _task(done: str) -> Callable[[Shown], str]:
 
 
 @fact("assign", "·", DIM, lambda of: f"works on {of['message_type']}{of('task_id', ' {}')}", routine=True)
-def worker_assign(*, message_id: str, agent: str, message_type: str, task_id: str | None = None) -> None:
+def worker_assign(
+    *, message_id: str, agent: str, pool: str | None = None, message_type: str, task_id: str | None = None
+) -> None:
     """The agent has been told of work, or has taken it from its inbox."""
 
 
 @fact("release", "·", DIM, lambda of: f"free again{of('task_id', ' of {}')}{of('reason', ': {}')}", routine=True)
 def worker_release(
-    *, message_id: str, agent: str, message_type: str, reason: str | None = None, task_id: str | None = None
+    *,
+    message_id: str,
+    agent: str,
+    pool: str | None = None,
+    message_type: str,
+    reason: str | None = None,
+    task_id: str | None = None,
 ) -> None:
     """The agent's work on the message is over."""
 
 
 @fact("task", "·", CYAN, _task("started"), routine=True)
-def task_start(*, message_id: str, agent: str, message_type: str, task_id: str | None = None) -> None:
+def task_start(
+    *, message_id: str, agent: str, pool: str | None = None, message_type: str, task_id: str | None = None
+) -> None:
     """A task was seen or acknowledged by its agent."""
 
 
 @fact("task", "✓", GREEN, _task("complete"), routine=True)
-def task_complete(*, message_id: str, agent: str, message_type: str, task_id: str | None = None) -> None:
+def task_complete(
+    *, message_id: str, agent: str, pool: str | None = None, message_type: str, task_id: str | None = None
+) -> None:
     """A task was completed."""
 
 
 @fact("task", "✗", RED, _task("failed"), loud=True)
 def task_failed(
-    *, message_id: str, agent: str, message_type: str, reason: str | None = None, task_id: str | None = None
+    *,
+    message_id: str,
+    agent: str,
+    pool: str | None = None,
+    message_type: str,
+    reason: str | None = None,
+    task_id: str | None = None,
 ) -> None:
     """A task was refused or given up."""
 
 
 @fact("review", "·", CYAN, _task("review asked for"), routine=True)
-def review_start(*, message_id: str, agent: str, message_type: str, task_id: str | None = None) -> None:
+def review_start(
+    *, message_id: str, agent: str, pool: str | None = None, message_type: str, task_id: str | None = None
+) -> None:
     """An agent was told to review something."""
 
 
@@ -358,6 +404,7 @@ def review_result(
     *,
     message_id: str,
     agent: str,
+    pool: str | None = None,
     from_: str,
     result: str | None = None,
     task_id: str | None = None,

@@ -121,7 +121,7 @@ def draft(notice: PartsNotice) -> Draft:
     body: dict[str, object] = {
         "cause": "parts_ended",
         "message_id": notice.parent,
-        "summary": f"All {count} parts of {notice.parent} that you wanted to hear of have ended (100%): "
+        "summary": f"All {count} parts of {notice.parent} that you wanted to hear of have ended: "
         f"{in_words(notice.parts)}",
         "action": f"`ackd thread {notice.parent}` shows them. End {notice.parent} yourself if you still have it",
         "parts": [_described(one) for one in notice.parts[:LISTED]],

@@ -87,7 +87,7 @@ def came(state: EngineState, delivery: Delivery) -> None:
         return
     family = state.families.at(message.part_of, holder)
     family.open.add(delivery.key)
-    family.ended.pop((message.message_id, delivery.agent), None)
+    family.ended.pop((message.message_id, delivery.addressee), None)
     family.thread_id = message.thread_id or family.thread_id
     family.moved_at = state.now.mono
     _take(state, family, PartEvent.CAME)
@@ -105,13 +105,13 @@ def ended(state: EngineState, delivery: Delivery) -> PartEnd | None:
         family.parent,
         family.holder,
         message.message_id,
-        delivery.agent,
+        delivery.addressee,
         message.type,
         _ENDS[delivery.state],
         state.now.wall,
         delivery.reason if delivery.state in IN_DEAD_LETTER else "",
     )
-    kept = end if is_told_of(state, message.notify, delivery.agent) else None
+    kept = end if is_told_of(state, message.notify, delivery.addressee) else None
     _note_end(state, family, end, is_kept=kept is not None)
     return kept
 

@@ -9,13 +9,15 @@ say ``ackd done`` must not lose its next mail for that.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.names import MONITOR
 from ackd.core.words import Word
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ackd.core.message import Message
 
 UNLIMITED: Final = 1_000_000_000
@@ -29,7 +31,7 @@ REQUEST_TYPES: Final = frozenset({"board_request", "status_check", "shutdown_req
 
 
 class OnDeadline(Word):
-    """What is done, besides telling somebody, about a message that is not completed by its deadline."""
+    """The action, besides telling somebody, about a message that is not completed by its deadline."""
 
     TELL = "tell"  # nothing else
     CANCEL = "cancel"
@@ -86,6 +88,8 @@ class AgentPolicy:
     unwatched: bool = False
     #: True: mail waits to be read, and one reminder is given after remind_after_s (inbox).
     reminds: bool = False
+    #: True: after a death it goes on with its work by itself, so a message of its pool stays with it.
+    resumes: bool = False
     #: True: whoever sends it parts of a message is told once when all of them have ended. A message may say otherwise.
     notify_when_done: bool = False
     #: What completes its mail: in general, mail that only informs, and mail of single types.
@@ -99,6 +103,8 @@ class EnginePolicy:
     escalate_to: str = "user"
     dedup_window_s: float = 86400
     loop_limit: int = 5
+    #: Who is in each group, by its name among the agents: mail to it is handed on to them.
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def completes_on(message: Message, policy: AgentPolicy) -> CompletesOn:

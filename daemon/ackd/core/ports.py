@@ -150,6 +150,10 @@ class Endpoint(ABC):
     async def stop(self, drain_s: float) -> None:
         """Let what runs finish for ``drain_s``, end the rest, post RunEnded(STOPPED) for it."""
 
+    def has_work(self) -> bool:
+        """Tell whether something runs that ``stop`` would let finish."""
+        return False
+
     def call_off(self, order: CallOff) -> LetGo | None:
         """Tell the agent that its message is cancelled. None: the answer comes through ``post``, as ``LetGo`` or with
         the end of its run; the engine waits for it for ``cancel_timeout_s``. This does not wait."""

@@ -70,9 +70,11 @@ def _meant(state: EngineState, receipt: Receipt, agent: str) -> Delivery | None:
         return letter
     # A hint may come twice: the receipt must not be heard again by another message with a copied id.
     same = state.deliveries.of_id(receipt.message_id, agent)
-    return next((one for one in same if receipt.receipt_file in one.heard), None) or state.deliveries.addressed(
-        receipt.message_id, agent
-    )
+    heard = next((one for one in same if receipt.receipt_file in one.heard), None)
+    found = heard or state.deliveries.addressed(receipt.message_id, agent)
+    if found is None and receipt.kind is ReceiptKind.DONE:  # it gave the message back, and has done it after all
+        found = state.deliveries.given_back(receipt.message_id, agent)
+    return found
 
 
 def _answers_escalation(state: EngineState, receipt: Receipt, agent: str) -> bool:
@@ -140,7 +142,8 @@ def _believe(state: EngineState, delivery: Delivery, receipt: Receipt, happening
     else:
         apply(state, delivery, happening, said)
     if happening not in _BY_OTHERS:
-        agent_rules.sign_of_life(state, state.agents[delivery.agent])
+        speaker = state.agent_called(receipt.agent or "") or delivery.agent
+        agent_rules.sign_of_life(state, state.agents[speaker])
     if happening is H.DONE:
         delivery.only_seen = False
     if _is_on_disk(delivery, happening):

@@ -1,4 +1,4 @@
-"""The decision when a message that failed is tried again, or that it is given up.
+"""The retry delay: when a message that failed is tried again, or that it is given up.
 
 Time and chance are arguments, and nothing here sleeps.
 """
@@ -34,7 +34,8 @@ RetryDecision: TypeAlias = Again | GiveUp
 def decide_retry(failures: int, policy: AgentPolicy, rng: random.Random) -> RetryDecision:
     """Decide about a failure. ``failures`` counts this one too: with ``retry_limit`` 3 the fourth gives up.
 
-    The delay is uniform from zero on ("full jitter"), so that agents which failed together do not come back together.
+    The retry delay is uniform from zero on ("full jitter"), so that agents which failed together do not come back
+    together.
     """
     if failures > policy.retry_limit:
         return GiveUp()

@@ -212,7 +212,7 @@ def _tell_of_idle(state: EngineState, agent: Agent, delivery: Delivery, why: str
             Cause.IDLE,
             telling_id("idle", delivery),
             f"{agent.name} {said} 1 message and is back at its prompt without finishing it: {reminders} of {REMINDERS} "
-            f"reminders ({100 * reminders // REMINDERS}%) were typed, and brought no answer{why}. It is "
+            f"reminders were typed, and brought no answer{why}. It is "
             f"{delivery.place}, and holds up no other mail any more",
             f"Ask it, or answer for it with `ackd done {ident}` or `ackd defer {ident}`",
             delivery,
@@ -391,7 +391,7 @@ def _turn(state: EngineState, agent: Agent, delivery: Delivery, turn: WaitEvent,
             state,
             "waiting",
             f"{agent.name} {ident}",
-            f"{agent.name} waits for {names} with 1 message in hand, {how}: 1 of 1 (100%), {delivery.place}. It holds "
+            f"{agent.name} waits for {names} with 1 message in hand, {how}: {delivery.place}. It holds "
             f"up no other mail any more",
             f"See with `ackd status` what they do, or end the wait with `ackd done {ident}` or `ackd defer {ident}`",
             agent=agent.name,

@@ -19,7 +19,7 @@ from ackd.core.liveness import Pulse
 from ackd.core.message import MONITOR
 from ackd.core.message_facts import message_overdue
 from ackd.core.timers import TimerKind
-from ackd.core.transitions import apply
+from ackd.core.transitions import apply, fail
 
 if TYPE_CHECKING:
     from ackd.core.state import Agent, Delivery, EngineState
@@ -133,7 +133,10 @@ def _give_up(state: EngineState, delivery: Delivery, woken: int) -> None:
     delivery.remember(state.now.wall, why)
     agent_rules.note_pulse(state, agent, Pulse.ENDED)
     agent_rules.change_state(state, agent, AgentHappening.FELL_SILENT, why)
-    apply(state, delivery, H.SILENT, why)
+    if delivery.message.pool and not taken:
+        fail(state, delivery, H.FAILED, why)  # nobody has begun it: another member of its pool may
+    else:
+        apply(state, delivery, H.SILENT, why)
 
 
 def _tell_of_busy(state: EngineState, agent: Agent, delivery: Delivery) -> None:
@@ -149,8 +152,7 @@ def _tell_of_busy(state: EngineState, agent: Agent, delivery: Delivery) -> None:
         state,
         "busy",
         f"{agent.name} {delivery.message.message_id}",
-        f"{agent.name} shows signs of life and has not taken 1 message in {waited_s:.0f} s: 1 of 1 told (100%), "
-        f"{delivery.place}",
+        f"{agent.name} shows signs of life and has not taken 1 message in {waited_s:.0f} s: {delivery.place}",
         "Nothing was interrupted. Look at what it does, or `ackd defer` the message",
         agent=agent.name,
     )

@@ -7,7 +7,7 @@ scan, apart from what is saved in state/ (escalations, notices, held messages, t
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core.availability import AgentState
@@ -24,6 +24,7 @@ from ackd.core.message import FRESH, Folder, Idled, identity
 from ackd.core.notices import Notices
 from ackd.core.parts_told import Families
 from ackd.core.policy import NEVER
+from ackd.core.pools import NO_LABELS, PoolLineup
 from ackd.core.timers import Timers
 from ackd.core.values import value
 from ackd.core.waits import Wait, Waiting
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ackd.core.ladder import Ladder
     from ackd.core.message import Message, Place, ReceiptFile
     from ackd.core.policy import AgentPolicy, EnginePolicy
+    from ackd.core.pools import Labels, Pool
     from ackd.core.signals import Signal
     from ackd.core.timers import TimerKind
 
@@ -120,9 +122,16 @@ class Delivery:
     due: DueTimes | None = None  # when it expires, and its deadline; None: it has neither
     cancellation: Cancellation | None = None
     ended: str = ""  # X-ACKD-Ended
+    had_by: tuple[str, ...] = ()  # members of its pool that gave it back, in order
+    not_before: float = 0.0  # monotonic: back in its pool's queue, it is given to nobody until then
     receipts: list[ReceiptFile] = field(default_factory=list)  # acted on, to be dropped when that is on disk
     heard: set[ReceiptFile] = field(default_factory=set)  # all receipts so far: a hint may come twice
     history: list[tuple[float, str]] = field(default_factory=list)  # attempts, with their wall times
+
+    @property
+    def addressee(self) -> str:
+        """The agent or pool that it was sent to; ``agent`` is whoever has it now."""
+        return self.message.pool or self.agent
 
     def remember(self, at_wall: float, what: str) -> None:
         self.history.append((at_wall, what))
@@ -136,6 +145,7 @@ class Delivery:
         self.told_at, self.reason, self.by, self.lost_reason = None, "", "", ""
         self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
         self.due, self.cancellation, self.ended = None, None, ""
+        self.had_by, self.not_before = (), 0.0
 
 
 @dataclass(slots=True)
@@ -184,9 +194,14 @@ class Agent:
     busy_told: bool = False  # someone was told that it shows nothing but busy, or nothing that can be read
     #: What it waits for besides answers, by the source that said so.
     waits_on: dict[str, tuple[Wait, ...]] = field(default_factory=dict)
+    labels: Labels = NO_LABELS
+    #: It is a pool: mail that lies in its queue goes to one of its members.
+    pool: Pool | None = None
+    #: The pools of which it is a member.
+    pools: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.line = Lineup(self.policy.aging_s)
+        self.line = PoolLineup(self.policy.aging_s) if self.pool is not None else Lineup(self.policy.aging_s)
 
     def came_back(self) -> None:
         self.parks, self.absence_told, self.waits = 0, False, None
@@ -233,7 +248,7 @@ class Deliveries:
         delivery = Delivery(self._last_key, message, place, message.recipient, arrived_at, met_at=met_at, stamp=stamp)
         self._by_key[delivery.key] = delivery
         self._by_place[place] = delivery.key
-        self._by_id.setdefault((message.message_id, message.recipient), []).append(delivery.key)
+        self._by_id.setdefault((message.message_id, delivery.addressee), []).append(delivery.key)
         self._by_sender.setdefault(identity(message.sender), set()).add(delivery.key)
         self.agents[delivery.agent].count(delivery.state, 1)
         return delivery
@@ -254,7 +269,7 @@ class Deliveries:
             if not self._by_sender[sender]:
                 del self._by_sender[sender]
         self._drop_place(delivery)
-        ident = (delivery.message.message_id, delivery.agent)
+        ident = (delivery.message.message_id, delivery.addressee)
         keys = [key for key in self._by_id.get(ident, ()) if key != delivery.key]
         if keys:
             self._by_id[ident] = keys
@@ -264,6 +279,15 @@ class Deliveries:
         agent.window.discard(delivery.key)
         agent.beside.discard(delivery.key)
         agent.line.discard(delivery.key)
+
+    def give(self, delivery: Delivery, to: str) -> None:
+        """Make another agent the one that has the message: a member of its pool, or its pool again."""
+        before, after = self.agents[delivery.agent], self.agents[to]
+        before.line.discard(delivery.key)
+        before.count(delivery.state, -1)
+        after.count(delivery.state, 1)
+        pool = "" if to == delivery.addressee else delivery.addressee
+        delivery.agent, delivery.message = to, replace(delivery.message, recipient=to, pool=pool)
 
     def relocate(self, delivery: Delivery, place: Place) -> None:
         self._drop_place(delivery)
@@ -305,8 +329,27 @@ class Deliveries:
         return None if key is None else self._by_key[key]
 
     def of_id(self, message_id: str, agent: str) -> list[Delivery]:
+        """Return the open messages of this id that were sent to this agent or pool, or that it holds for its pool."""
         keys = self._by_id.get((message_id, agent))
-        return [self._by_key[key] for key in keys] if keys else []
+        found = [self._by_key[key] for key in keys] if keys else []
+        member = self.agents.get(agent)
+        for pool in member.pools if member is not None else ():
+            held = (self._by_key[key] for key in self._by_id.get((message_id, pool), ()))
+            found += [one for one in held if one.agent == agent]
+        return found
+
+    def given_back(self, message_id: str, agent: str) -> Delivery | None:
+        """Return the open message of this id that this member of its pool gave back."""
+        member = self.agents.get(agent)
+        for pool in member.pools if member is not None else ():
+            for key in self._by_id.get((message_id, pool), ()):
+                if agent in self._by_key[key].had_by:
+                    return self._by_key[key]
+        return None
+
+    def is_of(self, message_id: str, agent: str) -> bool:
+        """Return whether an open message of this id is the agent's, or was before it gave it back to its pool."""
+        return bool(self.of_id(message_id, agent)) or self.given_back(message_id, agent) is not None
 
     def addressed(self, message_id: str, agent: str) -> Delivery | None:
         """Return the delivery that a receipt means: of several with one id, the one in its agent's hands first."""
@@ -401,6 +444,7 @@ class EngineState:
 
     def __post_init__(self) -> None:
         self.agents = self.deliveries.agents
+        self.pools: dict[str, Pool] = {}
         self.completed = CompletedMessages(self.policy.dedup_window_s)
         self.loops, self.chains = Loops(self.policy.loop_limit), Chains(self.policy.loop_limit)
         self._names: dict[str, str] = {}
@@ -419,6 +463,13 @@ class EngineState:
     def add_agent(self, agent: Agent) -> None:
         self.agents[agent.name] = agent
         self._names[identity(agent.name)] = agent.name
+        if agent.pool is not None:
+            self.pools[agent.name] = agent.pool
+        agent.pools = tuple(pool.name for pool in self.pools.values() if agent.name in pool.members)
+        for member in agent.pool.members if agent.pool is not None else ():
+            if member in self.agents:
+                self.agents[member].pools = (*self.agents[member].pools, agent.name)
+                self.offer_later(member)
 
     def agent_called(self, name: str) -> str | None:
         """Return the agent's name in its own spelling; None if there is no such agent."""

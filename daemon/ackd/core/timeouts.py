@@ -17,6 +17,7 @@ from ackd.core import (
     due_times,
     endings,
     parts_told,
+    pool_offers,
     silence,
 )
 from ackd.core.delivery import Happening, State
@@ -127,6 +128,7 @@ _OF_AGENTS: Final[dict[TimerKind, Callable[[EngineState, Agent], None]]] = {
     TimerKind.LIVENESS: agent_events.look,
     TimerKind.CHECKPOINT: agent_events.no_checkpoint,
     TimerKind.OFFER: _offer_more,
+    TimerKind.POOL: pool_offers.nobody_serves,
 }
 
 #: The states in which each timer counts, and what is done then.
@@ -139,9 +141,9 @@ _OF_MESSAGES: Final[dict[TimerKind, tuple[frozenset[State], Callable[[EngineStat
     ),  # ACKED: it took the work, and was found hanging
     TimerKind.REMIND: (frozenset({S.DELIVERED}), _remind),
     TimerKind.TASK: (frozenset({S.DELIVERED, S.ACKED}), _overdue),
-    TimerKind.RETRY: (frozenset({S.RETRYING}), line_up),
+    TimerKind.RETRY: (frozenset({S.RETRYING, S.QUEUED}), line_up),
     TimerKind.DISK: (
-        frozenset({S.QUEUED, S.FINISHING, S.BURYING, S.REVIVING, S.ANNULLING, S.WITHDRAWING}),
+        frozenset({S.QUEUED, S.FINISHING, S.BURYING, S.REVIVING, S.RETURNING, S.ANNULLING, S.WITHDRAWING}),
         _ask_disk_again,
     ),
     TimerKind.CANCEL: (frozenset({S.CANCELLING}), _not_let_go),

@@ -19,7 +19,7 @@ class TimerKind(Word):
     # Of a message. Those of one state are cancelled when it leaves that state.
     PROCESSING = "processing"  # its endpoint has not answered whether the agent was told
     STATUS = "status"  # told a moment ago: if that lasts, its header is written
-    ACK = "ack"  # told, and not acknowledged: the agent's wake ladder goes on
+    ACK = "ack"  # the ack timeout: told, and not acknowledged, so the agent's wake ladder goes on
     REMIND = "remind"  # it waits in an inbox, and nobody has looked
     TASK = "task"  # acknowledged long ago, and not completed
     RETRY = "retry"  # it failed, and is tried again after this
@@ -34,6 +34,8 @@ class TimerKind(Word):
     LIVENESS = "liveness"  # the agent holds work, and its signs of life are looked at
     CHECKPOINT = "checkpoint"  # its context is full, and it was asked to write down where it stands
     OFFER = "offer"  # more mail waits than one event may offer
+    # Of a pool.
+    POOL = "pool"  # mail waits in its queue, and none of its members can take it
     # Of the parts of one message: its owner is "parent's id, line end, holder".
     PARTS = "parts"  # no part is open any more: is there anybody to be told?
     # Of the engine.

@@ -22,15 +22,25 @@ from ackd.core import (
     parts_told,
 )
 from ackd.core.delivery import IN_DEAD_LETTER, Act, Happening, State, step
-from ackd.core.effects import CallOff, ClaimMessage, RecordFact, TellAgent, WriteStatus
+from ackd.core.effects import CallOff, ClaimMessage, ForgetMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.escalations import Cause
 from ackd.core.events import Absence
+from ackd.core.liveness import Vital
 from ackd.core.message import MONITOR, Idled, Status
-from ackd.core.message_facts import message_acked, message_overdue, message_requeued, message_retry, message_seen
+from ackd.core.message_facts import (
+    message_acked,
+    message_handed_back,
+    message_overdue,
+    message_requeued,
+    message_retry,
+    message_seen,
+)
 from ackd.core.policy import CompletesOn, completes_on
+from ackd.core.pools import SERVING, Kept, PoolLineup, Setback, after_setback
 from ackd.core.retry import Again, GiveUp, RetryDecision, decide_retry
 from ackd.core.timers import TimerKind
 from ackd.core.waits import Waiting
+from ackd.core.words import MessageEnd
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
@@ -49,7 +59,7 @@ STATUS_AFTER_S: Final = 0.05
 #: A move that the disk refused is asked for again after this.
 DISK_RETRY_S: Final = 5.0
 #: States in which a lost directory changes the end. A finished message stays finished, a dead one lies elsewhere.
-UNDER_WAY: Final = frozenset({S.CLAIMING, S.BURYING, S.ANNULLING})
+UNDER_WAY: Final = frozenset({S.CLAIMING, S.BURYING, S.ANNULLING, S.RETURNING})
 IN_HAND: Final = frozenset({S.PROCESSING, S.DELIVERED, S.ACKED})
 
 
@@ -103,8 +113,12 @@ def sweep(state: EngineState, delivery: Delivery, why: str) -> None:
 
 
 def line_up(state: EngineState, delivery: Delivery) -> None:
-    agent = state.agents[delivery.agent]
-    agent.line.add(delivery.key, delivery.message.priority, delivery.arrived_at, delivery.place.name)
+    agent, message = state.agents[delivery.agent], delivery.message
+    entry = (delivery.key, message.priority, delivery.arrived_at, delivery.place.name)
+    if isinstance(agent.line, PoolLineup):
+        agent.line.add_for(message.needs, *entry)
+    else:
+        agent.line.add(*entry)
     state.offer_later(agent.name)
 
 
@@ -226,8 +240,9 @@ def _see(state: EngineState, delivery: Delivery, evidence: str) -> None:
         apply(state, delivery, H.ENOUGH, f"seen: {evidence}")
         return
     _take(state, agent, delivery)
-    if agent.is_watched and delivery.state is S.DELIVERED and (_STATUS_TIMER, delivery.key) not in state.timers:
-        write_status(state, delivery, Status.DELIVERED)  # a restart must not wake an agent that has taken it
+    keeps_it = agent.is_watched or agent.policy.reminds
+    if keeps_it and delivery.state is S.DELIVERED and (_STATUS_TIMER, delivery.key) not in state.timers:
+        write_status(state, delivery, Status.DELIVERED)  # a restart must not wake or remind an agent that has taken it
 
 
 def is_enough(agent: Agent, delivery: Delivery) -> bool:
@@ -287,9 +302,14 @@ def _rise(state: EngineState, delivery: Delivery) -> None:
 # --- again, later -----------------------------------------------------------------------------------------------------
 def _retry(state: EngineState, delivery: Delivery, _happening: Happening, why: str) -> None:
     delivery.retries += 1
+    died = state.agents[delivery.agent].vital is Vital.DOWN
+    goes_back = _goes_back(state, delivery, Setback.DIED if died else Setback.FAILED)
     endings.released(state, delivery, why, WorkerState.FAILED)
     _record_retry(state, delivery, why, delivery.delay_s, counted=True)
-    state.start_timer(TimerKind.RETRY, delivery.key, delivery.delay_s)
+    if goes_back:
+        hand_back(state, delivery, why, delay_s=delivery.delay_s)
+    else:
+        state.start_timer(TimerKind.RETRY, delivery.key, delivery.delay_s)
 
 
 def _record_retry(state: EngineState, delivery: Delivery, why: str, delay_s: float, *, counted: bool) -> None:
@@ -323,11 +343,74 @@ def _postpone(state: EngineState, delivery: Delivery, happening: Happening, why:
     tells the next daemon."""
     agent = state.agents[delivery.agent]
     delivery.remember(state.now.wall, f"attempt {delivery.tells}: {why}")
+    goes_back = _goes_back(state, delivery, Setback.AWAY if happening is H.AWAY else Setback.STOPPED)
     endings.released(state, delivery, why)
-    _record_retry(state, delivery, why, agent_rules.parked_for(state, agent), counted=False)
+    delay_s = 0.0 if goes_back else agent_rules.parked_for(state, agent)
+    _record_retry(state, delivery, why, delay_s, counted=False)
     if happening is H.AWAY and agent.waits not in (Absence.BUSY, Absence.TAKEN) and not state.stopping:
         _tell_of_absence(state, delivery, why)
-    line_up(state, delivery)
+    if goes_back:
+        hand_back(state, delivery, why)
+    else:
+        line_up(state, delivery)
+
+
+# --- back to the pool -------------------------------------------------------------------------------------------------
+def _goes_back(state: EngineState, delivery: Delivery, setback: Setback) -> bool:
+    """Return whether a message that its holder did not complete goes back to its pool, and note who had it."""
+    if not delivery.message.pool:
+        return False
+    agent = state.agents[delivery.agent]
+    kept = after_setback(
+        setback, resumes=agent.policy.resumes, serves=agent.state in SERVING, ackd_stops=state.stopping
+    )
+    if kept is Kept.GOES_BACK and setback is not Setback.AWAY and agent.name not in delivery.had_by:
+        delivery.had_by = (*delivery.had_by, agent.name)
+    return kept is Kept.GOES_BACK
+
+
+def hand_back(state: EngineState, delivery: Delivery, why: str, *, delay_s: float = 0.0) -> None:
+    """Have a message that waits to be told again moved back to the queue of its pool."""
+    delivery.not_before = state.now.mono + delay_s
+    delivery.reason = why
+    apply(state, delivery, H.HANDED_BACK, why)
+
+
+def take_back(state: EngineState, agent: Agent) -> None:
+    """Take messages of pools that wait to be told again away from a member that does not serve."""
+    for key in list(agent.line.keys()):
+        delivery = state.deliveries.get(key)
+        if delivery is not None and delivery.message.pool and delivery.state is S.RETRYING:
+            hand_back(state, delivery, f"{agent.name} is {agent.state.value}")
+
+
+def _return(state: EngineState, delivery: Delivery, _happening: Happening, _why: str) -> None:
+    endings.ask_for_move(state, delivery)
+
+
+def _rejoin(state: EngineState, delivery: Delivery, _happening: Happening, _why: str) -> None:
+    """Line the message up in its pool, whose queue it lies in again. Its holder has nothing more to do with it."""
+    holder, pool = delivery.agent, delivery.addressee
+    fact = message_handed_back(
+        **delivery_facts.about(delivery), reason=delivery.reason or "it was not completed", file=str(delivery.place)
+    )
+    state.record(fact)  # at once: another member may be given it while the holder's lane is still at work
+    state.emit(ForgetMessage(holder, delivery.key, delivery.message, delivery.place, MessageEnd.HANDED_BACK))
+    delivery.reason, delivery.told_at = "", None
+    delivery.seen = delivery.started = delivery.told = delivery.busy_told = False
+    state.deliveries.give(delivery, pool)
+    if _apply_pending(state, delivery):
+        return
+    wait(state, delivery)
+
+
+def wait(state: EngineState, delivery: Delivery) -> None:
+    """Have a message in the queue of its pool wait for its turn, once it may be told again."""
+    wait_s = delivery.not_before - state.now.mono
+    if wait_s > 0:
+        state.start_timer(TimerKind.RETRY, delivery.key, wait_s)
+    else:
+        line_up(state, delivery)
 
 
 def _tell_of_absence(state: EngineState, delivery: Delivery, why: str) -> None:
@@ -360,6 +443,10 @@ def _hold(state: EngineState, delivery: Delivery, _happening: Happening, error: 
     agent has acknowledged it, it does not wait for a place in the window: it is claimed as soon as the disk allows.
     """
     agent_rules.park(state, state.agents[delivery.agent], f"disk: {error}", hindered=True)
+    if delivery.message.pool:  # nobody has it: another member may be given it
+        if delivery.pending_event is not None and delivery.pending_event[0] is H.ACKED:
+            delivery.pending_event = None
+        state.deliveries.give(delivery, delivery.addressee)
     if delivery.pending_event is not None and delivery.pending_event[0] is not H.ACKED:
         _apply_pending(state, delivery)
         return
@@ -380,7 +467,7 @@ def _warn(state: EngineState, delivery: Delivery, _happening: Happening, _why: s
         Cause.OVERDUE,
         escalations.telling_id("overdue", delivery),
         f"{delivery.agent} {'acknowledged' if delivery.state is S.ACKED else 'was called with'} 1 message "
-        f"{seconds:.0f} s ago and has not completed it: 1 of 1 open (100%), {delivery.place}",
+        f"{seconds:.0f} s ago and has not completed it: {delivery.place}",
         "Nothing was retried. Ask the agent, or answer for it with `ackd done` or `ackd defer`",
         delivery,
     )
@@ -469,6 +556,8 @@ _DO: Final[dict[Act, Callable[[EngineState, Delivery, Happening, str], None]]] =
     Act.POSTPONE: _postpone,
     Act.FINISH: _finish,
     Act.BURY: endings.bury,
+    Act.RETURN: _return,
+    Act.REJOIN: _rejoin,
     Act.REVIVE: _revive,
     Act.AGAIN: _again,
     Act.HOLD: _hold,

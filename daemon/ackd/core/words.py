@@ -96,6 +96,7 @@ class MessageEnd(enum.StrEnum):
     DEAD = "dead"
     WITHDRAWN = "withdrawn"
     DUPLICATE = "duplicate"  # archived untold: the same message is open, or was completed before
+    HANDED_BACK = "handed back"  # no end of the message: its holder gave it back to the pool
 
 
 class Rejection(enum.StrEnum):
@@ -137,7 +138,7 @@ class ReceiptKind(Word):
     DONE = "done"
     REFUSE = "refuse"  # for good
     DEFER = "defer"  # try again
-    REQUEUE = "requeue"  # an operator digs a dead letter (or quarantined file) up
+    REQUEUE = "requeue"  # an operator has a dead letter (or quarantined file) delivered again
     PURGE = "purge"  # an operator removes one for good
     CHECKPOINT = "checkpoint"  # where its agent stands with it
     CANCEL = "cancel"  # by its sender or a person: nobody shall work on it any more

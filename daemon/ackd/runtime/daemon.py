@@ -32,7 +32,7 @@ from ackd.config.site import ALWAYS
 from ackd.coordination.gateway import GatewayContext, GatewayServices
 from ackd.core import message_facts
 from ackd.core.agent_facts import child_ended
-from ackd.core.daemon_facts import io_error, session_end, session_start, signal_ignored
+from ackd.core.daemon_facts import io_error, session_end, session_start, session_stopping, signal_ignored
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.escalations import derived_id, escalation
@@ -44,6 +44,7 @@ from ackd.endpoints.making import Offered
 from ackd.formats import ignite
 from ackd.runtime.builtin_handlers import SystemHandler, queue_monitor
 from ackd.runtime.gateways import Gateways, make_gateways
+from ackd.runtime.groups import Groups
 from ackd.runtime.intake.copies import Copies
 from ackd.runtime.intake.intake import Intake
 from ackd.runtime.mail_reader import MailReader
@@ -274,6 +275,18 @@ class Daemon:
 
     def _make_intake(self) -> None:
         state, called = self._engine.state, self._team.called
+        copies = Copies(
+            root=self.site.root,
+            logs=self.site.logs,
+            spool=self._spool,
+            state=state,
+            services=self._services,
+            called=called,
+            config=self._config,
+            put=self._runner.put,
+        )
+        groups = Groups(config=self._config, spool=self._spool, copies=copies, since=self.clock.now().wall)
+        self._team.own_endpoints.append(groups.endpoint)
         self._intake = Intake(
             spool=self._spool,
             deliveries=state.deliveries,
@@ -284,15 +297,7 @@ class Daemon:
             alarm=lambda: self._upkeep.keep_lock(),  # noqa: PLW0108 - the upkeep is made later
             read_cache=self._mail.cache,
             first_start=self._begun.first_start,
-            copies=Copies(
-                root=self.site.root,
-                logs=self.site.logs,
-                spool=self._spool,
-                state=state,
-                services=self._services,
-                called=called,
-                put=self._runner.put,
-            ),
+            copies=copies,
         )
         self._watching = SpoolWatch(
             site=self.site,
@@ -362,7 +367,8 @@ class Daemon:
         lost = self._lost_boxes()
         self._gateways.prepare()
         left_behind = await self._makers.clear()
-        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought)
+        shared = (*self.config.groups, *self.config.pools)
+        agents = (*self.config.agents, *ALWAYS, *self.config.agents_brought, *shared)
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
         self._recorder.open(self.site.logs, self._gateways.log_directory())
@@ -413,6 +419,7 @@ class Daemon:
             services=self._services,
             journal=journal,
             logs_dir=self.site.logs,
+            box=self._team.box,
             lost_boxes=lost,
         )
         self._signals.subscribe(MessageMet, missing.was_met)
@@ -447,8 +454,9 @@ class Daemon:
     def _pauses_unknown(self, why: str) -> Draft:
         """Draft the escalation to a person. Its id allows one an hour, however often the daemon is started."""
         wall = self.clock.now().wall
-        count = len(self._engine.state.agents) - len(ALWAYS)
-        what = f"{why}. {count} of {count} agents (100%) are paused, and their mail waits"
+        shared = len(self.config.groups) + len(self.config.pools)
+        count = len(self._engine.state.agents) - len(ALWAYS) - shared
+        what = f"{why}. all {count} agents are paused, and their mail waits"
         action = "`ackd agent resume NAME` for each that is to go on; or mend or remove the file, and start ackd again"
         ident = derived_id("pauses_unknown", int(wall) // 3600)
         return escalation(ident, USER, MONITOR, "pauses_unknown", what, action, None, wall)
@@ -517,9 +525,12 @@ class Daemon:
     async def _drain(self) -> None:
         self.service.stopping()
         self._pump.post(StopRequested())
+        drain_s = self._config.now.daemon.drain_timeout_s
+        if drain_s and (working := self._team.with_work()):
+            self._recorder.record(session_stopping(agents=working, seconds=drain_s))
         async with anyio.create_task_group() as ending:
             for endpoint in self._team.endpoints():
-                ending.start_soon(endpoint.stop, self._config.now.daemon.drain_timeout_s)
+                ending.start_soon(endpoint.stop, drain_s)
         await self._supervisor.shutdown()
         with anyio.move_on_after(LAST_WORDS_S):
             await self._runner.settled(self._pump.idle)

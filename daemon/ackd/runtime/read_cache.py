@@ -27,7 +27,7 @@ class ReadCache:
         self._bytes = 0
 
     def keep(self, message: Message, data: bytes) -> None:
-        which = (message.message_id, message.recipient, message.digest)
+        which = (message.message_id, message.addressee, message.digest)
         self._bytes += len(data) - len(self._kept.pop(which, b""))
         self._kept[which] = data
         while self._bytes > self._max_bytes:
@@ -35,7 +35,7 @@ class ReadCache:
 
     def take(self, message: Message) -> bytes | None:
         """Return the content and forget it. A later delivery reads the file, which may have changed by then."""
-        data = self._kept.pop((message.message_id, message.recipient, message.digest), None)
+        data = self._kept.pop((message.message_id, message.addressee, message.digest), None)
         if data is not None:
             self._bytes -= len(data)
         return data

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from ackd.core.engine import Engine
     from ackd.core.events import Now
+    from ackd.core.pools import Pool
     from ackd.core.ports import Clock
     from ackd.core.state import Agent, EngineState
 
@@ -55,6 +56,8 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
         }
         if agent.policy.reminds:
             entry["unread"] = _unread(state, agent)
+        if agent.pool is not None:
+            entry |= {"members": list(agent.pool.members), "at_work": _at_work(state, agent.pool)}
         if agent.reason:
             entry["reason"] = agent.reason
         if agent.until is not None:
@@ -73,6 +76,13 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
         **_waits(state),
         **_deadlines(engine),
     }
+
+
+def _at_work(state: EngineState, pool: Pool) -> int:
+    """Count the pool's messages that its members have in hand."""
+    windows = (state.agents[name].window for name in pool.members if name in state.agents)
+    held = (state.deliveries.get(key) for window in windows for key in window)
+    return sum(each is not None and each.message.pool == pool.name for each in held)
 
 
 def _unread(state: EngineState, agent: Agent) -> int:

@@ -85,6 +85,10 @@ class Team:
     def endpoints(self) -> list[Endpoint]:
         return list(self._endpoints.values())
 
+    def with_work(self) -> list[str]:
+        """Return the agents of which something runs that the end of the daemon waits for."""
+        return [name for name, endpoint in self._endpoints.items() if endpoint.has_work()]
+
     def box(self, agent: str) -> str:
         return self.site.box_dir(agent).name
 

@@ -39,6 +39,14 @@ class BadState(TheirFault):
         return f"{self.path}: {self.why}"
 
 
+def load_or_empty(path: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> dict[str, Any]:
+    """Read a state file whose loss does no harm: empty if it is missing, cannot be read, or is none of ours."""
+    try:
+        return JsonState(path, durable=False, readable=True, max_bytes=max_bytes).load() or {}
+    except (OSError, BadState):
+        return {}
+
+
 class JsonState:
     """A state file. ``durable``: flushed before ``save`` returns. ``readable``: indented, for people."""
 

@@ -126,19 +126,11 @@ def locked(boxes: Sequence[str]) -> Iterator[None]:
 
 
 def _lock(fd: int, deadline: float) -> None:
-    import fcntl  # noqa: PLC0415 - the other writers here do not need it
+    from ackd.storage import file_lock  # noqa: PLC0415 - the other writers here do not need it
 
-    while True:
-        try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if time.monotonic() >= deadline:
-                return
+    with contextlib.suppress(OSError):  # a file system without locks
+        while not file_lock.take(fd) and time.monotonic() < deadline:
             time.sleep(_LOCK_POLL_S)
-        except OSError:  # a file system without locks
-            return
-        else:
-            return
 
 
 def make_private_directory(directory: Path, *, fsync: bool = True) -> None:

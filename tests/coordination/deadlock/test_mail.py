@@ -26,7 +26,7 @@ def content(worker: str, one: Cycle | None = None) -> str:
 
 def test_a_member_reads_who_waits_for_whom_and_since_when() -> None:
     assert content("worker-1").splitlines() == [
-        "Deadlock on bus auth since 2026-11-16T01:15:30Z: 2 of 2 members (100%) wait:",
+        "Deadlock on bus auth since 2026-11-16T01:15:30Z: 2 members wait:",
         "- worker-1 waits for worker-2 since 2026-11-16T01:15:23Z: src/a.py",
         "- worker-2 waits for worker-1 since 2026-11-16T01:15:30Z: src/b.py",
         "You are worker-1. worker-2, who began to wait last, was asked to yield.",
@@ -71,5 +71,5 @@ def test_a_long_circle_is_told_in_a_page() -> None:
     names = [f"w{number:04}" for number in range(3000)]
     ring = cycle(*(WorkerWait(a, b, "x" * 300, AT) for a, b in zip(names, [*names[1:], names[0]], strict=True)))
     text = content("w0007", ring)
-    assert "3000 of 3000 members" in text
+    assert "3000 members" in text
     assert len(text) < 20_000

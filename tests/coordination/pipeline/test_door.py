@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from ackd.config.site import find_site
 from ackd.coordination.pipeline.door import BadOrder, NoPipeline, NoStoryBefore, StoryDoor, StoryNotNow, WorkerNotGone
 from ackd.coordination.pipeline.rules.record import Result, Try
-from ackd.coordination.pipeline.rules.stage_words import BadStory
+from ackd.coordination.pipeline.rules.stage_names import BadStory
 from ackd.coordination.pipeline.rules.story import StoryState
 from ackd.core.errors import UnknownStory
 from ackd.stage import files_of
@@ -76,13 +75,13 @@ def test_a_story_begins_anew_only_when_it_may(site: Site) -> None:
         door.start(["A-1"], again=True)
     assert not refused.value.begins_again
     ended = Try(1, 0, 1.0, ended_at=2.0, result=Result.COMPLETE)
-    files.change("A-1", lambda one: one and replace(one, state=StoryState.DONE, tries=(ended,)))
+    files.change("A-1", lambda one: one and one._replace(state=StoryState.DONE, tries=(ended,)))
     with pytest.raises(StoryNotNow) as refused:
         door.start(["A-1"])
     assert refused.value.begins_again
     with pytest.raises(WorkerNotGone):
         door.start(["A-1"], again=True)
-    files.change("A-1", lambda one: one and replace(one, tries=(replace(one.tries[0], settled=True),)))
+    files.change("A-1", lambda one: one and one._replace(tries=(one.tries[0]._replace(settled=True),)))
     door.start(["A-1"], again=True)
     assert (door.show("A-1").state, door.show("A-1").earlier) == (StoryState.WAITING, 1)
 

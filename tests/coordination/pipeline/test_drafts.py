@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 from ackd.coordination.pipeline import drafts
 from ackd.coordination.pipeline.rules.decisions import turn
-from ackd.coordination.pipeline.rules.stage_words import DEFAULT_ID_PATTERN
+from ackd.coordination.pipeline.rules.stage_names import DEFAULT_ID_PATTERN
 from ackd.core.message import Draft, Message, Priority
 from tests.coordination.pipeline.under_test import NEW
 
@@ -61,25 +60,25 @@ def test_what_a_command_printed_is_mail_as_it_would_have_sent_it() -> None:
 
 
 def test_an_id_is_the_same_for_the_same_cause_and_another_for_another() -> None:
-    second = replace(ONE, generation=2)
+    second = ONE._replace(generation=2)
     ids = [
         drafts.execute(STORY, ONE, None).message_id,
         drafts.execute(STORY, second, None).message_id,
         drafts.status_check(STORY, ONE).message_id,
-        drafts.status_check(STORY, replace(ONE, asks=1)).message_id,
+        drafts.status_check(STORY, ONE._replace(asks=1)).message_id,
         drafts.ack(STORY, ONE, WORKER, "m").message_id,
         drafts.ack(STORY, ONE, WORKER, "n").message_id,
         drafts.shutdown(STORY, ONE).message_id,
-        drafts.execute(replace(STORY, created_at=STORY.created_at + 0.5), ONE, None).message_id,
+        drafts.execute(STORY._replace(created_at=STORY.created_at + 0.5), ONE, None).message_id,
         drafts.escalation(STORY, 3.0).message_id,
-        drafts.escalation(replace(STORY, pauses=2), 3.0).message_id,
+        drafts.escalation(STORY._replace(pauses=2), 3.0).message_id,
     ]
     assert len(set(ids)) == len(ids)
     assert drafts.execute(STORY, ONE, {"x": 1}).message_id == ids[0]
 
 
 def test_a_person_is_told_why_and_what_can_be_done() -> None:
-    draft = drafts.escalation(replace(STORY, reason="enough"), 3.0)
+    draft = drafts.escalation(STORY._replace(reason="enough"), 3.0)
     assert draft.recipient == "user"
     text = str(draft.body)
     assert "story A-1 is paused at stage 0, after 1 tries of it: enough" in text
@@ -113,11 +112,11 @@ def test_what_is_typed_to_a_worker_in_a_pane_is_the_leads_own_words_and_names_th
     short = execute.message_id.partition("@")[0].rpartition(".")[2][:8]
     report = "and when it is over: ackd stage report"
     assert line(execute) == f"ackd: Execute Stage 0 for A-1. Run: ackd read {short} {report}"
-    check = drafts.status_check(STORY, replace(ONE, asks=3))
+    check = drafts.status_check(STORY, ONE._replace(asks=3))
     assert line(check) == (
         "ackd: Status check: are you still working on Stage 0 for A-1? Answer with: ackd stage status"
     )
     assert line(drafts.ack(STORY, ONE, WORKER, "m")) == "ackd: ACK Stage 0 for A-1"
     assert line(drafts.shutdown(STORY, ONE)) == "ackd: Stage 0 for A-1 is over, you may stop"
-    other = drafts.execute(STORY, replace(ONE, generation=7), None)
+    other = drafts.execute(STORY, ONE._replace(generation=7), None)
     assert line(other).startswith("ackd: mail from pipeline-lead (message). Run: ackd read ")

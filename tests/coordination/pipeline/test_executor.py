@@ -112,9 +112,8 @@ async def test_a_pane_stays_open_for_as_long_as_its_worker_may_take_to_leave(tmp
 
 
 async def test_a_worker_of_an_earlier_life_hears_an_ack_and_nothing_changes(tmp_path: Path) -> None:
-    from dataclasses import replace
 
-    async with pipeline_under_test(tmp_path, replace(NEW, earlier=4)) as pipeline:
+    async with pipeline_under_test(tmp_path, NEW._replace(earlier=4)) as pipeline:
         before = pipeline.story
         await pipeline.executor.ack(before, Ack(2, "story-A-1-s0", "m"))
         assert (pipeline.done, pipeline.story) == (["ACK Stage 0 for A-1 [waiting]"], before)

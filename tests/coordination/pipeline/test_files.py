@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,8 +27,8 @@ def files(tmp_path: Path) -> StoryFiles:
 
 def test_a_change_is_on_disk_and_private_when_it_returns(files: StoryFiles) -> None:
     assert files.change("A-1", lambda _: STORY) == (None, STORY)
-    assert files.change("A-1", lambda it: replace(it, reason="x") if it else None)[1] == replace(STORY, reason="x")
-    assert StoryFiles(files.directory, durable=True).read("A-1") == replace(STORY, reason="x")
+    assert files.change("A-1", lambda it: it._replace(reason="x") if it else None)[1] == STORY._replace(reason="x")
+    assert StoryFiles(files.directory, durable=True).read("A-1") == STORY._replace(reason="x")
     assert stat.S_IMODE(files.path("A-1").stat().st_mode) == 0o600
     assert stat.S_IMODE(files.directory.stat().st_mode) == 0o700
     assert files.ids() == ["A-1"]
@@ -49,7 +48,7 @@ def test_no_change_is_lost_when_several_write(files: StoryFiles) -> None:
 
     def count() -> None:
         for _ in range(20):
-            files.change("A-1", lambda it: replace(it, pauses=it.pauses + 1) if it else None)
+            files.change("A-1", lambda it: it._replace(pauses=it.pauses + 1) if it else None)
 
     threads = [threading.Thread(target=count) for _ in range(4)]
     for one in threads:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ackd.config.site import Site
 from ackd.coordination.pipeline.files import StoryFiles
 from ackd.coordination.pipeline.mailbox import Mailboxes, remove_empty_queues
 from ackd.coordination.pipeline.rules.record import Result, Story, Try
-from ackd.coordination.pipeline.rules.stage_words import DEFAULT_ID_PATTERN
+from ackd.coordination.pipeline.rules.stage_names import DEFAULT_ID_PATTERN
 from ackd.coordination.pipeline.rules.story import StoryState
 from ackd.formats import ignite
 from ackd.storage.spool import Spool
@@ -54,8 +53,8 @@ DONE = Story("A-1", StoryState.DONE, 1.0, tries=(ENDED,))
 
 def test_what_is_over_and_empty_goes_and_nothing_else(tmp_path: Path) -> None:
     files = StoryFiles(tmp_path / "stories", durable=False)
-    for story in (DONE, replace(DONE, story_id="B-1", state=StoryState.PAUSED), replace(DONE, story_id="C-1"),
-                  replace(DONE, story_id="D-1", tries=(replace(ENDED, settled=False),))):  # fmt: skip
+    for story in (DONE, DONE._replace(story_id="B-1", state=StoryState.PAUSED), DONE._replace(story_id="C-1"),
+                  DONE._replace(story_id="D-1", tries=(ENDED._replace(settled=False),))):  # fmt: skip
         files.change(story.story_id, lambda _, new=story: new)  # type: ignore[misc]
     files.path("E-1").write_text("{")
     names = [f"story-{letter}-1-s0" for letter in "ABCDEF"] + ["leader"]

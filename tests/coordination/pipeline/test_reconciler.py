@@ -1,28 +1,33 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from ackd.config.agents import LivenessSettings
 from ackd.coordination.pipeline.reconciler import SIGN_EACH_S
+from ackd.coordination.pipeline.rules.record import Doubt
 from ackd.coordination.pipeline.rules.story import StoryState
+from ackd.coordination.pipeline.worker_kinds import CommandProcess, PaneProcess, StdinProcess
 from ackd.core.events import AgentWaits
 from ackd.core.waits import Wait
 from tests.coordination.pipeline.under_test import NEW, pipeline_under_test
+from tests.live_config import config_with
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ackd.coordination.pipeline.reconciler import Reconciler
     from ackd.coordination.pipeline.rules.record import Story
+    from ackd.coordination.pipeline.worker_kinds import WorkerProcess
     from ackd.core.events import Event
     from tests.coordination.pipeline.under_test import PipelineUnderTest
 
 
 async def test_a_story_that_cannot_be_written_keeps_no_other_waiting(tmp_path: Path) -> None:
     async with pipeline_under_test(tmp_path) as pipeline:
-        pipeline.files.change("A-2", lambda _: replace(NEW, story_id="A-2"))
+        pipeline.files.change("A-2", lambda _: NEW._replace(story_id="A-2"))
         decide, decided = pipeline.executor.decide, list[str]()
 
         async def refused(story_id: str, *words: Any, **more: Any) -> Any:
@@ -41,7 +46,7 @@ async def test_a_story_that_cannot_be_written_keeps_no_other_waiting(tmp_path: P
 
 # --- agents that wait for a story -------------------------------------------------------------------------------------
 #: A story that waits for one that nobody has started, and so does not move.
-ASKED = replace(NEW, after=("Z-1",), started_by="leader")
+ASKED = NEW._replace(after=("Z-1",), started_by="leader")
 
 
 def put(pipeline: PipelineUnderTest, story: Story) -> None:
@@ -68,10 +73,10 @@ async def test_whoever_started_a_story_is_said_to_wait_until_it_is_over(tmp_path
             await reconciler.look(None)
         assert pipeline.posted == [AgentWaits("leader", "pipeline", (Wait(None, "story A-1", "waiting 0"),))]
         assert said(pipeline) == [("leader", "pipeline", ["story A-1"])]
-        put(pipeline, replace(ASKED, story_id="B-1"))
+        put(pipeline, ASKED._replace(story_id="B-1"))
         await reconciler.look(None)
         assert said(pipeline) == [("leader", "pipeline", ["story A-1", "story B-1"])]
-        put(pipeline, replace(ASKED, state=StoryState.DONE, ended_at=1_770_000_001.0))
+        put(pipeline, ASKED._replace(state=StoryState.DONE, ended_at=1_770_000_001.0))
         await reconciler.look(None)
         assert said(pipeline) == [("leader", "pipeline", ["story B-1"])]
         pipeline.files.path("B-1").unlink()
@@ -83,16 +88,16 @@ async def test_whoever_started_a_story_is_said_to_wait_until_it_is_over(tmp_path
 async def test_nobody_waits_for_a_story_that_is_over_or_a_persons_or_a_strangers(
     tmp_path: Path, state: StoryState
 ) -> None:
-    async with pipeline_under_test(tmp_path, replace(ASKED, state=state, ended_at=1_770_000_001.0)) as pipeline:
-        put(pipeline, replace(ASKED, story_id="B-1", started_by=None))
-        put(pipeline, replace(ASKED, story_id="C-1", started_by="nobody"))
+    async with pipeline_under_test(tmp_path, ASKED._replace(state=state, ended_at=1_770_000_001.0)) as pipeline:
+        put(pipeline, ASKED._replace(story_id="B-1", started_by=None))
+        put(pipeline, ASKED._replace(story_id="C-1", started_by="nobody"))
         await pipeline.reconciler().look(None)
         assert said(pipeline) == []
 
 
 async def test_a_paused_story_is_still_waited_for(tmp_path: Path) -> None:
     """A paused story is not over, and a person was told, so its starter is not reminded."""
-    paused = replace(ASKED, state=StoryState.PAUSED, reason="enough", pauses=1, escalated=1)
+    paused = ASKED._replace(state=StoryState.PAUSED, reason="enough", pauses=1, escalated=1)
     async with pipeline_under_test(tmp_path, paused) as pipeline:
         await pipeline.reconciler().look(None)
         assert said(pipeline) == [("leader", "pipeline", ["story A-1"])]
@@ -111,7 +116,7 @@ async def test_after_a_restart_who_waits_is_said_before_workers_are_taken_up(tmp
 
 
 async def test_each_step_of_a_story_and_its_workers_life_are_moves_of_what_is_waited_for(tmp_path: Path) -> None:
-    async with pipeline_under_test(tmp_path, replace(ASKED, after=())) as pipeline:
+    async with pipeline_under_test(tmp_path, ASKED._replace(after=())) as pipeline:
         reconciler = pipeline.reconciler()
         await reconciler.look(None)
         stands = [one.waits[0].stands for one in pipeline.posted if isinstance(one, AgentWaits)]
@@ -124,4 +129,39 @@ async def test_each_step_of_a_story_and_its_workers_life_are_moves_of_what_is_wa
         worker.seen_at += SIGN_EACH_S
         await reconciler.look(None)
         assert len(pipeline.posted) == 2
+        pipeline.tasks.cancel_scope.cancel()
+
+
+# --- workers that are quiet -------------------------------------------------------------------------------------------
+async def looked(reconciler: Reconciler) -> None:
+    """Let it look, and wait until it has attended to every story that it found."""
+    await reconciler.look(None)
+    with anyio.fail_after(10):
+        while reconciler._in_progress:
+            await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize(
+    ("kind", "patience_s", "doubt"),
+    [
+        (StdinProcess, 3600, None),
+        (StdinProcess, 5, Doubt.QUIET),
+        (PaneProcess, 5, Doubt.QUIET),
+        (CommandProcess, 5, None),  # it may just be working, and its own table does not say for how long
+    ],
+)
+async def test_a_quiet_worker_is_asked_after_the_time_that_the_config_says_now(
+    tmp_path: Path, kind: type[WorkerProcess], patience_s: float, doubt: Doubt | None
+) -> None:
+    async with pipeline_under_test(tmp_path) as pipeline:
+        reconciler = pipeline.reconciler()
+        await looked(reconciler)
+        worker = pipeline.workers.known["A-1", 1]
+        worker.told, worker.seen_at = True, worker.seen_at - 10
+        pipeline.workers.kind = kind
+        reconciler.config.swap(config_with(liveness=LivenessSettings(heartbeat_timeout_s=patience_s)))
+        await looked(reconciler)
+        current = pipeline.story.current
+        assert current is not None
+        assert current.doubt is doubt
         pipeline.tasks.cancel_scope.cancel()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -78,7 +77,7 @@ async def test_what_nobody_understood_is_quoted_in_the_pause(tmp_path: Path) -> 
 
 
 async def test_agents_that_took_part_are_in_the_log_and_on_record(tmp_path: Path) -> None:
-    judging = decisions.written_down(decisions.turn(replace(NEW, stage=1), 2.0).story)
+    judging = decisions.written_down(decisions.turn(NEW._replace(stage=1), 2.0).story)
     async with pipeline_under_test(tmp_path, judging) as pipeline:
         text = "Stage 1 COMPLETE for A-1. Verdict: GO. Readiness: 85. Agents: codex(2/3),gemini(1/2)."
         await pipeline.hear(text, sender="story-A-1-s1")
@@ -100,7 +99,7 @@ async def test_the_log_says_what_was_made_of_each_report(tmp_path: Path) -> None
 
 async def test_a_worker_of_an_earlier_life_is_late_and_acknowledged(tmp_path: Path) -> None:
     """A stale sender is not taken for the current one, also when the story was begun anew."""
-    again = decisions.written_down(decisions.turn(replace(NEW, earlier=4), 2.0).story)
+    again = decisions.written_down(decisions.turn(NEW._replace(earlier=4), 2.0).story)
     async with pipeline_under_test(tmp_path, again) as pipeline:
         await pipeline.hear(PLANNED, generation=1)
         assert pipeline.story == again

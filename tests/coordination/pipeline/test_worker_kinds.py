@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ackd.coordination.pipeline.rules.record import Result
-from ackd.coordination.pipeline.rules.stage_words import TextRules
+from ackd.coordination.pipeline.rules.stage_names import TextRules
 from ackd.coordination.pipeline.worker_kinds import (
     PrintedWord,
     PrintedWords,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import anyio
 
+from ackd.config.agents import LivenessSettings
 from ackd.coordination.gateway import GatewayServices
 from ackd.coordination.pipeline.executor import Executor
 from ackd.coordination.pipeline.files import StoryFiles
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from ackd.config.model import Config
     from ackd.coordination.pipeline.rules.record import Try
     from ackd.coordination.pipeline.worker_kinds import PrintedWord
     from ackd.coordination.pipeline.workers import StageWorkers, WorkerEnd
@@ -52,6 +51,7 @@ class FakeProcess:
 
     reads_mail: bool = False
     is_marked: bool = False
+    works_silently: bool = True
     answer: object = None
     told: list[str] = field(default_factory=list)
 
@@ -69,6 +69,9 @@ class FakeProcess:
 
     async def end(self, why: str) -> None:
         self.told.append(f"end: {why}")
+
+    def has_work(self) -> bool:
+        return False
 
     async def stop(self, drain_s: float) -> None: ...
 
@@ -158,8 +161,8 @@ class PipelineUnderTest:
 
     def reconciler(self) -> Reconciler:
         """Return a new reconciler, as after a restart. It looks only when the test says so."""
-        config = SimpleNamespace(liveness=SimpleNamespace(heartbeat_timeout_s=3600, probe_timeout_s=3600))
-        return Reconciler(config=cast("Config", config), executor=self.executor)
+        patient = LivenessSettings(heartbeat_timeout_s=3600, probe_timeout_s=3600)
+        return Reconciler(config=live_config(liveness=patient), executor=self.executor)
 
     def types(self) -> list[str]:
         return [type_ for type_, _ in self.facts]

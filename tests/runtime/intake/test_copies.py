@@ -49,6 +49,7 @@ def with_copies(setup: IntakeSetup, *refusals: int) -> CopyWriter:
         state=setup.engine.state,
         services=setup.services,
         called=called,
+        config=setup.intake.config,
         put=writer,
     )
     return writer

@@ -176,7 +176,12 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
             alarm=lambda: None,
         )
         start.missing = MissingMessages(
-            spool=spool, engine=start.engine, services=services, journal=start.journal, logs_dir=root / "logs"
+            spool=spool,
+            engine=start.engine,
+            services=services,
+            journal=start.journal,
+            logs_dir=root / "logs",
+            box=lambda agent: agent,
         )
         start.recovery = Recovery(
             spool=spool,

@@ -38,10 +38,11 @@ class BoardSettings(Table):
     vote_timeout_s: Seconds = 900
 
 
-def complaints(settings: BoardSettings, agents: Iterable[str]) -> Iterator[Complaint]:
-    """Every director must be an agent of the config, and nobody else may have a seat."""
+def complaints(settings: BoardSettings, agents: Iterable[str], shared: Iterable[str]) -> Iterator[Complaint]:
+    """Every director must be an agent of the config (or a group or pool, which then speaks with one voice), and nobody
+    else may have a seat."""
     named = ((("board", "directors"), settings.agents.get(name, name)) for name in settings.directors)
-    yield from not_agents(named, agents)
+    yield from not_agents(named, agents, shared)
     if not settings.directors:
         yield ("board", "directors"), "a board needs a director"
     for director in settings.agents.keys() - settings.directors.keys():

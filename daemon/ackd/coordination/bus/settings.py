@@ -31,12 +31,8 @@ class BusSettings(Table):
     lease_s: Seconds = LEASE_S
 
 
-def complaints(settings: BusSettings, agents: Iterable[str]) -> Iterator[Complaint]:
-    """Everyone whom the table names must be an agent of the config."""
-    return not_agents(_named(settings), agents)
-
-
-def _named(settings: BusSettings) -> Iterator[Complaint]:
+def complaints(settings: BusSettings, agents: Iterable[str], shared: Iterable[str]) -> Iterator[Complaint]:
+    """Everyone whom the table names must be an agent of the config; the orchestrator may be a group or a pool."""
     if settings.orchestrator:
-        yield ("bus", "orchestrator"), settings.orchestrator
-    yield from ((("bus", "workers", worker), agent) for worker, agent in settings.workers.items())
+        yield from not_agents([(("bus", "orchestrator"), settings.orchestrator)], agents, shared)
+    yield from not_agents(((("bus", "workers", worker), agent) for worker, agent in settings.workers.items()), agents)

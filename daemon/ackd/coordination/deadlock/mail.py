@@ -36,8 +36,8 @@ def to_leader(cycle: Cycle, ident: str, track: str, leader: str) -> Draft:
 
 def _draft(cycle: Cycle, ident: str, track: str, to: str, role: str, advice: str) -> Draft:
     count = len(cycle.waits)
-    summary = f"deadlock on {plain(track)}: {count} of {count} members (100%) wait for each other"
-    story = [f"Deadlock on bus {plain(track)} since {when(cycle.closed_at)}: {count} of {count} members (100%) wait:"]
+    summary = f"deadlock on {plain(track)}: {count} members wait for each other"
+    story = [f"Deadlock on bus {plain(track)} since {when(cycle.closed_at)}: {count} members wait:"]
     story += [f"- {_sentence(wait)}" for wait in cycle.waits[:_MOST_SHOWN]]
     body: dict[str, object] = {
         "summary": summary,

@@ -39,13 +39,14 @@ class EnsembleSettings(Table):
     log_dir: str = ""
 
 
-def complaints(settings: EnsembleSettings, agents: Iterable[str]) -> Iterator[Complaint]:
-    """Everyone whom the table names must be an agent of the config."""
-    return not_agents(_named(settings), agents)
+def complaints(settings: EnsembleSettings, agents: Iterable[str], shared: Iterable[str]) -> Iterator[Complaint]:
+    """Everyone whom the table names must be an agent of the config; who only gets mail may be a group or a pool."""
+    workers = ((("ensemble", "workers", prefix), agent) for prefix, agent in settings.workers.items())
+    yield from not_agents(workers, agents)
+    yield from not_agents(_told(settings), agents, shared)
 
 
-def _named(settings: EnsembleSettings) -> Iterator[Complaint]:
+def _told(settings: EnsembleSettings) -> Iterator[Complaint]:
     yield ("ensemble", "dispatch"), settings.dispatch
     yield ("ensemble", "conductor"), settings.conductor
-    yield from ((("ensemble", "workers", prefix), agent) for prefix, agent in settings.workers.items())
     yield from ((("ensemble", "routes"), route.to) for route in settings.routes)

@@ -10,7 +10,7 @@ OSError.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackd.coordination.pipeline.rules import decisions
@@ -129,7 +129,7 @@ class StoryDoor:
                 story = Story(one, StoryState.WAITING, now, number, after=before, since=now, moves=1)
                 earlier = known[one].generation if one in known else 0
                 self._files.drop_checkpoint(one)
-                self._files.write(replace(story, started_by=started_by, earlier=earlier))
+                self._files.write(story._replace(started_by=started_by, earlier=earlier))
         return wanted
 
     def pause(self, ids: Iterable[str], *, by: str = USER) -> None:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.coordination.pipeline import wire as stage_text
 from ackd.coordination.pipeline.rules import ids as story_ids
-from ackd.coordination.pipeline.rules.stage_words import LEAD, Acknowledge, Execute, StatusCheck, worker_name
+from ackd.coordination.pipeline.rules.stage_names import LEAD, worker_name
+from ackd.coordination.pipeline.rules.stage_words import Acknowledge, Execute, StatusCheck
 from ackd.core import escalations
 from ackd.core.message import USER, Draft, Priority
 

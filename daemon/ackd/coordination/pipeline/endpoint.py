@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import anyio.lowlevel
 
 from ackd.coordination.pipeline.rules.ids import execute_id
-from ackd.coordination.pipeline.rules.stage_words import whose_worker
+from ackd.coordination.pipeline.rules.stage_names import whose_worker
 from ackd.core import faults
 from ackd.core.errors import Busy, TheirFault
 from ackd.core.events import Hindered, NotTold, Outcome, RunEnded, Told
@@ -57,6 +57,9 @@ class StageEndpoint(Endpoint):
 
     async def stop(self, drain_s: float) -> None:
         await self.workers.stop(self.agent, drain_s)
+
+    def has_work(self) -> bool:
+        return any(worker.process.has_work() for worker in self.workers.all() if worker.agent == self.agent)
 
     # --- which worker -------------------------------------------------------------------------------------------------
     def _addressed(self, order: TellAgent) -> LiveWorker | None:

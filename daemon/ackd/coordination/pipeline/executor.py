@@ -18,7 +18,7 @@ from ackd.coordination.pipeline.facts import stage_ack, stage_check, stage_execu
 from ackd.coordination.pipeline.rules import decisions
 from ackd.coordination.pipeline.rules.decisions import Ack, AskWorker, Dismiss, Escalate, Spawn, StoryDecision
 from ackd.coordination.pipeline.rules.log_lines import by_hand, changes, summary
-from ackd.coordination.pipeline.rules.stage_words import whose_worker, worker_name
+from ackd.coordination.pipeline.rules.stage_names import whose_worker, worker_name
 from ackd.coordination.pipeline.rules.story import StoryState
 from ackd.coordination.pipeline.shutdown import WorkerShutdown
 from ackd.core.daemon_facts import io_error

@@ -14,15 +14,15 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from ackd.coordination.pipeline.rules.keepalive import Notes
 from ackd.coordination.pipeline.rules.record import BadStoryRecord, Story, decode, encode
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.core.errors import BadMessage, Busy
 from ackd.core.words import Rejection
 from ackd.storage import atomic_file, file_lock
+from ackd.storage.json_state import JsonState, load_or_empty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,12 +42,14 @@ class StoriesHeld(Busy):
         return f"another process is changing {self.directory}"
 
 
-@dataclass(frozen=True, slots=True)
 class StoryFiles:
     """``directory``: ``<root>/state/stories``; it need not exist. ``durable``: flushed before anyone is answered."""
 
-    directory: Path
-    durable: bool = True
+    __slots__ = ("directory", "durable")
+
+    def __init__(self, directory: Path, *, durable: bool = True) -> None:
+        self.directory = directory
+        self.durable = durable
 
     # --- records ------------------------------------------------------------------------------------------------------
     def path(self, story_id: str) -> Path:
@@ -129,7 +131,7 @@ class StoryFiles:
     def raise_flag(self, story_id: str, stage: int, generation: int, kind: str, **said: object) -> None:
         about = {"story": story_id, "stage": stage, "generation": generation, **said}
         with self.locked():
-            self._put(self.flag(story_id, stage, generation, kind), json.dumps(about).encode() + b"\n")
+            self._save(self.flag(story_id, stage, generation, kind), about)
 
     def lower_flag(self, story_id: str, stage: int, generation: int, kind: str) -> None:
         with contextlib.suppress(FileNotFoundError):
@@ -140,17 +142,17 @@ class StoryFiles:
 
     def said(self, story_id: str, stage: int, generation: int, kind: str) -> Mapping[str, object]:
         """Return the content of a flag; empty if it is not raised, or cannot be read."""
-        return _object(self.flag(story_id, stage, generation, kind))
+        return load_or_empty(self.flag(story_id, stage, generation, kind), MAX_BYTES)
 
     def notes(self, story_id: str, stage: int, generation: int) -> Notes:
         """Return the worker's notes. Damaged ones count as none."""
-        raw = _object(self.flag(story_id, stage, generation, "notes"))
+        raw = load_or_empty(self.flag(story_id, stage, generation, "notes"), MAX_BYTES)
         with contextlib.suppress(TypeError, ValueError, KeyError):
             since = raw.get("held_since")
             return Notes(
-                tuple(float(at) for at in raw["reports"]),  # type: ignore[attr-defined]
-                int(raw["stays"]),  # type: ignore[call-overload]
-                int(raw["stays_asked"]),  # type: ignore[call-overload]
+                tuple(float(at) for at in raw["reports"]),
+                int(raw["stays"]),
+                int(raw["stays_asked"]),
                 float(since) if isinstance(since, int | float) else None,
             )
         return Notes()
@@ -158,7 +160,7 @@ class StoryFiles:
     def note(self, story_id: str, stage: int, generation: int, new: Callable[[Notes], Notes]) -> Notes:
         with self.locked():
             notes = new(self.notes(story_id, stage, generation))
-            self._put(self.flag(story_id, stage, generation, "notes"), json.dumps(asdict(notes)).encode() + b"\n")
+            self._save(self.flag(story_id, stage, generation, "notes"), notes._asdict())
         return notes
 
     # --- checkpoints --------------------------------------------------------------------------------------------------
@@ -167,7 +169,7 @@ class StoryFiles:
 
     def checkpoint(self, story_id: str, stage: int) -> Mapping[str, object] | None:
         """Return the checkpoint of this stage. One of an earlier stage does not count."""
-        found = _object(self.checkpoint_path(story_id))
+        found = load_or_empty(self.checkpoint_path(story_id), MAX_BYTES)
         return found if found.get("stage") == stage and found.get("story") == story_id else None
 
     def keep_checkpoint(self, story_id: str, said: Mapping[str, object]) -> Path:
@@ -186,8 +188,13 @@ class StoryFiles:
             for directory in (self.directory, self.flags, self.checkpoint_path("").parent):
                 atomic_file.remove_temporaries(directory)
 
+    def _save(self, path: Path, content: Mapping[str, object]) -> None:
+        """Write a flag or notes. The caller holds the lock."""
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        JsonState(path, durable=self.durable, readable=True).save(content)
+
     def _put(self, path: Path, data: bytes) -> None:
-        """Write a file. The caller holds the lock."""
+        """Write a record or a checkpoint, which have a form of their own. The caller holds the lock."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atomic_file.write(path, data, durable=self.durable)
 
@@ -199,17 +206,9 @@ def reported_again(notes: Notes, at: float) -> Notes:
     After another one it was asked already.
     """
     since = notes.held_since if notes.reports else None
-    return replace(notes, reports=(*notes.reports[-7:], at), stays=0, stays_asked=0, held_since=since)
+    return notes._replace(reports=(*notes.reports[-7:], at), stays=0, stays_asked=0, held_since=since)
 
 
 def stayed(notes: Notes, at: float, *, asked: bool) -> Notes:
     since = notes.held_since if notes.held_since is not None else at
-    return replace(notes, stays=notes.stays + 1, stays_asked=notes.stays_asked + asked, held_since=since)
-
-
-def _object(path: Path) -> Mapping[str, object]:
-    try:
-        found = json.loads(atomic_file.read_regular(path, MAX_BYTES))
-    except (OSError, ValueError, RecursionError, BadMessage):
-        return {}
-    return found if isinstance(found, dict) else {}
+    return notes._replace(stays=notes.stays + 1, stays_asked=notes.stays_asked + asked, held_since=since)

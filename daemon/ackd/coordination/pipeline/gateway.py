@@ -10,7 +10,7 @@ from ackd.coordination.pipeline.files import StoryFiles
 from ackd.coordination.pipeline.mailbox import Mailboxes
 from ackd.coordination.pipeline.reconciler import Reconciler
 from ackd.coordination.pipeline.reports import Reports
-from ackd.coordination.pipeline.rules.stage_words import LEAD, whose_worker
+from ackd.coordination.pipeline.rules.stage_names import LEAD, whose_worker
 from ackd.coordination.pipeline.settings import PipelineSettings
 from ackd.coordination.pipeline.workers import StageWorkers
 from ackd.core.names import identity
@@ -48,4 +48,4 @@ def make(context: GatewayContext, others: Mapping[str, Gateway]) -> Reconciler |
 
     context.handlers[identity(LEAD)] = Reports(executor)
     context.endpoint_makers.append(endpoint)
-    return Reconciler(config=context.config, executor=executor)
+    return Reconciler(config=context.live, executor=executor)

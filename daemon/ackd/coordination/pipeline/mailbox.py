@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ackd.coordination.pipeline.rules.record import BadStoryRecord
-from ackd.coordination.pipeline.rules.stage_words import LEAD, whose_worker
+from ackd.coordination.pipeline.rules.stage_names import LEAD, whose_worker
 from ackd.coordination.pipeline.rules.story import ENDS
 from ackd.core.errors import BadBody, BadMessage
 from ackd.core.message_files import is_message_file

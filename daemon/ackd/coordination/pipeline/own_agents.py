@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ackd.config.agents import agent_of
-from ackd.coordination.pipeline.rules.stage_words import is_lead, whose_worker
+from ackd.coordination.pipeline.rules.stage_names import is_lead, whose_worker
 from ackd.core.policy import NEVER, UNLIMITED, AgentPolicy
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class PipelineAgents:
         # A pane keeps what was typed into it, even if the daemon dies. Mail for other workers is told again after a
         # crash: their endpoint completes it at once, and nobody else would if the daemon died in between. (An Execute
         # has a flag of its own.)
-        return replace(STAGE_WORKER, volatile=self._settings.worker.endpoint != "tmux")
+        return replace(STAGE_WORKER, volatile=not self._settings.worker.in_pane)
 
     def templates(self) -> Mapping[str, AgentSettings]:
         return {"of the pipeline": self._worker()}

@@ -20,7 +20,7 @@ from ackd.coordination.pipeline.mailbox import remove_empty_queues
 from ackd.coordination.pipeline.rules import decisions
 from ackd.coordination.pipeline.rules.decisions import Ack, StoryDecision
 from ackd.coordination.pipeline.rules.record import REPORTED, BadStoryRecord, Doubt, Result
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.coordination.pipeline.rules.story import ENDS, StoryState, stage_of
 from ackd.coordination.pipeline.workers import StageNews, WorkerEnd
 from ackd.core.daemon_facts import io_error
@@ -31,7 +31,7 @@ from ackd.system.threads import in_thread
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ackd.config.model import Config
+    from ackd.config.live import LiveConfig
     from ackd.coordination.pipeline.executor import Executor
     from ackd.coordination.pipeline.files import StoryFiles
     from ackd.coordination.pipeline.rules.record import Story, Try
@@ -47,7 +47,7 @@ SIGN_EACH_S: Final = 30.0
 
 @dataclass(kw_only=True, eq=False)
 class Reconciler(Gateway):
-    config: Config
+    config: LiveConfig
     executor: Executor
     name: str = field(default="pipeline", init=False)
     listens: frozenset[type[Signal]] = field(default=frozenset({StageNews}), init=False)
@@ -327,10 +327,10 @@ class Reconciler(Gateway):
 
     def _quiet_s(self) -> float | None:
         """Return how long a worker may be quiet. A quiet command may just be working: only the config sets a limit."""
-        worker = self.pipeline.worker
-        if worker.heartbeat_timeout_s is not None or worker.endpoint == "exec":
-            return worker.heartbeat_timeout_s
-        return self.config.liveness.heartbeat_timeout_s
+        own = self.pipeline.worker.heartbeat_timeout_s
+        if own is not None or self.workers.kind.works_silently:
+            return own
+        return self.config.now.liveness.heartbeat_timeout_s
 
     def _probe_s(self) -> float:
-        return self.pipeline.worker.probe_timeout_s or self.config.liveness.probe_timeout_s
+        return self.pipeline.worker.probe_timeout_s or self.config.now.liveness.probe_timeout_s

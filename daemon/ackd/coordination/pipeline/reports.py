@@ -20,14 +20,8 @@ from ackd.coordination.pipeline.rules import decisions
 from ackd.coordination.pipeline.rules.decisions import Source, Treatment
 from ackd.coordination.pipeline.rules.ids import execute_id
 from ackd.coordination.pipeline.rules.record import BadStoryRecord
-from ackd.coordination.pipeline.rules.stage_words import (
-    StandsAt,
-    agents_of,
-    detail_of,
-    result_of,
-    score_of,
-    whose_worker,
-)
+from ackd.coordination.pipeline.rules.stage_names import whose_worker
+from ackd.coordination.pipeline.rules.stage_words import StandsAt, agents_of, detail_of, result_of, score_of
 from ackd.core.errors import BadBody
 from ackd.handlers import Defer, Refuse
 

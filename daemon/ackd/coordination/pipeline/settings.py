@@ -12,7 +12,7 @@ from pydantic import Field
 
 from ackd.config.values import Seconds, Table, Words
 from ackd.coordination.pipeline.rules.decisions import Budgets
-from ackd.coordination.pipeline.rules.stage_words import (
+from ackd.coordination.pipeline.rules.stage_names import (
     DEFAULT_ID_PATTERN,
     TextRules,
     is_lead,
@@ -46,6 +46,11 @@ class StageWorker(Table):
     heartbeat_timeout_s: Seconds | None = None
     probe_timeout_s: Seconds | None = None
 
+    @property
+    def in_pane(self) -> bool:
+        """True if each worker has a pane of its own, which keeps what was typed into it when the daemon dies."""
+        return self.endpoint == "tmux"
+
 
 class PipelineSettings(Table):
     """``readiness_scale``: the highest readiness there is, 0 being the lowest; 0: any number is one.
@@ -71,7 +76,7 @@ class PipelineSettings(Table):
         return Budgets(self.respawns, self.no_go_retries, self.fail_returns)
 
 
-def complaints(pipeline: PipelineSettings, agents: Iterable[str]) -> Iterator[Complaint]:
+def complaints(pipeline: PipelineSettings, agents: Iterable[str], shared: Iterable[str]) -> Iterator[Complaint]:  # noqa: ARG001 - names no recipient
     try:
         re.compile(pipeline.id_pattern, re.ASCII)
     except re.error as error:
@@ -84,16 +89,15 @@ def complaints(pipeline: PipelineSettings, agents: Iterable[str]) -> Iterator[Co
 
 
 def _worker_complaints(worker: StageWorker) -> Iterator[Complaint]:
-    in_pane = worker.endpoint == "tmux"
-    if in_pane and not worker.start:
+    if worker.in_pane and not worker.start:
         yield (
             ("pipeline", "worker", "start"),
             "endpoint tmux needs a command to start a pane with: each try has its own",
         )
-    if not in_pane and (not worker.command or not worker.command[0]):
+    if not worker.in_pane and (not worker.command or not worker.command[0]):
         what = f"endpoint {worker.endpoint} needs a command: a list, the program first"
         yield ("pipeline", "worker", "command"), what
-    for key in sorted(worker.model_fields_set & ({"command", "timeout_s"} if in_pane else {"start", "profile"})):
+    for key in sorted(worker.model_fields_set & ({"command", "timeout_s"} if worker.in_pane else {"start", "profile"})):
         yield ("pipeline", "worker", key), f"has no meaning for endpoint {worker.endpoint}"
     texts = (*worker.command, *worker.env, *worker.env.values(), worker.cwd, worker.start or "")
     if any("\0" in text for text in texts):

@@ -16,7 +16,7 @@ from ackd.coordination.pipeline.rules import decisions
 from ackd.coordination.pipeline.rules.decisions import StoryDecision
 from ackd.coordination.pipeline.rules.ids import execute_id
 from ackd.coordination.pipeline.rules.record import BadStoryRecord
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.core.daemon_facts import io_error
 from ackd.core.errors import Busy, UnknownAgent
 from ackd.core.words import ReceiptKind

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ackd.coordination.pipeline.rules.stage_words import TextRules
+    from ackd.coordination.pipeline.rules.stage_names import TextRules
     from ackd.core.effects import TellAgent
     from ackd.core.message import Message
     from ackd.core.ports import Keeper, TellAnswer
@@ -117,6 +117,9 @@ class WorkerProcess(Protocol):
     #: True if a later daemon finds it by a mark of its own. Otherwise it is known by the files of its run, or has ended
     #: with the daemon.
     is_marked: bool
+    #: True if a worker that shows no sign of life may just be working. Then only its own table says how long it may be
+    #: quiet.
+    works_silently: bool
 
     async def start(self) -> None:
         """Return when it can be told. CannotStart."""
@@ -138,6 +141,9 @@ class WorkerProcess(Protocol):
     async def stop(self, drain_s: float) -> None:
         """Stop serving it because the daemon ends. A kind that outlives the daemon goes on."""
 
+    def has_work(self) -> bool:
+        """Tell whether ``stop`` would let something finish."""
+
     def printed(self, key: int) -> str:
         """Return the output that may hold its last report; empty for kinds whose reports are passed on when printed."""
 
@@ -152,6 +158,7 @@ class CommandProcess:
 
     reads_mail = False
     is_marked = False
+    works_silently = True
 
     def __init__(self, *, endpoint: ExecEndpoint, table: ProcessTable, rules: TextRules) -> None:
         self.endpoint, self.table = endpoint, table
@@ -208,6 +215,9 @@ class CommandProcess:
         for key in list(self.endpoint.ended_keys()):
             self.endpoint.forget(key)
 
+    def has_work(self) -> bool:
+        return self.endpoint.has_work()
+
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
 
@@ -220,6 +230,7 @@ class StdinProcess:
 
     reads_mail = False
     is_marked = False
+    works_silently = False
 
     def __init__(
         self,
@@ -269,6 +280,9 @@ class StdinProcess:
         await self.endpoint.stop(0)
         await self.supervisor.shutdown()
 
+    def has_work(self) -> bool:
+        return self.endpoint.has_work()
+
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
         await self.supervisor.shutdown()
@@ -279,6 +293,7 @@ class PaneProcess:
 
     reads_mail = True
     is_marked = True
+    works_silently = False
 
     def __init__(
         self,
@@ -327,6 +342,9 @@ class PaneProcess:
         await self.endpoint.stop(0)
         await self.supervisor.stop(self.agent, why)
         await self.supervisor.shutdown()
+
+    def has_work(self) -> bool:
+        return self.endpoint.has_work()
 
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)

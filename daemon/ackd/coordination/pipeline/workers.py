@@ -16,9 +16,10 @@ import anyio
 from ackd.coordination.pipeline import drafts
 from ackd.coordination.pipeline import wire as stage_text
 from ackd.coordination.pipeline.facts import stage_said, stage_worker_ended
+from ackd.coordination.pipeline.own_agents import PipelineAgents
 from ackd.coordination.pipeline.rules.ids import execute_id
 from ackd.coordination.pipeline.rules.record import Result
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.coordination.pipeline.worker_kinds import (
     KINDS,
     RUN,
@@ -41,6 +42,7 @@ from ackd.endpoints.tmux.settings import TmuxSettings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ackd.config.agents import AgentSettings
     from ackd.coordination.pipeline.files import StoryFiles
     from ackd.coordination.pipeline.rules.record import Story, Try
     from ackd.coordination.pipeline.settings import PipelineSettings
@@ -107,7 +109,7 @@ class StageWorkers:
     _found: dict[tuple[str, str], FoundRun] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.config, self.services = self.offered.config, self.offered.services
+        self.services, self._agents = self.offered.services, PipelineAgents(self.pipeline)
 
     @property
     def kind(self) -> type[WorkerProcess]:
@@ -215,7 +217,7 @@ class StageWorkers:
         return worker
 
     def _process(self, story: Story, one: Try) -> WorkerProcess:
-        match self.config.agent(worker_name(story.story_id, one.stage)):
+        match self._table(story, one):
             case ExecSettings():
                 return self._command(story, one)
             case ProcessSettings() as table:
@@ -225,9 +227,13 @@ class StageWorkers:
             case other:
                 raise AssertionError(other)  # the pipeline's settings allow no other kind
 
+    def _table(self, story: Story, one: Try) -> AgentSettings | None:
+        """Return the worker's table: of the pipeline that this daemon serves, whatever a config read later says."""
+        return self._agents.table(worker_name(story.story_id, one.stage))
+
     def _command(self, story: Story, one: Try) -> CommandProcess:
         agent = worker_name(story.story_id, one.stage)
-        table = self.config.agent(agent)
+        table = self._table(story, one)
         if not isinstance(table, ExecSettings):  # a run of an earlier daemon, whose config had another kind of worker
             table = ExecSettings(endpoint="exec")
         offered = self._offered_to(story, one, self.offered.keeper)
@@ -246,7 +252,7 @@ class StageWorkers:
 
     def _pane(self, story: Story, one: Try, *, start: bool) -> PaneProcess:
         agent, supervisor = worker_name(story.story_id, one.stage), self._supervisor(story, one)
-        table = self.config.agent(agent)
+        table = self._table(story, one)
         assert isinstance(table, TmuxSettings)
         offered = self._offered_to(story, one, supervisor, start=start)
         return PaneProcess(

@@ -125,6 +125,9 @@ class ExecEndpoint(Endpoint):
             await self._all_over()
         self.abandon()
 
+    def has_work(self) -> bool:
+        return any(not run.is_gone() for run in self._running.values())
+
     # --- beyond the port
     def abandon(self) -> None:
         """Stop watching at once. What runs goes on, and the next daemon adopts it."""

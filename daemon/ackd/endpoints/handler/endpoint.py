@@ -129,6 +129,9 @@ class HandlerEndpoint(Endpoint):
             scope.cancel()
         await self._all_over(_CANCELLED_WAIT_S)
 
+    def has_work(self) -> bool:
+        return bool(self._calls)
+
     async def _all_over(self, wait_s: float) -> None:
         if self._calls:
             await asyncio.wait(self._calls.values(), timeout=wait_s)

@@ -270,11 +270,14 @@ class ProcessEndpoint(Inhabited):
         self.keeper.retire(self.agent)
         self.worker.say_farewell()
         with anyio.move_on_after(drain_s):
-            while any(not work.handed_over for work in self._assignments):
+            while self.has_work():
                 self._eased = anyio.Event()
                 await self._eased.wait()
         self._blame = (Outcome.STOPPED, "ackd was stopped")
         await self.keeper.stop(self.agent, "ackd is stopping")
+
+    def has_work(self) -> bool:
+        return any(not work.handed_over for work in self._assignments)
 
     # --- what the worker says and how it ends
     async def _heard(self, line: OutputLine) -> None:

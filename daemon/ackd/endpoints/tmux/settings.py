@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 from ackd.config.agents import LongLivedAgent, ReadingAgent, StartedAgent
+from ackd.config.groups import differs
 from ackd.core.policy import CompletesOn
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ class TmuxSettings(LongLivedAgent, StartedAgent, ReadingAgent):
         if not (self.pane or self.title or self.start):
             yield ("pane",), "endpoint tmux needs a pane, a title to find it by, or a command to start one with"
         yield from super().complaints()
+
+    def alike(self) -> Iterator[AgentComplaint]:
+        yield from super().alike()
+        for key in ("pane", "title"):
+            if (text := getattr(self, key)) is not None and not differs(text):
+                what = f"all agents made of this template would share it: put {{agent}} or {{number}} into the {key}"
+                yield (key,), what
 
     def _texts(self) -> Iterable[str | None]:
         return (*super()._texts(), self.pane, self.title, self.start)

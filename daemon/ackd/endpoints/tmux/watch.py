@@ -258,7 +258,7 @@ class Watch:
             TroubleSeen(
                 "taken",
                 self.agent,
-                f"{self.agent} cannot be told: {away.reason} for {now - self._taken_at:.0f} s, in 1 of 1 panes (100%)",
+                f"{self.agent} cannot be told: {away.reason} for {now - self._taken_at:.0f} s",
                 f"Look at it with `ackd agent attach {self.agent}`, and submit or remove them; ackd goes on by itself",
                 agent=self.agent,
             )

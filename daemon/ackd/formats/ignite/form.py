@@ -51,6 +51,12 @@ PART_OF: Final = "X-ACKD-Part-Of"
 ROOT: Final = "X-ACKD-Root"
 NOTIFY: Final = "X-ACKD-Notify-When-Done"
 
+#: Headers of ours for messages to a pool: labels that a member must have, and labels that make it the better choice;
+#: and the members that gave the message back, which the daemon notes.
+NEEDS: Final = "X-ACKD-Needs"
+PREFERS: Final = "X-ACKD-Prefers"
+HAD_BY: Final = "X-ACKD-Had-By"
+
 #: The seed's "Required: Yes", in its order.
 REQUIRED: Final = (
     "MIME-Version",
@@ -66,7 +72,7 @@ REQUIRED: Final = (
 _KNOWN: Final = (
     *REQUIRED, "Cc", "In-Reply-To", AUTO_SUBMITTED, COPIES, THREAD_ID, "X-IGNITE-Repository", "X-IGNITE-Issue", STATUS,
     PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT, PART_OF, ROOT, NOTIFY,
-    EXPIRES, DEADLINE, ENDED,
+    EXPIRES, DEADLINE, ENDED, NEEDS, PREFERS, HAD_BY,
 )  # fmt: skip
 #: Names as they are usually spelled, so that most lines need neither a pattern nor lower().
 KEYS: Final = {name: name.lower() for name in _KNOWN}

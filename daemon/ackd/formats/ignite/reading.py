@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ackd.core.errors import BadMessage
+from ackd.core.errors import BadLabels, BadMessage
 from ackd.core.message import KNOWN_TYPES, MONITOR, RESERVED_NAMES, Message, Priority, Progress, Standing, Status
 from ackd.core.names import identity, is_agent_name
 from ackd.formats.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, is_id, names, plainly_right
@@ -21,10 +21,13 @@ from ackd.formats.ignite.form import (
     DEADLINE,
     ENDED,
     EXPIRES,
+    HAD_BY,
     KEYS,
     MAX_HEADER_BYTES,
+    NEEDS,
     NOTIFY,
     PART_OF,
+    PREFERS,
     ROOT,
     checked_body,
     split,
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
 
 MAX_THREAD_ID: Final = 250
 _TIMES: Final = frozenset({KEYS[EXPIRES], KEYS[DEADLINE]})
+_LABELS: Final = frozenset({KEYS[NEEDS], KEYS[PREFERS]})
 _STATUSES: Final = {status.value: status for status in Status}
 
 
@@ -79,7 +83,25 @@ def _line_by_line(data: bytes, recipient: str, extra_types: Container[str]) -> M
     others = _others(fields, recipient)
     if others:
         message = replace(message, others=others)
+    if fields.keys() & _LABELS:
+        message = _with_labels(message, fields)
     return _with_times(message, fields) if fields.keys() & _TIMES else message
+
+
+def _with_labels(message: Message, fields: Mapping[str, str]) -> Message:
+    """Add the labels by which its sender wants a member of a pool. Those that make no sense are left out, and said."""
+    from ackd.core.labels import labels_of  # noqa: PLC0415 - few messages have any
+
+    found: dict[str, frozenset[str]] = {}
+    doubts: list[str] = []
+    for name in (NEEDS, PREFERS):
+        text = fields.get(KEYS[name], "")
+        try:
+            found[name] = frozenset(labels_of(text)) if text.strip() else frozenset()
+        except BadLabels as bad:
+            found[name] = frozenset()
+            doubts.append(f"{name} is ignored: {bad}")
+    return replace(message, needs=found[NEEDS], prefers=found[PREFERS], doubts="; ".join(doubts))
 
 
 def _with_times(message: Message, fields: Mapping[str, str]) -> Message:
@@ -95,7 +117,8 @@ def _with_times(message: Message, fields: Mapping[str, str]) -> Message:
             doubts.append(f"{name} is no time of RFC 3339 (2026-11-19T02:00:00Z): {text[:64]!r} is ignored")
             at = None
         times.append(at)
-    return replace(message, expires_at=times[0], deadline_at=times[1], doubts="; ".join(doubts))
+    said = "; ".join((*filter(None, (message.doubts,)), *doubts))
+    return replace(message, expires_at=times[0], deadline_at=times[1], doubts=said)
 
 
 def _others(fields: Mapping[str, str], recipient: str) -> tuple[str, ...]:
@@ -203,6 +226,7 @@ def standing(data: bytes) -> Standing:
         idled=idle_of(fields.get("x-ignite-idle", "")),
         error=fields.get("x-ignite-error-reason") or None,
         cancelled=fields.get(KEYS[ENDED]) == "cancelled",
+        had_by=tuple(filter(is_agent_name, fields.get(KEYS[HAD_BY], "").split(", "))),
     )
 
 

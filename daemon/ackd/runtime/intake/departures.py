@@ -128,11 +128,11 @@ class Departures:
         if not self._leaving:
             return []
         gone = [one.place for one in self._elsewhere(event.message) if self.spool.is_gone(one.place)]
-        return gone if gone and self._is_not_addressed(event.place, event.message.recipient) else []
+        return gone if gone and self._is_not_addressed(event.place, event.message.addressee) else []
 
     def _elsewhere(self, message: Message) -> list[Delivery]:
         """List the same message of other agents: copies that its sender made, or one that was moved."""
-        others = (agent for agent in self.deliveries.agents if agent != message.recipient)
+        others = (agent for agent in self.deliveries.agents if agent not in (message.recipient, message.addressee))
         found = (one for agent in others for one in self.deliveries.of_id(message.message_id, agent))
         on_its_way = (Folder.QUEUE, Folder.PROCESSED)
         return [one for one in found if one.message.digest == message.digest and one.place.folder in on_its_way]
@@ -151,7 +151,7 @@ class Departures:
         if gone is None:
             return None
         later = (one for one in self._elsewhere(gone.message) if one.met_at >= gone.met_at)
-        return next((one.place for one in later if self._is_not_addressed(one.place, one.agent)), None)
+        return next((one.place for one in later if self._is_not_addressed(one.place, one.addressee)), None)
 
     # --- proof --------------------------------------------------------------------------------------------------------
     def _prove_gone(self, place: Place, missed: _Missed) -> None:

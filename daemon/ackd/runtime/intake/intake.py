@@ -18,7 +18,7 @@ from ackd.core import events, headers, ports
 from ackd.core.daemon_facts import io_error, watch_overflow
 from ackd.core.delivery import State
 from ackd.core.errors import BadBody, BadMessage, BadName
-from ackd.core.message import MONITOR, Folder, Place, Status
+from ackd.core.message import MONITOR, Folder, Place, Status, identity
 from ackd.core.message_facts import stray_file
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_message_file, is_stray
 from ackd.formats import body_shapes, ignite
@@ -26,7 +26,7 @@ from ackd.runtime.intake.departures import Departures
 from ackd.runtime.read_cache import ReadCache
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from ackd.config.live import LiveConfig
     from ackd.core.message import Message
@@ -93,6 +93,7 @@ class Intake:
 
     @property
     def settle_s(self) -> float:
+        """The settle time: how long a file written in place must rest before it is read."""
         return self.config.now.watch.settle_s
 
     def hint(self, hint: Hint) -> None:
@@ -229,7 +230,7 @@ class Intake:
     def _is_being_claimed(self, place: Place) -> bool:
         """True if the file in processed/ is there by our own claim, whose answer is on its way to the engine, or if it
         is the copy of a claim to another mount that could not remove the old file."""
-        claimed = self.deliveries.at(Place(place.box, Folder.QUEUE, place.name))
+        claimed = next(filter(None, map(self.deliveries.at, self._may_come_from(place))), None)
         if claimed is None or claimed.state is State.CLAIMING:
             return claimed is not None
         try:
@@ -237,6 +238,15 @@ class Intake:
         except OSError as error:  # the next scan tries again
             self.services.record(io_error(what=f"read {place}", error=str(error)))
             return True
+
+    def _may_come_from(self, place: Place) -> Iterator[Place]:
+        """Yield the places from which a claim may have moved a file here: its agent's queue, and those of its pools."""
+        yield Place(place.box, Folder.QUEUE, place.name)
+        if self.config.now.pools:
+            agent = self.deliveries.agents.get(self._owners.get(place.box, ""))
+            boxes = {owner: box for box, owner in self._owners.items()}
+            for pool in agent.pools if agent is not None else ():
+                yield Place(boxes.get(pool, pool), Folder.QUEUE, place.name)
 
     async def _wait_until_settled(self, place: Place) -> None:
         """Read the file when nobody has it open and it has not changed for a while: a scan cannot know whether its
@@ -351,10 +361,15 @@ class Intake:
                 self.spool.must_fit(len(ignite.rewrite(file.data, headers.NONE_OF_OURS)))
             owner = self._owners.get(place.box) or self.agent_of(place.box)
             message = ignite.decode(file.data, owner, extra_types=self.config.now.accepted_types)
+            if self.config.now.groups:
+                message = self._with_group(message, file.data)
         except BadMessage as bad:
             return events.Unreadable(place, bad.code, str(bad), ignite.claimed_sender(data))
+        if recovered and place.folder is Folder.PROCESSED:
+            message = self._with_pool(message, file.data)
         self.read_cache.keep(message, file.data)
-        standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED else None
+        in_pool = recovered and owner in self.config.now.pools  # its header says how often it came back
+        standing = ignite.standing(file.data) if place.folder is Folder.PROCESSED or in_pool else None
         if (
             standing is not None
             and standing.status in _FOREIGN_STATUSES
@@ -365,6 +380,28 @@ class Intake:
         return events.Arrived(
             message, place, file.mtime, standing, recovered=recovered, stamp=file.stamp, warning=warning
         )
+
+    def _with_pool(self, message: Message, data: bytes) -> Message:
+        """Note the pool for which its agent holds a message in hand: it is addressed to that pool. (The journal, which
+        knows more, may say otherwise.)"""
+        config = self.config.now
+        pools = [name for name in config.pools if message.recipient in config.pool_members(name)]
+        if not pools:
+            return message
+        to = {name.lower(): value for name, value in ignite.headers(data)}.get("to", "")
+        named = {identity(name) for name in ignite.names(to)}
+        return replace(message, pool=next((name for name in pools if identity(name) in named), ""))
+
+    def _with_group(self, message: Message, data: bytes) -> Message:
+        """Note the group that a message names alone, in To, while it lies in another queue. (One name in To is no
+        reason to copy it: the directory is the address. But a group is a wish for copies.)"""
+        if message.others:
+            return message
+        fields = {name.lower(): value for name, value in ignite.headers(data)}
+        config, to = self.config.now, fields.get("to", "")
+        if ignite.COPIES.lower() in fields or not config.members_of(to) or identity(to) == identity(message.recipient):
+            return message
+        return replace(message, others=(to,))
 
     def _is_old(self, mtime: float) -> bool:
         """True if the file was there before this version of ackd first served this root."""
@@ -470,7 +507,7 @@ class Intake:
             return
         agent = self._owners.get(place.box, place.box)
         lain = f"has lain there for more than {STRAY_AFTER_S:.0f} s"
-        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS} (0 of 1, 0%)"
+        text = f"1 file for {agent}, {place}, {lain}: {STRAY_WORDS}"
         self.services.post(events.TroubleSeen("stray", str(place), text, STRAY_CURE, agent, sender))
 
     def _say_stray(self, file: str, agent: str | None, why: str) -> None:

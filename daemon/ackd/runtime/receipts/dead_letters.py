@@ -77,7 +77,7 @@ class DeadLetters:
         agent = self.called(receipt.agent) if receipt.agent else None
         if receipt.agent is not None and agent is None:
             return None  # for an unknown agent the engine would keep the letter open for ever
-        if agent is not None and self.deliveries.of_id(receipt.message_id, agent):
+        if agent is not None and self.deliveries.is_of(receipt.message_id, agent):
             return receipt.message_id, agent
         for name in self.named(receipt.message_id, receipt.file):
             found = self._dead(name)

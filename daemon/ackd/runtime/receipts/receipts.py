@@ -187,7 +187,7 @@ class Receipts:
         if receipt.file is not None or receipt.name in self._searched:
             return False
         agent = self.called(receipt.agent) if receipt.agent else None
-        return agent is None or not self.deliveries.of_id(receipt.message_id, agent)
+        return agent is None or not self.deliveries.is_of(receipt.message_id, agent)
 
     async def _search_dead_letters(self, receipt: Receipt) -> None:
         """Index the dead letters, of which very many may never have been read, then take the receipt again."""
@@ -259,7 +259,7 @@ class Receipts:
             self.services.record(io_error(what=f"receipt {name}", error=str(error)))
             return
         why = (
-            f"1 receipt, receipts/{name}, could not be understood: {bad}. 1 of 1 (100%) was not heard, and is kept as "
+            f"1 receipt, receipts/{name}, could not be understood: {bad}. It was not heard, and is kept as "
             f"queue/corrupt/{kept_as}"
         )
         cure = "Whoever wrote it says it again by `ackd ack`, `done`, `refuse` or `defer`, which get the form right"

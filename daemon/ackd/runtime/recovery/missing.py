@@ -11,7 +11,7 @@ archive or in dead_letter/, or was deleted by its agent.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -24,6 +24,7 @@ from ackd.core.message_facts import (
     message_completed,
     message_dead,
     message_duplicate,
+    message_handed_back,
     message_queued,
     message_rejected,
     message_requeued,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from ackd.storage.session_log import Line
     from ackd.storage.spool import Reason, Spool
 
-_BEGINS: Final = frozenset({message_queued.type, message_claimed.type, message_requeued.type})
+_BEGINS: Final = frozenset({message_queued.type, message_claimed.type, message_handed_back.type, message_requeued.type})
 _TERMINAL: Final = frozenset(
     {message_completed.type, message_dead.type, message_withdrawn.type, message_duplicate.type}
 )
@@ -78,6 +79,8 @@ class MissingMessages:
     services: Services
     journal: Journal
     logs_dir: Path
+    #: Returns an agent's directory in queue/.
+    box: Callable[[str], str]
     #: Parts of which the journal knows that they have ended, and when.
     known_parts: dict[PartKey, float] = field(default_factory=dict)
     #: Queue directories that are gone or were replaced. A message that is missing there was not completed.
@@ -99,7 +102,7 @@ class MissingMessages:
         kept = self._in_archive(entry)
         if kept is None or self._withdrawn_because(kept) is not None:
             return False
-        self.engine.state.completed.remember(entry.message_id, entry.agent, entry.digest, entry.at)
+        self.engine.state.completed.remember(entry.message_id, entry.addressee, entry.digest, entry.at)
         return True
 
     def settle(self, gone: list[TakenIn], unsure: Callable[[TakenIn], bool] = lambda _: False) -> None:
@@ -117,25 +120,37 @@ class MissingMessages:
             if "file" not in line.data and unsure(entry):
                 continue
             now = self.services.clock.now().wall
-            self.journal.let_go(LetGo(entry.agent, entry.message_id, entry.name, end, entry.digest, now))
+            self.let_go(entry, end, now)
             still_dead = entry.late and end is MessageEnd.DEAD
             if not still_dead and not _is_told(told, entry, line):
                 self._write_down_arrival(entry)
                 self._write_down(entry, end, line)
             self._tell_of_part(entry, end, line)
             if end is MessageEnd.COMPLETED:
-                self.engine.state.completed.remember(entry.message_id, entry.agent, entry.digest, now)
+                self.engine.state.completed.remember(entry.message_id, entry.addressee, entry.digest, now)
             elif end is MessageEnd.WITHDRAWN and entry.box in self.lost_boxes:
                 lost.setdefault(entry.box, []).append(Place(entry.box, Folder.PROCESSED, entry.name))
         for box, places in lost.items():
             self.services.post(events.SpoolLost(box, tuple(places)))
+
+    def let_go(self, entry: TakenIn, end: MessageEnd, now_wall: float) -> None:
+        words = (entry.agent, entry.message_id, entry.name, end, entry.digest, now_wall, entry.pool)
+        self.journal.let_go(LetGo(*words))
+
+    def is_back_in_pool(self, entry: TakenIn) -> bool:
+        """True if a message that an agent had in hand for its pool lies in the pool's queue: it was given back, or had
+        not left it yet."""
+        if not entry.pool:
+            return False
+        places = self.spool.namesakes(Place(self.box(entry.pool), Folder.QUEUE, entry.name))
+        return any(self.bears_id(place, entry) is not False for place in places)
 
     def _tell_of_part(self, entry: TakenIn, end: MessageEnd, line: Fact) -> None:
         """Tell the engine of a part that has ended: whoever sent it is told when all have."""
         if not entry.part_of or entry.is_duplicate:
             return
         reason = str(line.data.get("reason", "")) if end is MessageEnd.DEAD else ""
-        about = (entry.part_of, entry.sender, entry.message_id, entry.agent, entry.type)
+        about = (entry.part_of, entry.sender, entry.message_id, entry.addressee, entry.type)
         part = PartEnd(*about, end, self.services.clock.now().wall, reason)
         if self.known_parts.get(part_key(part), -1.0) >= entry.at:
             return  # the journal knows, and only the end of the message had not reached it
@@ -149,19 +164,19 @@ class MissingMessages:
         self.services.record(
             message_queued(
                 message_id=entry.message_id,
-                agent=entry.agent,
+                agent=entry.addressee,
                 from_=entry.sender,
                 message_type=entry.type,
                 file=file,
                 recovered=True,
             )
         )
-        self.services.emit(MessageMet(entry.message_id, entry.agent))
+        self.services.emit(MessageMet(entry.message_id, entry.addressee))
 
     def _write_down(self, entry: TakenIn, end: MessageEnd, line: Fact) -> None:
         totals = self.engine.state.totals
         self.services.record(line)
-        self.services.emit(MessageEnded(entry.message_id, entry.agent, end))
+        self.services.emit(MessageEnded(entry.message_id, entry.addressee, end))
         totals.completed += end is MessageEnd.COMPLETED
         totals.withdrawn += end is MessageEnd.WITHDRAWN
         totals.duplicates += end is MessageEnd.DUPLICATE
@@ -177,7 +192,7 @@ class MissingMessages:
         If the message both died and was completed, because it was sent again in between, the later end is the one of
         this delivery.
         """
-        kept, dead_letter = self._in_archive(entry), dead_letters.get((entry.message_id, identity(entry.agent)))
+        kept, dead_letter = self._in_archive(entry), dead_letters.get((entry.message_id, identity(entry.addressee)))
         if kept is None and entry.box not in self.lost_boxes and (dead_letter is None or entry.is_duplicate):
             kept = self._perhaps_in_archive(entry)
         file = str(kept) if kept is not None else None
@@ -415,7 +430,9 @@ class MissingMessages:
         entry = TakenIn(
             agent, message_id, place.box, place.name, "", str(line.data.get("from")), "", 0, line.at, **_part(line)
         )
-        if self.may_lie_there(entry):
+        if line.type == message_claimed.type:
+            entry = replace(entry, pool=str(line.data.get("pool", "")))
+        if self.may_lie_there(entry) or self.is_back_in_pool(entry):
             return
         end, last = self._what_became_of(entry, dead_letters, in_hand=line.type == message_claimed.type)
         self._write_down(entry, end, last)
@@ -452,7 +469,7 @@ class _Sessions:
 
 
 def _which(entry: TakenIn) -> _Which:
-    return entry.message_id, identity(entry.agent), entry.is_duplicate
+    return entry.message_id, identity(entry.addressee), entry.is_duplicate
 
 
 def _is_told(told: _Told, entry: TakenIn, line: Fact) -> bool:
@@ -468,7 +485,8 @@ def _is_told(told: _Told, entry: TakenIn, line: Fact) -> bool:
 
 
 def _fields_about(entry: TakenIn) -> dict[str, Any]:
-    return {"message_id": entry.message_id, "agent": entry.agent, "recovered": True}
+    about: dict[str, Any] = {"message_id": entry.message_id, "agent": entry.agent, "recovered": True}
+    return {**about, "pool": entry.pool} if entry.pool else about
 
 
 def _part(line: Line) -> dict[str, Any]:
@@ -485,7 +503,7 @@ def _about(line: Line) -> _About:
 
 
 def _whose(data: Mapping[str, object]) -> _About:
-    return str(data.get("message_id")), identity(str(data.get("agent")))
+    return str(data.get("message_id")), identity(str(data.get("pool") or data.get("agent")))
 
 
 def _wall(stamp: str) -> float:

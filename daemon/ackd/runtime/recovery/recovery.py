@@ -101,6 +101,7 @@ class Recovery:
         await self._meet_urgent()
         await self.intake.receipts.scan()  # before the runs: a run's receipts were written before it ended
         self._take_runs(runs, before)
+        self._let_go_of_given_back()
         self._withdraw_overwritten()
         missing = {known: entry for known, entry in in_flight.items() if known not in self._met}
         gone = {known: entry for known, entry in missing.items() if not self._lies_there(entry)}
@@ -121,15 +122,29 @@ class Recovery:
             if number % SLICE == 0 or number < SLICE:  # the first messages are delivered before many others are read
                 await anyio.lowlevel.checkpoint()
         met = {(message_id, agent) for agent, message_id, _ in (*self._met, *self._before.in_flight)}
-        self.missing.leave_open(met, self._kept)
+        for_pools = {(one.message_id, identity(one.pool)) for one in self._before.in_flight.values() if one.pool}
+        self.missing.leave_open(met | for_pools, self._kept)
         self.pump.post(events.RecoveryEnded())
+
+    def _let_go_of_given_back(self) -> None:
+        """Let the journal forget messages that agents had in hand for their pools, and that lie in the pools' queues
+        again, or are another member's by now."""
+        now = self.services.clock.now().wall
+        for known, entry in self._before.in_flight.items():
+            if known in self._met or self.missing.was_completed(entry):
+                continue
+            others = self.engine.state.deliveries.of_id(entry.message_id, entry.pool) if entry.pool else []
+            is_anothers = any(one.message.digest == entry.digest for one in others)
+            if is_anothers or self.missing.is_back_in_pool(entry):
+                self.missing.let_go(entry, MessageEnd.HANDED_BACK, now)
+                self._met.add(known)
 
     def _remember(self, state: JournalState) -> list[tuple[str, Reason | None]]:
         """Tell the engine which messages were completed, and count dead letters. Returns the files in quarantine."""
         engine_state = self.engine.state
         kept: list[tuple[str, Reason | None]] = []
         for done in state.completed:
-            engine_state.completed.remember(done.message_id, done.agent, done.digest, done.at)
+            engine_state.completed.remember(done.message_id, done.addressee, done.digest, done.at)
         engine_state.families.restore(state.parts.values(), state.notices.values())
         self.missing.known_parts = state.told_parts | {key: part.at for key, part in state.parts.items()}
         with self._reporting("list queue/dead_letter"):
@@ -175,7 +190,7 @@ class Recovery:
         found: list[Place] = []
         for box in self.spool.boxes():
             with self._reporting(f"queue/{box}"):
-                if self.spool.births(box) is not None and self.spool.is_apart(box):
+                if self.spool.births(box) is not None and self.spool.is_apart(box, *self._members_boxes(box)):
                     found += [place for place, _ in self.spool.scan(box)]
         return found
 
@@ -195,12 +210,24 @@ class Recovery:
             with self._reporting(f"look at {place}"):
                 if self.spool.is_linked(place):
                     self._finish_move(place, entry)
+        if entry.pool and not entry.late:
+            place = Place(self.missing.box(entry.pool), Folder.QUEUE, entry.name)
+            with self._reporting(f"look at {place}"):
+                if self.spool.is_linked(place):
+                    self._finish_move(place, entry)
+
+    def _members_boxes(self, box: str) -> list[str]:
+        """Return the directories of the members of a pool, by the pool's directory; none for an agent's."""
+        agent = self.engine.state.agents.get(self.intake.agent_of(box))
+        pool = agent.pool if agent is not None else None
+        return [self.missing.box(name) for name in pool.members] if pool is not None else []
 
     def _copies(self, place: Place, entry: TakenIn | None) -> Iterator[Place]:
         """Yield the places that a file may have been copied to. The archive needs the message's entry in the journal,
         which is written before the move."""
         if place.folder is Folder.QUEUE:
-            yield from self.spool.namesakes(Place(place.box, Folder.PROCESSED, place.name))
+            for box in (place.box, *self._members_boxes(place.box)):
+                yield from self.spool.namesakes(Place(box, Folder.PROCESSED, place.name))
         if place.folder is not Folder.DEAD:
             yield from self.spool.namesakes(Place(place.box, Folder.DEAD, place.name))
         if entry is not None:
@@ -220,16 +247,16 @@ class Recovery:
         """Meet messages in hand, answers, and messages that receipts name. Of two copies of a message the one in hand
         is met first, because it is the older."""
         named = frozenset(one.encode() for one in await self.intake.receipts.named())
-        for box in sorted(self.spool.boxes()):
-            if not self.intake.meet_box(box):
-                continue
-            await self._handle_posted()  # the engine must know the agent (it may be in no config) before its mail
-            agent = self.engine.state.agents[self.intake.agent_of(box)]
-            try:
+        boxes = [box for box in sorted(self.spool.boxes()) if self.intake.meet_box(box)]
+        await self._handle_posted()  # the engine must know the agents (they may be in no config) before their mail
+        for box in boxes:
+            with contextlib.suppress(OSError):  # a queue that cannot be listed counts as empty: the intake logs it
                 self._meet_all(self.spool.in_hand(box))
+            await self._handle_posted()
+        for box in boxes:
+            agent = self.engine.state.agents[self.intake.agent_of(box)]
+            with contextlib.suppress(OSError):
                 self._meet_all(self.backlog.look_at(box, agent.policy.aging_s, named))
-            except OSError:  # a queue that cannot be listed counts as empty: the intake logs it, and tries again
-                continue
             await self._handle_posted()
 
     def _meet_all(self, places: list[Place]) -> None:
@@ -291,6 +318,8 @@ class Recovery:
         """Add to a message in hand what its run and the journal say about it."""
         known, before = _known_of(event.message), self._before
         run, entry = before.runs.get(known), before.in_flight.get(known)
+        if entry is not None and entry.pool != event.message.pool and self._is_member(entry):
+            event = replace(event, message=replace(event.message, pool=entry.pool))
         if run is not None and _heard_before(run, event.standing):
             before.heard[known] = before.runs.pop(known)
         crashes = self._crashes(event, entry, clean=before.clean_stop, run_known=run is not None)
@@ -299,6 +328,10 @@ class Recovery:
         speaks = known in before.runs and run is not None and (run.alive or run.outcome is not None)
         logged = entry is not None and before.clean_stop  # after a crash, lines may have died with the machine
         return replace(event, crashes=crashes, run_alive=speaks, logged=logged)
+
+    def _is_member(self, entry: TakenIn) -> bool:
+        agent = self.engine.state.agents.get(self.engine.state.agent_called(entry.agent) or "")
+        return not entry.pool or (agent is not None and entry.pool in agent.pools)
 
     def _crashes(self, event: events.Arrived, entry: TakenIn | None, *, clean: bool, run_known: bool) -> int:
         """Count the crashes of the daemon with this message in hand. This one counts if the message was being

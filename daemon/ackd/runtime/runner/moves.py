@@ -31,7 +31,13 @@ if TYPE_CHECKING:
     from ackd.core.ports import Flusher, Services
     from ackd.storage.spool import PreparedDrop, PreparedRewrite, Spool
 
-    Moving = effects.ClaimMessage | effects.ArchiveMessage | effects.BuryMessage | effects.ReviveMessage
+    Moving = (
+        effects.ClaimMessage
+        | effects.ArchiveMessage
+        | effects.BuryMessage
+        | effects.ReviveMessage
+        | effects.ReturnMessage
+    )
 
 WRITTEN_OVER: Final = "written over by its sender: something else lies in its place"
 
@@ -41,6 +47,8 @@ class FileMoves:
     spool: Spool
     services: Services
     report: Callable[[str, OSError | BadMessage], None]
+    #: Returns an agent's directory in queue/.
+    box: Callable[[str], str]
     #: Called with the old and the new place of each rename, so that the watcher gives no hint about it.
     renamed: Callable[[Place, Place], None]
     #: Reads the file at a place as the intake does.
@@ -51,7 +59,7 @@ class FileMoves:
     def claim(self, effect: effects.ClaimMessage) -> Place | None:
         """Claim a message. Returns its new place, or None if that is not known at once."""
         try:
-            moved = self.spool.move(effect.place, Folder.PROCESSED)
+            moved = self.spool.move(effect.place, Folder.PROCESSED, box=self._box(effect))
         except (OSError, BadMessage) as error:
             if _is_across(error):
                 self.services.tasks.start_soon(self._carry, effect, Folder.PROCESSED, name=f"carry {effect.place}")
@@ -95,9 +103,18 @@ class FileMoves:
         self.services.post(events.MoveLost(effect.key, WRITTEN_OVER))
         return True
 
+    def _box(self, effect: Moving) -> str | None:
+        """Return the directory that the message is moved to, if that is not the one where it lies: a pool's message
+        goes to its holder, and back."""
+        if not effect.message.pool:
+            return None
+        if isinstance(effect, effects.ReturnMessage):
+            return self.box(effect.message.pool)
+        return self.box(effect.message.recipient) if isinstance(effect, effects.ClaimMessage) else None
+
     def move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:
         try:
-            moved = self.spool.move(effect.place, folder, date=date)
+            moved = self.spool.move(effect.place, folder, date=date, box=self._box(effect))
         except (OSError, BadMessage) as error:
             if _is_across(error):
                 return self._carry(effect, folder, date)
@@ -128,7 +145,7 @@ class FileMoves:
         """Move a file to another file system. The lane waits while it is copied and flushed; the loop goes on. Like a
         rename, the copy takes whichever file has the name when it begins."""
         with self.answering(effect):
-            move = partial(self.spool.move, effect.place, folder, date=date, across=True)
+            move = partial(self.spool.move, effect.place, folder, date=date, box=self._box(effect), across=True)
             moved = await in_thread(move)
             if not isinstance(effect, effects.ClaimMessage):
                 self.services.post(events.Moved(effect.key, moved))

@@ -99,7 +99,12 @@ class EffectRunner:
         self.carry_out = self._lanes.carry_out
         self._writer = DurableWriter(self.spool, self.flusher)
         self._moves = FileMoves(
-            spool=self.spool, services=self.services, report=self._report, renamed=self.renamed, look=self.look
+            spool=self.spool,
+            services=self.services,
+            report=self._report,
+            box=self.team.box,
+            renamed=self.renamed,
+            look=self.look,
         )
 
     async def settled(self, nothing_new: Callable[[], bool]) -> None:
@@ -149,6 +154,8 @@ class EffectRunner:
                 return self._bury(effect)
             case effects.ReviveMessage():
                 return self._revive(effect)
+            case effects.ReturnMessage():
+                return self._return(effect)
             case effects.SendMessage():
                 return self._send(effect)
             case effects.RemindPerson(message=message, place=place):
@@ -181,7 +188,7 @@ class EffectRunner:
         entry = TakenIn(
             message.recipient,
             message.message_id,
-            place.box,
+            self.team.box(message.recipient) if message.pool else place.box,
             place.name,
             digest,
             message.sender,
@@ -191,6 +198,7 @@ class EffectRunner:
             late=place.folder is Folder.DEAD,
             part_of=message.part_of or "",
             notify=message.notify,
+            pool=message.pool,
         )
         self._in_journal[key] = entry
         self.journal.take_in(entry)
@@ -311,7 +319,9 @@ class EffectRunner:
         if end is MessageEnd.DUPLICATE:
             digest = known.digest if known is not None and known.is_duplicate else twin_digest(message.digest, name)
         self.journal.let_go(
-            LetGo(message.recipient, message.message_id, name, end, digest, self.services.clock.now().wall)
+            LetGo(
+                message.recipient, message.message_id, name, end, digest, self.services.clock.now().wall, message.pool
+            )
         )
 
     def _note_parts(self, effect: effects.NoteParts) -> None:
@@ -442,6 +452,15 @@ class EffectRunner:
             self.spool.ensure_box(effect.place.box)
             if (slow := self._moves.move(effect, Folder.QUEUE)) is not None:
                 await slow
+
+    def _return(self, effect: effects.ReturnMessage) -> Coroutine[None, None, None] | None:
+        """Move a message back to the queue of its pool. Its header says already how often it failed, and who had it."""
+        try:
+            self.spool.ensure_box(self.team.box(effect.message.pool))
+        except OSError as error:
+            self.services.post(events.SpoolFailed(effect.key, words_of(error)))
+            return None
+        return self._moves.move(effect, Folder.QUEUE)
 
     async def _send(self, effect: effects.SendMessage) -> None:
         """Send a message of ackd's own. It is durable before the next effect of the lane, the death that it announces.

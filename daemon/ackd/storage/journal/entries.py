@@ -55,10 +55,17 @@ class TakenIn:
     #: It is a part of this message; ``notify``: what it says of telling its sender, if anything.
     part_of: str = ""
     notify: bool | None = None
+    #: The agent has it as a member of this pool.
+    pool: str = ""
 
     @property
     def key(self) -> Held:
         return (self.agent, self.message_id, self.digest)
+
+    @property
+    def addressee(self) -> str:
+        """The agent or pool that it was sent to."""
+        return self.pool or self.agent
 
     @property
     def is_duplicate(self) -> bool:
@@ -80,10 +87,15 @@ class LetGo:
     end: MessageEnd
     digest: str
     at: float
+    pool: str = ""
 
     @property
     def key(self) -> Held:
         return (self.agent, self.message_id, self.digest)
+
+    @property
+    def addressee(self) -> str:
+        return self.pool or self.agent
 
 
 @dataclass(slots=True)
@@ -198,7 +210,9 @@ def _part(entry: PartEnd) -> dict[str, object]:
 
 
 def _taken_in(entry: TakenIn) -> dict[str, object]:
-    part = {"part_of": entry.part_of, "notify": entry.notify} if entry.part_of else {}
+    part: dict[str, object] = {"part_of": entry.part_of, "notify": entry.notify} if entry.part_of else {}
+    if entry.pool:
+        part["pool"] = entry.pool
     return {
         "op": "in",
         "agent": entry.agent,
@@ -224,6 +238,7 @@ def _let_go(entry: LetGo) -> dict[str, object]:
         "end": entry.end,
         "digest": entry.digest,
         "at": entry.at,
+        **({"pool": entry.pool} if entry.pool else {}),
     }
 
 
@@ -243,12 +258,14 @@ def _read(line: bytes) -> Entry | None:
                 late=found.get("late") is True,
                 part_of=str(found.get("part_of") or ""),
                 notify=found.get("notify") if isinstance(found.get("notify"), bool) else None,
+                pool=str(found.get("pool") or ""),
             )
         case "out":
             return LetGo(
                 **_texts(found, "agent", "message_id", "name", "digest"),
                 end=MessageEnd(found["end"]),
                 at=_wall(found["at"]),
+                pool=str(found.get("pool") or ""),
             )
         case "part":
             return _read_part(found)

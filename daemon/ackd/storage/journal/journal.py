@@ -66,8 +66,8 @@ class Journal:
         #: Ends and written notices that are not in the file yet, in order. A notice's key is its id.
         self._ends: dict[Held | str, LetGo | NoticeWritten] = {}
         #: Called before ends are written; returns whether everything that must reach the kernel before them has got
-        #: there. If not, they wait: a message whose end is recorded nowhere must be found in hand by the next daemon, a
-        #: notice that no line tells of is written again.
+        #: there. If not, they wait: a message whose end is recorded nowhere must be found in hand by the next daemon,
+        #: and a notice that no line tells of is written, and told of, again.
         self.ahead: Callable[[], bool] = lambda: True
         #: Called before anything is written to a journal that we did not open, or to a root that is not the one we
         #: began with: another daemon may serve it.

@@ -42,9 +42,9 @@ _STEP_NS: Final = 2_000_000_000
 _USUAL_STAMP: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z")
 
 
-class Standing(NamedTuple):
-    """What the index knows of the logs that are there now. ``changed``: the logs whose part of it is not true any more;
-    ``gone``: those that are not there."""
+class IndexedLogs(NamedTuple):
+    """The logs that are there now, as far as the index knows them. ``changed``: logs whose part of it is not true any
+    more; ``gone``: those that are not there."""
 
     known: dict[str, KnownLog]
     changed: frozenset[str]
@@ -52,7 +52,7 @@ class Standing(NamedTuple):
     unread_bytes: int
 
 
-def standing(index: IndexFile | None, files: Sequence[Path], distrusted: Collection[str] = ()) -> Standing:
+def standing(index: IndexFile | None, files: Sequence[Path], distrusted: Collection[str] = ()) -> IndexedLogs:
     """Compare the index with the logs. Without one nothing is known."""
     noted = index.logs() if index is not None else {}
     known, changed, unread_bytes = dict[str, KnownLog](), set[str](), 0
@@ -68,7 +68,7 @@ def standing(index: IndexFile | None, files: Sequence[Path], distrusted: Collect
             unread_bytes -= one.known
         else:
             changed.add(path.name)
-    return Standing(known, frozenset(changed), frozenset(noted.keys() - {path.name for path in files}), unread_bytes)
+    return IndexedLogs(known, frozenset(changed), frozenset(noted.keys() - {path.name for path in files}), unread_bytes)
 
 
 def _is_as_it_was(index: IndexFile, path: Path, one: KnownLog, now: LogState) -> bool:
@@ -119,7 +119,7 @@ def _has_room(state_dir: Path, unread_bytes: int) -> bool:
     return room.f_bavail * room.f_frsize > 2 * unread_bytes + WORTH_BYTES
 
 
-def _update(index: IndexFile, files: Iterable[Path], begun: Standing, building: Callable[[int], None]) -> None:
+def _update(index: IndexFile, files: Iterable[Path], begun: IndexedLogs, building: Callable[[int], None]) -> None:
     left_bytes = begun.unread_bytes
     building(left_bytes)
     with index.change():

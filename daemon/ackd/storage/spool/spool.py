@@ -301,11 +301,12 @@ class Spool:
         moved = self._disk.move(self._path(place), directory, place.name.rpartition("/")[2], across=across)
         return Place(to_box, folder_to, f"{date}/{moved}" if folder_to is Folder.ARCHIVE else moved)
 
-    def is_apart(self, box: str) -> bool:
+    def is_apart(self, box: str, *others: str) -> bool:
         """Say whether a file may have been copied on its way through this box, because not all of the way is one
-        mount."""
+        mount. ``others``: boxes into whose processed/ it may go as well."""
         here = f"{self._queue}/{plain(box)}"
-        mounts = {mount_of(path) for path in (here, f"{here}/processed", self._archive, self._dead)}
+        further = [f"{self._queue}/{plain(other)}/processed" for other in others]
+        mounts = {mount_of(path) for path in (here, f"{here}/processed", self._archive, self._dead, *further)}
         return len(mounts - {0}) > 1
 
     def was_copied(self, place: Place, to: Place) -> bool:

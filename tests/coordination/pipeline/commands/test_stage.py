@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -131,7 +130,7 @@ def test_exit_2_until_the_ack_and_0_after_it_and_then_the_flag(worker: Team, fil
     worker.ackd("stage", "report", "--wait", "0", TEXT, env=ME)
     waits = worker.ackd(*KEEPALIVE, env=ME)
     assert not files.is_flagged("A-1", 2, 1, "done")
-    files.change("A-1", lambda it: it.with_try(replace(ONE, acked_at=30.0)) if it else None)
+    files.change("A-1", lambda it: it.with_try(ONE._replace(acked_at=30.0)) if it else None)
     after = worker.ackd(*KEEPALIVE, env=ME)
     assert [(one.exit_code, one.stdout) for one in (early, waits, after)] == [(2, ""), (2, ""), (0, "")]
     assert "has no report yet" in early.stderr
@@ -140,13 +139,13 @@ def test_exit_2_until_the_ack_and_0_after_it_and_then_the_flag(worker: Team, fil
 
 
 def test_exit_0_once_the_one_retry_after_a_status_check_went_unanswered(worker: Team, files: StoryFiles) -> None:
-    files.change("A-1", lambda it: it.with_try(replace(ONE, asked_at=100.0)) if it else None)
+    files.change("A-1", lambda it: it.with_try(ONE._replace(asked_at=100.0)) if it else None)
     files.note("A-1", 2, 1, lambda _: Notes(reports=(50.0,)))
     asked = worker.ackd(*KEEPALIVE, env=ME)
     assert (asked.exit_code, "run `ackd stage report` again, once" in asked.stderr) == (2, True)
     worker.ackd("stage", "report", "--wait", "0", TEXT, env=ME)
     assert worker.ackd(*KEEPALIVE, env=ME).exit_code == 2
-    files.note("A-1", 2, 1, lambda it: replace(it, reports=(50.0, it.reports[-1] - RETRY_WAIT_S)))
+    files.note("A-1", 2, 1, lambda it: it._replace(reports=(50.0, it.reports[-1] - RETRY_WAIT_S)))
     assert worker.ackd(*KEEPALIVE, env=ME).exit_code == 0
     assert not files.is_flagged("A-1", 2, 1, "done")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -129,7 +128,7 @@ def test_a_story_that_begins_anew_is_nobodys_of_its_first_life(lead: Team) -> No
 
 
 def test_a_story_whose_last_worker_has_not_left_is_not_begun_anew(lead: Team) -> None:
-    put(lead, Story("A-1", StoryState.CANCELLED, 9.0, 1, tries=(replace(DONE, settled=False),), ended_at=12.0))
+    put(lead, Story("A-1", StoryState.CANCELLED, 9.0, 1, tries=(DONE._replace(settled=False),), ended_at=12.0))
     said = lead.ackd("story", "start", "A-1")
     assert (said.exit_code, "has not left yet" in said.stderr) == (75, True)
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ackd.coordination.pipeline.commands.story_table import closing, moving, page, plain, rows, step_of, why
 from ackd.coordination.pipeline.rules.record import Doubt, Result, Story, Try
 from ackd.coordination.pipeline.rules.story import StoryState
@@ -25,17 +23,17 @@ def test_the_board_has_a_row_for_each_story_and_a_column_for_each_stage() -> Non
 
 
 def test_who_waits_for_nobody_waits_for_its_turn() -> None:
-    assert why(replace(WAITS, after=()), []) == "for its turn"
+    assert why(WAITS._replace(after=()), []) == "for its turn"
 
 
 def test_who_waits_for_a_paused_one_does_not_go_on_by_itself() -> None:
     """If it did, a table that is watched to the end would be watched for ever."""
     assert moving([STORY, WAITS, PAUSED]) == {"A-1", "B-1"}
-    behind = replace(WAITS, story_id="D-1", after=("C-1",))
-    further = replace(WAITS, story_id="E-1", after=("D-1", "A-1"))
+    behind = WAITS._replace(story_id="D-1", after=("C-1",))
+    further = WAITS._replace(story_id="E-1", after=("D-1", "A-1"))
     assert moving([PAUSED, behind, further]) == set()
-    done = replace(PAUSED, state=StoryState.DONE)
-    assert moving([done, behind, further, replace(STORY, state=StoryState.CANCELLED)]) == {"D-1", "E-1"}
+    done = PAUSED._replace(state=StoryState.DONE)
+    assert moving([done, behind, further, STORY._replace(state=StoryState.CANCELLED)]) == {"D-1", "E-1"}
     assert moving([]) == set()
 
 
@@ -61,7 +59,7 @@ def test_one_story_in_full_has_every_try() -> None:
 
 
 def test_who_started_a_story_is_shown_and_a_person_needs_no_name() -> None:
-    asked = replace(WAITS, started_by="leader")
+    asked = WAITS._replace(started_by="leader")
     assert page(asked, [STORY], 25.0)[1] == "  started by leader"
     assert (plain(asked, [])["started_by"], plain(WAITS, [])["started_by"]) == ("leader", None)
 

@@ -40,6 +40,7 @@ from ackd.coordination.pipeline.rules.decisions import (
     written_down,
 )
 from ackd.coordination.pipeline.rules.record import BROKEN, REPORTED, Doubt, Result, Story, decode, encode
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 from ackd.coordination.pipeline.rules.stage_words import (
     Erred,
     Judged,
@@ -49,7 +50,6 @@ from ackd.coordination.pipeline.rules.stage_words import (
     StageDoing,
     StandsAt,
     Worked,
-    worker_name,
 )
 from ackd.coordination.pipeline.rules.story import ENDS, StoryState, stage_of
 
@@ -194,7 +194,7 @@ def test_a_stale_sender_is_not_taken_for_the_current_one() -> None:
 
 def test_a_worker_of_an_earlier_life_is_late_and_never_the_current_one() -> None:
     """A story begun anew goes on counting generations: reports of the first run are acknowledged, no more."""
-    story = turn(replace(NEW, earlier=4), 1.0).story
+    story = turn(NEW._replace(earlier=4), 1.0).story
     assert [one.generation for one in story.tries] == [5]
     old = Source("story-A-1-s0", 0, "m", 1)
     decision = reported(story, PASS[0], old, 4.0, B)
@@ -268,7 +268,7 @@ def test_a_quiet_worker_is_asked_once_and_a_sign_of_life_ends_it() -> None:
     asked = doubted(story, 1, Doubt.QUIET, 3.0)
     assert asked.orders == (AskWorker(1),)
     assert doubted(asked.story, 1, Doubt.QUIET, 4.0).orders == ()
-    assert lived(asked.story, 1).story.current == replace(story.tries[0], asks=1, asked_at=3.0)
+    assert lived(asked.story, 1).story.current == story.tries[0]._replace(asks=1, asked_at=3.0)
 
 
 def test_a_worker_that_does_not_answer_is_ended_before_another_begins() -> None:
@@ -324,10 +324,10 @@ def test_by_hand_what_cannot_be_changes_nothing() -> None:
 
 
 def test_turns_are_taken_in_order_and_not_before_what_a_story_comes_after() -> None:
-    running = replace(turn(replace(NEW, story_id="R-1"), 1.0).story)
-    done = replace(NEW, story_id="D-1", state=S.DONE)
-    first, second = replace(NEW, story_id="B-1", sequence=1), replace(NEW, story_id="A-2", sequence=2, after=("D-1",))
-    third = replace(NEW, story_id="C-3", sequence=0, after=("R-1",))
+    running = turn(NEW._replace(story_id="R-1"), 1.0).story
+    done = NEW._replace(story_id="D-1", state=S.DONE)
+    first, second = NEW._replace(story_id="B-1", sequence=1), NEW._replace(story_id="A-2", sequence=2, after=("D-1",))
+    third = NEW._replace(story_id="C-3", sequence=0, after=("R-1",))
     stories = [running, done, second, first, third]
     assert next_turns(stories, 3) == [first, second]
     assert next_turns(stories, 2) == [first]
@@ -335,8 +335,8 @@ def test_turns_are_taken_in_order_and_not_before_what_a_story_comes_after() -> N
 
 
 def test_a_story_that_waits_for_a_cancelled_one_is_paused() -> None:
-    gone = replace(NEW, story_id="G-1", state=S.CANCELLED)
-    waits = replace(NEW, after=("G-1",))
+    gone = NEW._replace(story_id="G-1", state=S.CANCELLED)
+    waits = NEW._replace(after=("G-1",))
     assert orphans([gone, waits, NEW]) == [(waits, "G-1")]
     decision = orphaned(waits, "G-1", 2.0)
     assert (decision.story.state, decision.orders) == (
@@ -349,7 +349,7 @@ def test_what_was_done_is_noted() -> None:
     story = settled(acked(executed(at_stage(0), 1), 1, 5.0), 1)
     assert (story.tries[0].executed, story.tries[0].acked_at, story.tries[0].settled) == (True, 5.0, True)
     assert acked(story, 1, 9.0) == story
-    assert written_down(replace(story, moves=3)).logged == 3
+    assert written_down(story._replace(moves=3)).logged == 3
     told = written_down(story)
     assert written_down(told) is told
     assert executed(story, 9) == acked(story, 9, 1.0) == settled(story, 9) == story
@@ -418,7 +418,7 @@ def move(story: Story, what: str, now: float) -> StoryDecision:
 @settings(max_examples=300, deadline=None)  # a slow machine is no failure
 @given(st.lists(st.sampled_from(MOVES + HANDS), max_size=40), st.sampled_from([0, 7]))
 def test_whatever_happens_a_story_keeps_its_promises(happenings: list[str], earlier: int) -> None:
-    story = replace(NEW, earlier=earlier)
+    story = NEW._replace(earlier=earlier)
     for number, what in enumerate(["turn", *happenings]):
         before, decision = story, move(story, what, float(number + 1))
         story = decision.story

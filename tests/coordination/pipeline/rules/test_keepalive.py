@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ackd.coordination.pipeline.rules.keepalive import (
     MOST_STAYS,
     MOST_STAYS_ASKED,
@@ -22,7 +20,7 @@ SENT = Notes(reports=(20.0,))
 
 
 def with_try(**changes: object) -> Story:
-    return STORY.with_try(replace(ONE, **changes))  # type: ignore[arg-type]
+    return STORY.with_try(ONE._replace(**changes))  # type: ignore[arg-type]
 
 
 def test_it_stays_until_it_has_reported_and_until_that_is_acknowledged() -> None:
@@ -60,9 +58,9 @@ def test_after_a_status_check_the_report_is_sent_again_once_and_then_it_may_go()
 def test_the_keepalive_has_no_endless_idle_loop() -> None:
     """An agent with nothing left to do is not woken by its own hook for ever, whatever is wrong with its lead."""
     assert isinstance(decide(STORY, 1, Notes(stays=MOST_STAYS), 99.0), Leave)
-    assert isinstance(decide(STORY, 1, replace(SENT, stays=MOST_STAYS), 99.0), Leave)
+    assert isinstance(decide(STORY, 1, SENT._replace(stays=MOST_STAYS), 99.0), Leave)
     asked = with_try(asked_at=30.0)
-    assert isinstance(decide(asked, 1, replace(SENT, stays=5, stays_asked=MOST_STAYS_ASKED), 99.0), Leave)
+    assert isinstance(decide(asked, 1, SENT._replace(stays=5, stays_asked=MOST_STAYS_ASKED), 99.0), Leave)
 
 
 def test_who_is_in_no_story_may_go() -> None:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from ackd.coordination.pipeline.rules.log_lines import by_hand, changes, summary
 from ackd.coordination.pipeline.rules.record import Result, Story, Try
 from ackd.coordination.pipeline.rules.story import StoryState
 
 BEGUN = Try(1, 0, 10.0)
 STORY = Story("A-1", StoryState.STAGE_0, 9.0, tries=(BEGUN,))
-ENDED = replace(BEGUN, ended_at=12.5, result=Result.ERROR, detail="disk", report_id="m")
+ENDED = BEGUN._replace(ended_at=12.5, result=Result.ERROR, detail="disk", report_id="m")
 
 
 def test_an_end_of_a_try_and_a_change_of_state_are_a_line_each() -> None:
-    after = replace(STORY, state=StoryState.PAUSED, tries=(ENDED,), reason="enough")
+    after = STORY._replace(state=StoryState.PAUSED, tries=(ENDED,), reason="enough")
     assert list(changes(STORY, after)) == [
         (
             "stage_ended",
@@ -36,7 +34,7 @@ def test_an_end_of_a_try_and_a_change_of_state_are_a_line_each() -> None:
 
 def test_the_summary_has_times_and_scores_for_each_stage() -> None:
     passed = Try(2, 0, 13.0, ended_at=14.0, result=Result.COMPLETE, score="3.5")
-    story = replace(STORY, state=StoryState.DONE, tries=(ENDED, passed), ended_at=14.0)
+    story = STORY._replace(state=StoryState.DONE, tries=(ENDED, passed), ended_at=14.0)
     assert summary(story).data == {
         "story": "A-1",
         "seconds": 5.0,
@@ -46,8 +44,8 @@ def test_the_summary_has_times_and_scores_for_each_stage() -> None:
 
 
 def test_what_a_person_did_is_told_from_the_record_alone() -> None:
-    stopped = replace(BEGUN, ended_at=20.0, result=Result.STOPPED, detail="paused by user")
-    paused = replace(STORY, state=StoryState.PAUSED, tries=(stopped,), reason="paused by user", since=20.0)
+    stopped = BEGUN._replace(ended_at=20.0, result=Result.STOPPED, detail="paused by user")
+    paused = STORY._replace(state=StoryState.PAUSED, tries=(stopped,), reason="paused by user", since=20.0)
     assert [type_ for type_, _ in by_hand(paused)] == ["stage_ended", "story_state"]
-    resumed = replace(paused, state=StoryState.WAITING, reason="", since=30.0)
+    resumed = paused._replace(state=StoryState.WAITING, reason="", since=30.0)
     assert list(by_hand(resumed)) == [("story_state", {"story": "A-1", "state": "waiting"})]

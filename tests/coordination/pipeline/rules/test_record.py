@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -46,8 +45,8 @@ def test_a_key_of_a_later_version_is_passed_over() -> None:
 def test_a_record_from_before_it_was_known_who_started_it_is_nobodys() -> None:
     data = json.loads(encode(STORY))
     assert data.pop("started_by") == "leader"
-    assert decode(json.dumps(data).encode(), "A-1") == replace(STORY, started_by=None)
-    assert decode(encode(replace(STORY, started_by=None)), "A-1").started_by is None
+    assert decode(json.dumps(data).encode(), "A-1") == STORY._replace(started_by=None)
+    assert decode(encode(STORY._replace(started_by=None)), "A-1").started_by is None
 
 
 @pytest.mark.parametrize(
@@ -84,15 +83,15 @@ def test_whatever_lies_there_is_read_or_named(data: bytes) -> None:
 def test_tries_are_found_by_their_generation() -> None:
     assert STORY.of(1) is TRIED
     assert STORY.of(0) is STORY.of(3) is None
-    assert STORY.with_try(replace(RUNNING, asks=2)).tries[1].asks == 2
+    assert STORY.with_try(RUNNING._replace(asks=2)).tries[1].asks == 2
 
 
 def test_generations_go_on_after_an_earlier_life() -> None:
-    tries = tuple(replace(one, generation=one.generation + 6) for one in STORY.tries)
-    again = replace(STORY, tries=tries, earlier=6)
+    tries = tuple(one._replace(generation=one.generation + 6) for one in STORY.tries)
+    again = STORY._replace(tries=tries, earlier=6)
     assert decode(encode(again), "A-1") == again
     assert (again.generation, again.of(7), again.of(1)) == (8, tries[0], None)
-    assert again.with_try(replace(tries[1], asks=2)).tries[1].asks == 2
+    assert again.with_try(tries[1]._replace(asks=2)).tries[1].asks == 2
 
 
 def test_long_details_are_cut() -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ackd.coordination.pipeline.rules.stage_names import BadStory, story_id, whose_worker, worker_name
 from ackd.coordination.pipeline.rules.stage_words import (
     Acknowledge,
-    BadStory,
     Erred,
     Execute,
     Judged,
@@ -22,9 +22,6 @@ from ackd.coordination.pipeline.rules.stage_words import (
     StandsAt,
     StatusCheck,
     Worked,
-    story_id,
-    whose_worker,
-    worker_name,
 )
 from ackd.coordination.pipeline.wire import BadStageText, last_report, read, read_command, summary, word_in, write
 from ackd.coordination.pipeline.wire.reading import Misread

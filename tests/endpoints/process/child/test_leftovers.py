@@ -58,7 +58,7 @@ async def test_what_ignores_term_is_killed_at_the_next_start(real_children: Real
 
 
 async def test_a_child_that_left_nothing_is_only_crossed_out(real_children: RealChildren) -> None:
-    killed_daemon(real_children, "echo up; cat")
+    killed_daemon(real_children, "echo up; exec cat")  # one process: none that ends after it
     (entry,) = read_records(real_children.directory)
     await until(lambda: is_gone(entry.pid or 0))
     assert await end_leftovers(real_children.directory, 5) == []

@@ -204,7 +204,7 @@ def leave(table: LeaseTable, path: str, ticket: str, now: float, dead: frozenset
 
 
 def expire(table: LeaseTable, now: float, dead: frozenset[str] = frozenset()) -> Change:
-    """End all leases whose time is over, and wake the next in line or give them their lease."""
+    """End all leases that have expired, and wake the next in line or give them their lease."""
     edit = _TableEdit(table, now, dead)
     for path in _paths(table):
         edit.drop_expired_and_dead(path)

@@ -170,7 +170,6 @@ def keepalive(site: Site, as_json: bool, wait_s: float) -> None:
     """
     if not os.environ.get("ACKD_STORY") and not os.environ.get("ACKD_AGENT", "").startswith(("story-", "story_")):
         return  # most agents are no stage workers, and this is known without loading the rest
-    from ackd.coordination.pipeline.rules.keepalive import Stay
     from ackd.stage import Stage
 
     me = Stage.of(site)
@@ -178,12 +177,11 @@ def keepalive(site: Site, as_json: bool, wait_s: float) -> None:
         return
     with creating(me.files.directory):
         decision = me.may_stop(wait_s)
-    stays = isinstance(decision, Stay)
     if as_json:
-        print_json({"stay": stays, "reason": decision.reason})
-    elif stays:
+        print_json({"stay": decision.stays, "reason": decision.reason})
+    elif decision.stays:
         echo(printable(decision.reason), err=True)
-    if stays:
+    if decision.stays:
         raise Ended(USAGE)  # 2: the exit code by which a stop hook makes its agent go on
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.coordination.pipeline.rules.stage_words import STAGES, worker_name
+from ackd.coordination.pipeline.rules.stage_names import STAGES, worker_name
 from ackd.coordination.pipeline.rules.story import ENDS, StoryState, stage_of
 from ackd.facts.harmless import duration
 

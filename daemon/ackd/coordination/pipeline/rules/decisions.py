@@ -127,25 +127,25 @@ def turn(story: Story, now: float) -> StoryDecision:
 
 def executed(story: Story, generation: int) -> Story:
     one = story.of(generation)
-    return story.with_try(replace(one, executed=True)) if one is not None else story
+    return story.with_try(one._replace(executed=True)) if one is not None else story
 
 
 def acked(story: Story, generation: int, now: float) -> Story:
     one = story.of(generation)
-    return story.with_try(replace(one, acked_at=one.acked_at or now)) if one is not None else story
+    return story.with_try(one._replace(acked_at=one.acked_at or now)) if one is not None else story
 
 
 def told_of(story: Story) -> Story:
-    return replace(story, escalated=story.pauses)
+    return story._replace(escalated=story.pauses)
 
 
 def written_down(story: Story) -> Story:
-    return replace(story, logged=story.moves) if story.logged != story.moves else story
+    return story._replace(logged=story.moves) if story.logged != story.moves else story
 
 
 def settled(story: Story, generation: int) -> Story:
     one = story.of(generation)
-    return story.with_try(replace(one, settled=True)) if one is not None else story
+    return story.with_try(one._replace(settled=True)) if one is not None else story
 
 
 # --- words of workers -------------------------------------------------------------------------------------------------
@@ -163,7 +163,7 @@ def reported(story: Story, report: Report, of: Source, now: float, budgets: Budg
     if (report.story, report.stage) != (story.story_id, one.stage):
         return garbled(story, of, f"it speaks of stage {report.stage} of {report.story}", now)
     closed = _closed(story, one, Result(result_of(report)), now, clipped(detail_of(report)))
-    told = replace(closed.tries[-1], score=_score(report), report_id=of.message_id, agents=clipped(agents_of(report)))
+    told = closed.tries[-1]._replace(score=_score(report), report_id=of.message_id, agents=clipped(agents_of(report)))
     closed = closed.with_try(told)
     moved, first = _after(closed, report, now, budgets)
     return StoryDecision(moved, (*first, ack, Dismiss(one.generation)), Treatment.PROCESSED)
@@ -183,7 +183,7 @@ def garbled(story: Story, of: Source, problem: str, now: float, text: str = "") 
         return StoryDecision(
             story, (AskWorker(one.generation),) if one.doubt is Doubt.GARBLED else (), Treatment.GARBLED
         )
-    noted = replace(one, garbled=(*one.garbled[-_GARBLED_KEPT:], of.message_id), unclear=_quoted(text))
+    noted = one._replace(garbled=(*one.garbled[-_GARBLED_KEPT:], of.message_id), unclear=_quoted(text))
     if one.doubt is Doubt.GARBLED:
         return _unclear(story, noted, f"{of.sender} was not understood twice: {problem}", now)
     return StoryDecision(_asked(story, noted, Doubt.GARBLED, now), (AskWorker(one.generation),), Treatment.GARBLED)
@@ -263,14 +263,14 @@ def dropped(story: Story, by: str, now: float) -> StoryDecision:
     if not can(story.state, H.DROPPED) or story.state is S.CANCELLED:
         return StoryDecision(story)
     decision = _stood_down(story, H.DROPPED, f"cancelled by {by}", now)
-    return replace(decision, story=replace(decision.story, ended_at=now))
+    return replace(decision, story=decision.story._replace(ended_at=now))
 
 
 def resumed(story: Story, now: float) -> StoryDecision:
     """Resume a paused story, with fresh budgets because a person has looked at it."""
     if not can(story.state, H.RESUMED):
         return StoryDecision(story)
-    return StoryDecision(replace(_moved(story, H.RESUMED, now), fresh_from=len(story.tries), reason=""))
+    return StoryDecision(_moved(story, H.RESUMED, now)._replace(fresh_from=len(story.tries), reason=""))
 
 
 def orphaned(story: Story, of: str, now: float) -> StoryDecision:
@@ -301,22 +301,22 @@ def _moved(story: Story, happening: StoryHappening, now: float) -> Story:
     state, _act = step(story.state, happening)
     stage = stage_of(state)
     at = story.stage if stage is None else stage
-    moved = replace(story, state=state, since=now, stage=at, moves=story.moves + 1)
+    moved = story._replace(state=state, since=now, stage=at, moves=story.moves + 1)
     if stage is None:
-        return replace(moved, ended_at=now) if state is S.DONE else moved
-    return replace(moved, tries=(*moved.tries, Try(moved.generation + 1, stage, now)), reason="")
+        return moved._replace(ended_at=now) if state is S.DONE else moved
+    return moved._replace(tries=(*moved.tries, Try(moved.generation + 1, stage, now)), reason="")
 
 
 def _closed(story: Story, one: Try, result: Result, now: float, detail: str) -> Story:
-    return story.with_try(replace(one, ended_at=now, result=result, detail=clipped(detail), doubt=None))
+    return story.with_try(one._replace(ended_at=now, result=result, detail=clipped(detail), doubt=None))
 
 
 def _asked(story: Story, one: Try, doubt: Doubt, now: float) -> Story:
-    return story.with_try(replace(one, doubt=doubt, asked_at=now, asks=one.asks + 1))
+    return story.with_try(one._replace(doubt=doubt, asked_at=now, asks=one.asks + 1))
 
 
 def _trusted(story: Story, one: Try) -> Story:
-    return story.with_try(replace(one, doubt=None))
+    return story.with_try(one._replace(doubt=None))
 
 
 def _after(story: Story, report: Report, now: float, budgets: Budgets) -> tuple[Story, tuple[Order, ...]]:
@@ -382,16 +382,16 @@ def _unclear(story: Story, one: Try, reason: str, now: float) -> StoryDecision:
 def _stood_down(story: Story, happening: StoryHappening, reason: str, now: float) -> StoryDecision:
     one = story.current
     if one is None:
-        return StoryDecision(replace(_moved(story, happening, now), reason=reason))
+        return StoryDecision(_moved(story, happening, now)._replace(reason=reason))
     closed = _closed(story, one, Result.STOPPED, now, reason)
-    return StoryDecision(replace(_moved(closed, happening, now), reason=reason), (Dismiss(one.generation),))
+    return StoryDecision(_moved(closed, happening, now)._replace(reason=reason), (Dismiss(one.generation),))
 
 
 def _paused(
     story: Story, happening: StoryHappening, reason: str, now: float, orders: tuple[Order, ...] = ()
 ) -> StoryDecision:
     reason = clipped(reason)
-    paused = replace(_moved(story, happening, now), reason=reason, pauses=story.pauses + 1)
+    paused = _moved(story, happening, now)._replace(reason=reason, pauses=story.pauses + 1)
     return StoryDecision(paused, (Escalate(reason), *orders))
 
 

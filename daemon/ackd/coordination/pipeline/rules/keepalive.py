@@ -8,10 +8,9 @@ hook for ever. Cannot fail.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from ackd.coordination.pipeline.rules.record import REPORTED
-from ackd.core.values import value
 
 if TYPE_CHECKING:
     from ackd.coordination.pipeline.rules.record import Story, Try
@@ -24,8 +23,7 @@ MOST_STAYS_ASKED: Final = 3
 RETRY_WAIT_S: Final = 15.0
 
 
-@value
-class Notes:
+class Notes(NamedTuple):
     """The notes of a worker's own side. ``reports``: when it sent each (wall); ``stays``: how often it was told to stay
     since its last report; ``stays_asked``: how many of these came after the status check."""
 
@@ -35,20 +33,20 @@ class Notes:
     held_since: float | None = None
 
 
-@value
-class Stay:
+class Stay(NamedTuple):
     """The worker must go on. ``asked``: a status check has come since the report."""
 
     reason: str
     asked: bool = False
+    stays: Literal[True] = True
 
 
-@value
-class Leave:
+class Leave(NamedTuple):
     """The worker may stop. ``done``: its report is acknowledged, so that the done flag may be written."""
 
     reason: str
     done: bool = False
+    stays: Literal[False] = False
 
 
 KeepaliveDecision: TypeAlias = Stay | Leave

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ackd.coordination.pipeline import facts
 from ackd.coordination.pipeline.rules.record import Result
-from ackd.coordination.pipeline.rules.stage_words import worker_name
+from ackd.coordination.pipeline.rules.stage_names import worker_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

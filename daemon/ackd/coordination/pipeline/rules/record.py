@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from ackd.coordination.pipeline.rules.stage_words import STAGES, worker_name
+from ackd.coordination.pipeline.rules.stage_names import STAGES, worker_name
 from ackd.coordination.pipeline.rules.story import StoryState, stage_of
 from ackd.core.errors import TheirFault
 from ackd.core.words import Word
@@ -74,8 +73,7 @@ class Doubt(Word):
     HELD = "held"  # the worker says that its report was not acknowledged
 
 
-@dataclass(frozen=True, slots=True)
-class Try:
+class Try(NamedTuple):
     """The whole life of one worker. Times are wall-clock seconds.
 
     ``executed``: its one Execute is in its queue. ``settled``: its mail was closed and it has left, so that a restart
@@ -102,8 +100,7 @@ class Try:
     settled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Story:
+class Story(NamedTuple):
     """A story, as it is kept on disk.
 
     ``stage``: the stage at which it is, or goes on. ``fresh_from``: so many of its tries count for no budget any more,
@@ -144,7 +141,7 @@ class Story:
 
     def with_try(self, one: Try) -> Story:
         index = one.generation - self.earlier - 1
-        return replace(self, tries=(*self.tries[:index], one, *self.tries[index + 1 :]))
+        return self._replace(tries=(*self.tries[:index], one, *self.tries[index + 1 :]))
 
     @property
     def generation(self) -> int:
@@ -162,14 +159,14 @@ def clipped(text: str) -> str:
 
 # --- in a file --------------------------------------------------------------------------------------------------------
 def encode(story: Story) -> bytes:
-    data = asdict(story)
+    data = story._asdict()
     data["state"] = story.state.value
     data["tries"] = [_plain_try(one) for one in story.tries]
     return json.dumps(data, ensure_ascii=False, indent=1).encode(errors="replace") + b"\n"
 
 
 def _plain_try(one: Try) -> dict[str, Any]:
-    data = asdict(one)
+    data = one._asdict()
     data["doubt"] = one.doubt.value if one.doubt is not None else None
     data["result"] = one.result.value if one.result is not None else None
     return data
@@ -190,7 +187,7 @@ def decode(data: bytes, story_id: str) -> Story:
 
 
 def _story(raw: dict[str, Any]) -> Story:
-    known = {field.name for field in fields(Story)}
+    known = set(Story._fields)
     return Story(
         **{key: given for key, given in raw.items() if key in known - {"state", "after", "tries"}},
         state=StoryState(raw["state"]),
@@ -200,7 +197,7 @@ def _story(raw: dict[str, Any]) -> Story:
 
 
 def _try(raw: dict[str, Any]) -> Try:
-    known = {field.name for field in fields(Try)}
+    known = set(Try._fields)
     doubt, result = raw.get("doubt"), raw.get("result")
     return Try(
         **{key: given for key, given in raw.items() if key in known - {"doubt", "result", "garbled"}},

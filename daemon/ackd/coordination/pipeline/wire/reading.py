@@ -14,13 +14,12 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from ackd.coordination.pipeline.rules.stage_names import DEFAULT_ID_PATTERN, BadStory, story_id
 from ackd.coordination.pipeline.rules.stage_words import (
-    DEFAULT_ID_PATTERN,
     MAX_TEXT_CHARS,
     PLAN_SCORES,
     QUALITY_SCORES,
     Acknowledge,
-    BadStory,
     Erred,
     Execute,
     Judged,
@@ -32,7 +31,6 @@ from ackd.coordination.pipeline.rules.stage_words import (
     StandsAt,
     StatusCheck,
     Worked,
-    story_id,
 )
 from ackd.coordination.pipeline.wire.forms import Walk, commands, reports, walk
 from ackd.core.errors import TheirFault
