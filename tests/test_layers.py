@@ -14,9 +14,12 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 PACKAGE: Final = Path(__file__).parents[1] / "daemon" / "ackd"
 
@@ -340,6 +343,92 @@ def test_disk_work_outside_storage_is_seen(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setitem(MODULES, "runtime.probe", probe)
     with pytest.raises(AssertionError, match=r"runtime\.probe:1"):
         test_only_storage_flushes_locks_and_renames_into_place("runtime.probe")
+
+
+# --- no behaviour on English sentences --------------------------------------------------------------------------------
+#: Modules that compare a text of several words with another, and whose text that is.
+READ_WORDS: Final = {
+    "client.agents": "a nudge's answer is the log's line, whose only field says `not done: …` (core.agent_facts)",
+    "client.sending": "an outcome of a wait, one of five (client.waiting), which programs read in --json",
+    "coordination.bus.rules.words": "a holder's name that no worker can have",
+    "coordination.pipeline.wire.forms": "the lead's protocol is exact English (pipeline-lead)",
+    "coordination.pipeline.wire.reading": "as above",
+    "core.message_facts": "only how a line is worded, by what its receipt names",
+    "endpoints.tmux.client.server": "what tmux says",
+    "endpoints.tmux.screen.profile": "what pydantic says, to be said again without its prefix",
+    "endpoints.tmux.started_pane": "what tmux shows in a dead pane",
+    "formats.bodies": "what pydantic says, to be said again in other words",
+    "formats.ignite.fields": "a header's value in the native format",
+    "formats.json_line": "what pydantic says, to be said again without its prefix",
+    "system.threads": "what Python says; it raises the same error for other reasons",
+}
+_LOOKS_INTO: Final = frozenset("startswith endswith removeprefix removesuffix partition find index".split())
+
+
+def sentences() -> set[str]:
+    """The names of constants of the package that hold a text of several words."""
+    found = set()
+    for path in MODULES.values():
+        for node in ast.parse(path.read_bytes()).body:
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and has_sentence(node.value):
+                found.add(node.target.id)
+    return found
+
+
+def has_sentence(node: ast.AST | None, named: Container[str] = ()) -> bool:
+    """Whether this is a text of several words, a tuple or set of some, or the name of one."""
+    match node:
+        case ast.Constant(value=str(text)):
+            return " " in text.strip()
+        case ast.Tuple(elts=parts) | ast.Set(elts=parts) | ast.List(elts=parts):
+            return any(has_sentence(part, named) for part in parts)
+        case ast.Name(id=name):
+            return name in named
+        case _:
+            return False
+
+
+def compared_sentences(name: str, named: Container[str]) -> list[str]:
+    """The places where a module compares a text with a sentence."""
+    found: list[ast.expr | ast.pattern] = []
+    for node in ast.walk(ast.parse(MODULES[name].read_bytes())):
+        match node:
+            case ast.Compare(ops=[ast.Eq() | ast.NotEq() | ast.In() | ast.NotIn()]):
+                found += [node] if any(has_sentence(one, named) for one in (node.left, *node.comparators)) else []
+            case ast.Call(func=ast.Attribute(attr=method)) if method in _LOOKS_INTO:
+                found += [node] if any(has_sentence(one, named) for one in node.args) else []
+            case ast.MatchValue(value=text):
+                found += [node] if has_sentence(text) else []
+    return [f"{name}:{node.lineno} {ast.unparse(node)}" for node in found]
+
+
+@pytest.fixture(scope="module")
+def named_sentences() -> set[str]:
+    return sentences()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if name.partition(".")[0] not in ("", "cli", "worker")])
+def test_no_behaviour_compares_english_sentences(name: str, named_sentences: set[str]) -> None:
+    """What parts tell each other are signals, words of an enum and errors; sentences are for people, and change."""
+    assert bool(compared_sentences(name, named_sentences)) is (name in READ_WORDS), compared_sentences(
+        name, named_sentences
+    )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'if why == "its worker is gone": pass',
+        'if reason.startswith("disk full: "): pass',
+        'if said in ("gone", "not there"): pass',
+        'match why:\n    case "not done yet": pass',
+    ],
+)
+def test_a_compared_sentence_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str) -> None:
+    probe = tmp_path / "probe.py"
+    probe.write_text(line)
+    monkeypatch.setitem(MODULES, "runtime.probe", probe)
+    assert len(compared_sentences("runtime.probe", ())) == 1
 
 
 # --- the test itself --------------------------------------------------------------------------------------------------

@@ -32,8 +32,10 @@ SHARED: Final = {
 }
 #: Parts of paths that no package may have.
 UNWANTED: Final = frozenset(
-    "__pycache__ .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz .venv .clis .ackd .git .ci build dist".split()
+    "__pycache__ .mypy_cache .ruff_cache .pytest_cache .hypothesis .fuzz .venv .clis .ackd .git .ci".split()
 )
+#: As directories only: an example's program is called build, too.
+UNWANTED_DIRECTORIES: Final = frozenset({"build", "dist"})
 PATIENCE_S: Final = 240.0
 
 one_by_one = pytest.mark.xdist_group("packages")
@@ -100,7 +102,8 @@ def test_neither_has_a_file_that_nobody_wants(built: Path) -> None:
         for name in (*archive.namelist(), *source.getnames()):
             path = Path(name)
             assert not path.is_absolute()
-            assert not {*path.parent.parts} & {*UNWANTED, ".."}, name
+            assert not {*path.parts} & {*UNWANTED, ".."}, name
+            assert not {*path.parts[:-1]} & UNWANTED_DIRECTORIES, name
             assert path.suffix not in {".pyc", ".pyo", ".so", ".swp", ".orig", ".rej"}, name
         assert {name.partition("/")[0] for name in source.getnames()} == {f"ackd-{ackd.__version__}"}
         assert all(member.isfile() for member in source.getmembers())

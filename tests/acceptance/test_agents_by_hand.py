@@ -27,10 +27,10 @@ def told(team: Team) -> list[str]:
     return sorted(path.read_text().split()) if path.exists() else []
 
 
-def answers(team: Team, *words: str, code: int = 0) -> Any:
+def answers(team: Team, *words: str, code: int = 0, below: str = "answers") -> Any:
     done = team.ackd(*words, "--json")
     assert done.returncode == code, (done.stdout, done.stderr)
-    return json.loads(done.stdout)
+    return json.loads(done.stdout)[below]
 
 
 # --- pausing ------------------------------------------------------------------------------------------------------------
@@ -42,7 +42,7 @@ def test_a_paused_agent_gets_nothing_and_loses_nothing_through_a_crash_of_the_da
         sent = [team.send("scribe", body=f"mail {number}") for number in range(3)]
         for message_id in sent:
             team.fact("message_queued", message=message_id)
-        assert answers(team, "agent", "list", "scribe")["scribe"]["state"] == "paused"
+        assert answers(team, "agent", "list", "scribe", below="agents")["scribe"]["state"] == "paused"
         team.kill()
         team.start()
         assert team.status()["agents"]["scribe"]["state"] == "paused"
@@ -51,7 +51,7 @@ def test_a_paused_agent_gets_nothing_and_loses_nothing_through_a_crash_of_the_da
         assert len(team.files("queue/scribe")) == len([*sent, "processed"])
         assert (told(team), team.facts("message_claimed", agent="scribe")) == ([], [])
         shown = team.ackd("status").stdout
-        assert "scribe         exec      paused     3       0          by hand" in shown
+        assert "scribe         exec      paused     3       0          0       by hand" in shown
         (said,) = answers(team, "agent", "resume", "scribe")
         assert said["answer"] == "resumed: it was paused"
         for message_id in sent:

@@ -177,15 +177,17 @@ def test_the_same_words_twice_are_two_messages(tmp_path: Path) -> None:
             team.drop("lonely", mime(message_id=message_id, sender="bob", to="lonely"), f"message_{number}.mime")
             team.fact("message_told", message=message_id, agent="alice")
         assert copies(team, ID) == copies(team, other) == {"alice": 1}
+        third = ID.replace(".7.", ".9.")
+        team.drop("dave", mime(message_id=third, sender="bob", to="dave, lonely"), "message_9.mime")
+        team.fact("message_told", message=third, agent="alice")
 
 
 def test_a_crash_between_the_copies_gives_nobody_two(tmp_path: Path) -> None:
     """bob's queue is a file, so that his copy cannot be written, while alice and carol have theirs."""
     team = Team(tmp_path, TEAM, delivery="backoff_base_s = 0.3\nretry_limit = 100\n")
+    (team.root / "queue").mkdir(parents=True)
+    (team.root / "queue/bob").write_text("in the way")
     with running(team):
-        for box in ("processed", ""):
-            (team.root / "queue/bob" / box).rmdir()
-        (team.root / "queue/bob").write_text("in the way")
         team.drop("reviewers", mime(message_id=ID, sender="dave", to="reviewers"), "message_1.mime")
         team.fact("message_retry", message=ID, agent="reviewers")
         for member in ("alice", "carol-c"):

@@ -43,7 +43,7 @@ def coder_in(place: Path) -> Team:
 def answers(team: Team, *words: str, code: int = 0) -> Any:
     done = team.ackd(*words, "--json", "--timeout", "60")
     assert done.returncode == code, (done.stdout, done.stderr)
-    (said,) = json.loads(done.stdout)
+    (said,) = json.loads(done.stdout)["answers"]
     return said["answer"]
 
 

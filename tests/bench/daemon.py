@@ -39,9 +39,18 @@ _LOOK_EVERY_S = 0.01
 START_PATIENCE_S = 120.0
 
 
-def make_team(place: Path, agents: Sequence[str], *, handler: str = "nothing", durability: str = "power") -> Team:
-    """A team of handler agents with the default settings."""
-    tables = "".join(f'[agents.{name}]\nendpoint = "handler"\nhandler = "{handler}"\n' for name in agents)
+def make_team(
+    place: Path,
+    agents: Sequence[str],
+    *,
+    handler: str = "nothing",
+    durability: str = "power",
+    keys: str = "",
+    more: str = "",
+) -> Team:
+    """A team of handler agents with the default settings. ``keys``: further ones of each agent; ``more``: tables."""
+    of_each = f'endpoint = "handler"\nhandler = "{handler}"\n{keys}'
+    tables = "".join(f"[agents.{name}]\n{of_each}" for name in agents) + more
     team = Team(place, tables, delivery=f'durability = "{durability}"\n', quick="")
     site = place / "handlers"
     info = site / "bench_handlers-1.dist-info"

@@ -33,6 +33,9 @@ class Scale:
     #: Under one supervisor, and how often each of them is started.
     children: int = 50
     children_repetitions: int = 3
+    #: To pools of several sizes, and to agents with queues of their own.
+    pool_messages: int = 10_000
+    pool_repetitions: int = 3
     #: Taken and let go, one after the other.
     leases: int = 2_000
     #: Messages in the session logs, and how many of them lie in the archive.
@@ -65,6 +68,8 @@ QUICK = Scale(
     lines=8,
     children=20,
     children_repetitions=1,
+    pool_messages=2_000,
+    pool_repetitions=2,
     leases=300,
     history=20_000,
     searches=5,

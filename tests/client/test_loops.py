@@ -11,6 +11,7 @@ from ackd.client import loops
 from ackd.client.errors import NotHeld
 from ackd.config.site import find_site
 from ackd.core.errors import AmbiguousMessage
+from ackd.core.state import Held
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
@@ -35,6 +36,23 @@ def test_what_the_daemon_saved_is_listed_with_its_reason(site: Site) -> None:
     save(site, "1.1.a@x")
     reason = "leader and worker answered each other for 30 rounds within an hour"
     assert loops.held_messages(site) == [("1.1.a@x", "leader", reason)]
+
+
+@pytest.mark.parametrize("members", [("leader", "worker"), ("a", "b", "c"), ("leader",)])
+def test_the_reason_is_worded_as_in_the_log(site: Site, members: tuple[str, ...]) -> None:
+    site.state.mkdir(parents=True, exist_ok=True)
+    held = {"message_id": "1.1.a@x", "agent": members[0], "members": list(members), "rounds": 30}
+    (site.state / "held.json").write_text(json.dumps({"held": [held]}))
+    (one,) = loops.held_messages(site)
+    if len(members) > 1:
+        assert one.reason == Held(members, 30, 0.0).words
+    assert all(name in one.reason for name in members)
+
+
+def test_members_that_were_edited_into_nonsense_are_left_out(site: Site) -> None:
+    site.state.mkdir(parents=True, exist_ok=True)
+    (site.state / "held.json").write_text('{"held": [{"message_id": "1.1.a@x", "agent": "leader", "members": 5}]}')
+    assert [(one.message_id, one.agent) for one in loops.held_messages(site)] == [("1.1.a@x", "leader")]
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", '{"held": 3}', '{"held": [3]}'])

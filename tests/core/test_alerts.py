@@ -7,6 +7,7 @@ import pytest
 from ackd.core import events as ev
 from ackd.core.escalations import OpenEscalation
 from ackd.core.message import MONITOR, USER
+from ackd.core.policy import AgentPolicy, EnginePolicy
 from tests.core.engine_world import TEAM, WATCHED_PANE, World, make_message
 
 
@@ -35,6 +36,26 @@ def test_what_is_wrong_with_the_leader_is_told_to_a_person() -> None:
     world.send(make_message("m1", "leader", sender="worker"))
     world.says("refuse", "m1", "leader")
     assert [e.draft.recipient for e in world.mail("escalation")] == [USER]
+
+
+@pytest.mark.parametrize(
+    ("paused", "expected"),
+    [((), "crew"), (("leader",), "crew"), (("leader", "evaluator"), USER)],
+    ids=["all there", "one there", "nobody there"],
+)
+def test_escalations_go_to_a_group_of_whom_somebody_answers_besides_the_one_it_is_about(
+    paused: tuple[str, ...], expected: str
+) -> None:
+    group = (AgentPolicy(unwatched=True), "handler")
+    members = ("leader", "worker", "evaluator")
+    world = World(
+        {**TEAM, "evaluator": TEAM["leader"], "crew": group}, EnginePolicy(escalate_to="crew", groups={"crew": members})
+    )
+    for name in paused:
+        world.tell(ev.AgentPaused(name))
+    world.send(make_message("m1"))
+    world.says("refuse", "m1")
+    assert [one.draft.recipient for one in world.mail("escalation")] == [expected]
 
 
 # --- what ends an escalation ------------------------------------------------------------------------------------------

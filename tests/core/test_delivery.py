@@ -55,6 +55,7 @@ cancelled    T:withdraw  =:remember  K:call_off  K:call_off  K:call_off  N:annul
 let_go       =           =           =           =           =           =         =        =           =           =           N:annul   =           =           =         =           -  -
 expired      B:bury      =           =           =           =           B:bury    =        =           =           =           =         =           =           =         =           -  -
 handed_back  -           -           -           -           -           H:return  -        -           -           -           -         -           -           -         -           -  -
+recalled     T:withdraw  -           T:withdraw  -           -           -         -        -           -           -           -         -           -           -         -           -  -
 """
 
 

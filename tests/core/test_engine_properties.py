@@ -332,11 +332,13 @@ class Promises(RuleBasedStateMachine):
         noticed=st.booleans(),
         expires_s=st.sampled_from([None, None, None, -5, 3, 200]),
         due_s=st.sampled_from([None, None, None, 0, 100, 900]),
+        part=st.booleans(),
     )
     def send(
         self, to: str, sender: str, priority: Priority, kind: str, answers: int, noticed: bool,
-        expires_s: float | None = None, due_s: float | None = None,
+        expires_s: float | None = None, due_s: float | None = None, part: bool = False,
     ) -> None:  # fmt: skip
+        """Send a message, perhaps an answer to an earlier one, or a part of the first."""
         self.sent += 1
         about = f"m{self.sent - answers}" if answers and self.sent > answers else None
         message = make_message(f"m{self.sent}", to, sender=sender, type=kind, priority=priority, in_reply_to=about)
@@ -345,6 +347,8 @@ class Promises(RuleBasedStateMachine):
             message,
             expires_at=now + expires_s if expires_s is not None else None,
             deadline_at=now + due_s if due_s is not None else None,
+            part_of="m1" if part else None,
+            notify=part or None,
         )
         place = self.world.drop(message)
         if noticed:

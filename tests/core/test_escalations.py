@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ackd.coordination.ensemble.rules import plain_words
 from ackd.core import effects as fx
 from ackd.core import events as ev
@@ -40,6 +42,18 @@ def test_an_id_has_the_seeds_form_whatever_the_cause_holds() -> None:
 def test_a_second_death_after_a_requeue_has_another_id_and_one_after_a_crash_the_same() -> None:
     assert death_id(dying(arrived_at=5)) == death_id(dying(arrived_at=5))
     assert death_id(dying(arrived_at=5)) != death_id(dying(arrived_at=6))
+
+
+def test_two_messages_of_one_id_that_came_in_one_moment_have_a_notice_each() -> None:
+    world = World()
+    for digest in ("one", "other"):
+        message = replace(make_message("m1", "runner"), digest=digest)
+        world.handle(world.arrival(world.drop(message)))
+    for _ in range(2):
+        world.handle(ev.ReceiptCame(world.receipt("refuse", "m1", "runner")))
+        world.settle()
+    told = [one.draft.message_id for one in (*world.mail("dead_letter"), *world.mail("escalation"))]
+    assert len(set(told)) == 2
 
 
 def test_times_are_utc() -> None:

@@ -289,6 +289,28 @@ def test_an_agent_that_never_answers_has_its_time_and_no_more() -> None:
     assert world.told("worker") == ["m1", "m2"]
 
 
+@pytest.mark.parametrize("refused", [False, True])
+def test_what_is_cancelled_as_it_is_claimed_is_withdrawn_and_its_agent_hears_nothing_of_it(*, refused: bool) -> None:
+    world = World()
+    world.refused = {fx.ClaimMessage} if refused else set()
+    world.handle(world.arrival(world.drop(make_message("m1"))))
+    assert world.state_of("m1") == "claiming"
+    world.cancels("m1", reason="no need")
+    assert world.fact("message_withdrawn", "m1")["reason"] == "cancelled by leader: no need"
+    assert world.told("worker") == []
+    assert world.facts("message_let_go") == []
+    assert world.place_of("m1").folder is Folder.ARCHIVE
+    assert world.receipts == {}
+
+
+def test_what_its_agent_has_acknowledged_as_it_was_claimed_is_called_off() -> None:
+    world = World()
+    world.handle(world.arrival(world.drop(make_message("m1"))))
+    world.handle(ev.ReceiptCame(world.receipt("ack", "m1")))
+    world.cancels("m1")
+    assert world.fact("message_dead", "m1")["end"] == "cancelled"
+
+
 def test_an_inbox_is_told_by_mail() -> None:
     world = World()
     world.send(make_message("m1", "user"))

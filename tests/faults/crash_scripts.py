@@ -57,6 +57,9 @@ command = ["./work.sh"]
 endpoint = "exec"
 command = ["./slow.sh"]
 
+[groups]
+crew = ["scribe", "worker"]
+
 [board]
 directors = { CA = "technical", CPO = "product", CSO = "security" }
 agents = { CA = "leader", CPO = "scribe", CSO = "worker" }
@@ -129,7 +132,9 @@ class Stage(Team):
         death only its sender is told. ``words`` as for ``mime``."""
         number = next(self._numbers)
         message_id = f"1770263544.{number}.abcdef@ignite.local"
-        data = mime(to=to, message_id=message_id, body=f'content: "{body} {"x" * 200}"\n', **words)
+        data = mime(
+            to=words.pop("header_to", to), message_id=message_id, body=f'content: "{body} {"x" * 200}"\n', **words
+        )
         name = f"message_{1770263544000000 + number:016}.mime"
         self.put(to, data, name)
         self.accepted[message_id, to] = Accepted(name, data, Counter(ends), kept)
@@ -187,9 +192,9 @@ class Stage(Team):
         fail = (
             'grep -q "fail once" "$ACKD_BODY" && [ ! -e "$TEAM_PLACE/failed" ] && touch "$TEAM_PLACE/failed" && exit 1'
         )
-        self.script("crew.sh", f'{NOTE}\n{fail}\ngrep -q "fail always" "$ACKD_BODY" && exit 1\nexit 0')
+        self.script("squad.sh", f'{NOTE}\n{fail}\ngrep -q "fail always" "$ACKD_BODY" && exit 1\nexit 0')
         tables = [
-            f'[agents.{one}]\nendpoint = "exec"\ncommand = ["./crew.sh"]\nmax_in_flight = 1\nretry_limit = {retry_limit}\n'
+            f'[agents.{one}]\nendpoint = "exec"\ncommand = ["./squad.sh"]\nmax_in_flight = 1\nretry_limit = {retry_limit}\n'
             for one in members
         ]
         with (self.place / "ackd.toml").open("a") as config:
@@ -311,29 +316,45 @@ def the_parts_of_a_task_end_and_its_holder_is_told_once(stage: Stage) -> Iterato
 
 @script
 def a_pool_completes_three(stage: Stage) -> Iterator[Step]:
-    stage.make_pool("crew", "first", "second")
+    stage.make_pool("squad", "first", "second")
     for number in range(2):
-        stage.give("crew", f"number {number}", "message_completed")
-    yield _started(stage), lambda: stage.give("crew", "the last", "message_completed")
+        stage.give("squad", f"number {number}", "message_completed")
+    yield _started(stage), lambda: stage.give("squad", "the last", "message_completed")
 
 
 @script
 def what_one_of_a_pool_fails_goes_back_and_another_completes_it(stage: Stage) -> Iterator[Step]:
-    stage.make_pool("crew", "first", "second", retry_limit=2)  # one more: a refusing disk may fail a start
-    stage.give("crew", "fail once", "message_completed")
+    stage.make_pool("squad", "first", "second", retry_limit=2)  # one more: a refusing disk may fail a start
+    stage.give("squad", "fail once", "message_completed")
     yield from ()
 
 
 @script
 def what_a_whole_pool_fails_is_dead_and_is_dug_up(stage: Stage) -> Iterator[Step]:
-    stage.make_pool("crew", "first", "second")
-    dead = stage.give("crew", "fail always", "message_dead", "message_completed")
+    stage.make_pool("squad", "first", "second")
+    dead = stage.give("squad", "fail always", "message_dead", "message_completed")
 
     def requeue() -> None:
-        stage.script("crew.sh", NOTE)
-        stage.receipt(ReceiptKind.REQUEUE, dead, "crew")
+        stage.script("squad.sh", NOTE)
+        stage.receipt(ReceiptKind.REQUEUE, dead, "squad")
 
     yield lambda: stage.said(dead, "message_dead"), requeue
+
+
+@script
+def a_group_is_written_to(stage: Stage) -> Iterator[Step]:
+    """A file in the group's own queue, and one in another's that names the group: every member has it once."""
+
+    def give(to: str, of: str) -> str:
+        message_id = stage.give(to, "for all", "message_completed", header_to=of)
+        for member in {"scribe", "worker"} - {to}:
+            copy = f"Message-ID: <{message_id}>\n\n{stage.accepted[message_id, to].data.partition(bytes(2 * [10]))[2].decode()}"
+            stage.accepted[message_id, member] = Accepted("", copy.encode(), Counter(["message_completed"]), ours=True)
+        return message_id
+
+    give("crew", "crew")
+    yield _started(stage), lambda: give("slow", "slow, crew")
+    yield lambda: True, (stage.place / "go").touch
 
 
 @script

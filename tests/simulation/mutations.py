@@ -172,6 +172,49 @@ def oblivious(run: Simulation) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def miserly(_run: Simulation) -> Iterator[None]:
+    """Forgets that a member of a pool has room again."""
+    with mock.patch("ackd.core.pool_offers.note_member", lambda *_: None):
+        yield
+
+
+@contextlib.contextmanager
+def lavish(run: Simulation) -> Iterator[None]:
+    """Gives a message back to its pool, and leaves it with its holder, too."""
+    run.swarm.odd_agents = 1.0
+    give_back = EffectRunner._return
+
+    def leave_a_copy(runner: EffectRunner, effect: fx.ReturnMessage) -> Any:
+        path = runner.spool.path(effect.place)
+        data = path.read_bytes()
+        slow = give_back(runner, effect)
+        path.with_name(f"{effect.message.type}_9{effect.place.name[-20:]}").write_bytes(data)
+        return slow
+
+    with mock.patch.object(EffectRunner, "_return", leave_a_copy):
+        yield
+
+
+@contextlib.contextmanager
+def timeless(run: Simulation) -> Iterator[None]:
+    """Does not notice that a message has expired."""
+    run.swarm.timed_letters, run.swarm.away = 1.0, 1.0
+    with _without_timer(TimerKind.EXPIRES), mock.patch("ackd.core.deadlines.is_expired", lambda *_: False):
+        yield
+
+
+@contextlib.contextmanager
+def obstinate(run: Simulation) -> Iterator[None]:
+    """Hears a cancellation, and goes on."""
+    run.swarm.cancels_an_hour = 30.0
+    with mock.patch(
+        "ackd.core.receipts._cancel",
+        lambda state, delivery, receipt: state.emit(fx.DropReceipt.of(delivery.agent, receipt.receipt_file)),
+    ):
+        yield
+
+
+@contextlib.contextmanager
 def restless(run: Simulation) -> Iterator[None]:
     """Looks again at once for what has not come yet."""
     run.swarm.hint_lost = run.swarm.early_words = 0.5
@@ -208,6 +251,10 @@ ALL: Final[dict[str, Callable[[Simulation], Any]]] = {
         hoarding,
         silent,
         oblivious,
+        miserly,
+        lavish,
+        timeless,
+        obstinate,
         restless,
     )
 }
@@ -220,10 +267,14 @@ FOUND_BY: Final[dict[str, tuple[int, float]]] = {
     "deaf": (11, 2.0),
     "forgetful": (11, 2.0),
     "hoarding": (1, 1.0),
+    "lavish": (7, 1.0),
+    "miserly": (7, 1.0),
+    "obstinate": (1, 1.0),
     "oblivious": (4, 1.0),
     "patient": (8, 2.0),
     "restless": (2, 0.5),
     "silent": (11, 1.0),
+    "timeless": (1, 1.0),
     "trusting": (8, 1.0),
     "unread": (1, 1.0),
 }

@@ -125,7 +125,8 @@ class Verdict:
                 raise Broken(f"{message_id} died, and its sender was not told")
 
     def _judge_parts(self, lines: list[Line], places: dict[tuple[str, str], list[Place]]) -> None:
-        """Whoever sent parts was told of each when all had ended, and of no end twice."""
+        """Whoever sent parts was told of each when all had ended, and of no end twice. The line that tells of it may come
+        before the line of the last end, which waits for its turn in another agent's lane."""
         if self.power_cuts:
             return
         ended: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -135,7 +136,7 @@ class Verdict:
             if line.type in ENDS:
                 ended[about].append(number)
             elif line.type == "parts_ended":
-                said[about][str(line.data["notice_id"])] = number
+                said[about][str(line.data["notice_id"])] = int(line.data["parts"])
         notices = self._notices_of_parts()
         told = Counter(part for parts in notices.values() for part in parts)
         for family, letters in self._families().items():
@@ -143,7 +144,7 @@ class Verdict:
             if _any_waits([family, *parts], places) or not all(ended[part] for part in parts):
                 continue
             self.run.counts["families"] += 1
-            if max(said[family].values(), default=-1) < max(ended[part][0] for part in parts):
+            if sum(said[family].values()) < len(parts):
                 raise Broken(f"{family[1]} was not told that the parts of {family[0]} have ended")
             untold = [part for part in parts if not told[part]]
             if untold and said[family].keys() <= notices.keys():  # else somebody removed one

@@ -46,8 +46,10 @@ def held_messages(site: Site) -> list[HeldMessage]:
 
 
 def _reason(held: dict[str, Any]) -> str:
-    members = [str(name) for name in held.get("members") or ()]
-    return f"{' and '.join(members)} answered each other for {held.get('rounds')} rounds within an hour"
+    from ackd.core.loops import words_of_chain
+
+    members = held.get("members")
+    return words_of_chain(tuple(map(str, members)) if isinstance(members, list) else (), held.get("rounds"))
 
 
 def release(site: Site, wanted: Iterable[str]) -> list[ReleasedMessage]:

@@ -204,7 +204,7 @@ def _entry(path: Path, folder: Folder) -> MailEntry | None:
 
 # --- read or not ------------------------------------------------------------------------------------------------------
 class InHand(NamedTuple):
-    """Of the messages that an agent was given: how many lie unread in its inbox, and how many wait for another try."""
+    """Counts of messages that an agent was given: those unread in its inbox, and those that wait for another try."""
 
     unread: int
     retrying: int

@@ -36,7 +36,7 @@ def standing(history: RecipientHistory, retry: Line | None = None) -> str:
 
 
 class Hindrances:
-    """What keeps agents from taking the mail that somebody waits for: that they are parked, paused or down.
+    """Finds out what keeps agents from taking the mail that somebody waits for: they are parked, paused or down.
 
     How they stand at first is what the daemon's page says; then the lines of the log are heard. Looking for the last
     such line of each agent could mean to read the whole log.

@@ -288,9 +288,11 @@ class Config(_CapabilityTables):
             return replace(AgentSettings().policy(self.delivery, self.liveness), notify_when_done=True)
         if self.group_called(agent) is not None:
             # To have handed a message on is not to have dealt with it: an escalation stays open.
-            policy = self.agent(agent).policy(self.delivery, self.liveness)
-            seen = CompletesOn.SEEN
-            return replace(policy, completes_on=seen, notices_complete_on=seen, notify_when_done=False)
+            policy, seen = self.agent(agent).policy(self.delivery, self.liveness), CompletesOn.SEEN
+            to_people = any(self.policy(member).reminds for member in self.group_members(agent))
+            return replace(
+                policy, completes_on=seen, notices_complete_on=seen, notify_when_done=False, reminds=to_people
+            )
         return self.agent(agent).policy(self.delivery, self.liveness)
 
     def engine_policy(self) -> EnginePolicy:
@@ -300,6 +302,7 @@ class Config(_CapabilityTables):
             escalate_to=next(same, self.escalate_to),
             dedup_window_s=self.delivery.dedup_window_s,
             loop_limit=self.delivery.loop_limit,
+            groups=self._members_by_group,
         )
 
     def fingerprint(self) -> str:

@@ -156,6 +156,11 @@ class Site(NamedTuple):
         except UnknownAgent:
             raise UnknownAgent(name, tuple(self.addresses())) from None
 
+    def shared_by(self, agent: str) -> list[str]:
+        """The groups and pools that the agent is in."""
+        both = (*self.groups.items(), *self.pools.items())
+        return [name for name, members in both if any(identity(one) == identity(agent) for one in members)]
+
     def group_called(self, name: str) -> str | None:
         """The group of that name, in any spelling, as the config spells it; None if there is none."""
         return _called(name, self.groups)

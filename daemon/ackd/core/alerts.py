@@ -27,11 +27,14 @@ if TYPE_CHECKING:
 
 
 def reader(state: EngineState, about: str) -> str:
-    """Return who is told about an agent: ``escalate_to``, or the user if that is the agent itself or cannot answer."""
+    """Return who is told about an agent: ``escalate_to``, or the user if that is the agent itself or cannot answer. Of
+    a group somebody else must be able to."""
     leader = state.agent_called(state.policy.escalate_to)
-    if leader is None or leader == about:
+    if leader is None:
         return USER
-    return leader if state.agents[leader].state in QUIET else USER
+    members = (state.agent_called(name) for name in state.policy.groups.get(leader, (leader,)))
+    can_answer = any(name is not None and name != about and state.agents[name].state in QUIET for name in members)
+    return leader if can_answer else USER
 
 
 # --- escalations ------------------------------------------------------------------------------------------------------

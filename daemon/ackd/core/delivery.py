@@ -65,6 +65,7 @@ class Happening(Word):
     REQUEUED = "requeued"  # by an operator
     CANCELLED = "cancelled"  # by its sender, by a person, or because its deadline passed
     HANDED_BACK = "handed back"  # by its holder, to its pool
+    RECALLED = "recalled"  # cancelled while it was claimed, before its agent was told
     LET_GO = "let go"  # its agent was told that it is cancelled, or has had its time to let go of it
     EXPIRED = "expired"  # nobody had it in hand when it expired
 
@@ -124,6 +125,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.QUEUED, A.NOTHING),
         H.CANCELLED: (S.WITHDRAWING, A.WITHDRAW),
+        H.RECALLED: (S.WITHDRAWING, A.WITHDRAW),  # its claim was refused
         H.EXPIRED: (S.BURYING, A.BURY),
     },
     S.CLAIMING: {
@@ -154,6 +156,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),
         H.REQUEUED: (S.PROCESSING, A.NOTHING),
         H.CANCELLED: (S.CANCELLING, A.CALL_OFF),
+        H.RECALLED: (S.WITHDRAWING, A.WITHDRAW),
         H.LET_GO: (S.PROCESSING, A.NOTHING),
         H.EXPIRED: (S.PROCESSING, A.NOTHING),  # its agent has it
     },

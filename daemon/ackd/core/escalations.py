@@ -242,10 +242,10 @@ def telling_id(kind: str, delivery: Delivery) -> str:
     return derived_id(kind, delivery.message.message_id, delivery.agent, delivery.retries, _life(delivery))
 
 
-def _life(delivery: Delivery) -> int:
-    """Return a number that differs between the lives of a requeued message: a requeue gives the file a new time, a
-    crash does not."""
-    return int(delivery.arrived_at * 1_000_000)
+def _life(delivery: Delivery) -> str:
+    """Return what differs between the lives of a requeued message (a requeue gives the file a new time, a crash does
+    not) and between two messages of one id and time."""
+    return f"{int(delivery.arrived_at * 1_000_000)} {delivery.message.digest}"
 
 
 def _identify(delivery: Delivery) -> dict[str, object]:

@@ -28,6 +28,12 @@ WITHIN_S: Final = 3600.0
 MOST_HOPS: Final = 64
 
 
+def words_of_chain(members: Circle, rounds: object) -> str:
+    """Say why a message is held, for the log, the status page and `ackd loop list`."""
+    way = " → ".join((*members, members[0])) if len(members) > 2 else " and ".join(members)
+    return f"{way} answered each other for {rounds} rounds within an hour"
+
+
 @value
 class Loop:
     members: Circle

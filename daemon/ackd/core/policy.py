@@ -9,13 +9,15 @@ say ``ackd done`` must not lose its next mail for that.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.names import MONITOR
 from ackd.core.words import Word
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ackd.core.message import Message
 
 UNLIMITED: Final = 1_000_000_000
@@ -101,6 +103,8 @@ class EnginePolicy:
     escalate_to: str = "user"
     dedup_window_s: float = 86400
     loop_limit: int = 5
+    #: Who is in each group, by its name among the agents: mail to it is handed on to them.
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def completes_on(message: Message, policy: AgentPolicy) -> CompletesOn:

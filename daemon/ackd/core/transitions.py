@@ -511,15 +511,23 @@ def _finish(state: EngineState, delivery: Delivery, happening: Happening, why: s
 #: Pending events that a later one replaces, except that an ack does not replace "seen is enough".
 _WEAK: Final = frozenset({H.ACKED, H.ENOUGH})
 #: A cancellation that waits for a claim gives way to a completion: that came before the move.
-_STRONGER: Final = (H.CANCELLED, H.DONE)
+_STRONGER: Final = frozenset({(H.CANCELLED, H.DONE), (H.RECALLED, H.DONE)})
 
 
 def _remember(_state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
     said = delivery.pending_event[0] if delivery.pending_event is not None else None
+    if happening is H.CANCELLED and said is None and _is_recalled(delivery):
+        happening = H.RECALLED
     if (
-        said is None or (said in _WEAK and (said, happening) != (H.ENOUGH, H.ACKED)) or (said, happening) == _STRONGER
+        said is None or (said in _WEAK and (said, happening) != (H.ENOUGH, H.ACKED)) or (said, happening) in _STRONGER
     ):  # of several last words the first counts
         delivery.pending_event = (happening, why)
+
+
+def _is_recalled(delivery: Delivery) -> bool:
+    """Return whether somebody cancels a message of which its agent knows nothing: it is claimed, and not told yet."""
+    by_us = delivery.cancellation is None or delivery.cancellation.by == MONITOR
+    return delivery.state is S.CLAIMING and not delivery.seen and not by_us
 
 
 def _revive(state: EngineState, delivery: Delivery, _happening: Happening, _why: str) -> None:

@@ -63,7 +63,7 @@ class GroupEndpoint(Endpoint):
         around, config = self.around, self.around.config.now
         try:
             data = around.spool.read(order.place).data
-            again = order.key in self._begun or around.spool.path(order.place).lstat().st_ctime < around.since
+            again = order.key in self._begun or self._may_be_elsewhere(order, data)
             copy = ignite.rewrite(data, (*_NOT_COPIED, *as_copy(data, config)))
         except (OSError, BadMessage) as error:
             hindered = isinstance(error, OSError) and faults.is_nobodys(error)
@@ -79,6 +79,12 @@ class GroupEndpoint(Endpoint):
         why = "; ".join(f"{error.filename or 'its queue'} takes no file: {error.strerror}" for error in failed)
         kind = NotTold if any(not faults.is_nobodys(error) for error in failed) else Hindered
         return kind(order.key, why, attempt=order.attempt)
+
+    def _may_be_elsewhere(self, order: TellAgent, data: bytes) -> bool:
+        """Say whether members may have the message although the engine does not know it: a daemon before this one began
+        to hand it on, or it is a copy of what lies in somebody's queue."""
+        is_copy = any(name.lower() == ignite.COPIES.lower() for name, _ in ignite.headers(data))
+        return is_copy or self.around.spool.path(order.place).lstat().st_ctime < self.around.since
 
     async def _hand_on(self, member: str, order: TellAgent, data: bytes, *, again: bool) -> OSError | None:
         """Give one member its copy, unless it has it. Returns why that is impossible."""

@@ -110,3 +110,29 @@ def test_a_bus_is_named_or_the_teams_own_is_meant(site: Site) -> None:
     opened = door.open(None, door.prepare(BoardCheckpoint.PRE_LAUNCH, "Launch", opener="leader"))
     assert opened.track == own_track(site.root)
     assert door.show("house").meeting_id == door.cancel("house").meeting.meeting_id == opened.meeting.meeting_id
+
+
+def test_a_member_of_a_group_or_pool_speaks_from_its_seat(tmp_path: Path) -> None:
+    config = tmp_path / "ackd.toml"
+    config.write_text(
+        """
+[board]
+directors = { CA = "technical", CPO = "product", CSO = "security" }
+agents = { CA = "architects", CPO = "products", CSO = "guard" }
+[groups]
+architects = ["ann", "ben"]
+[pools.products]
+members = ["cy"]
+[agents.ann]
+[agents.ben]
+[agents.cy]
+[agents.guard]
+"""
+    )
+    site = find_site(None, str(config))
+    door, track = BoardDoor(site), own_track(site.root)
+    door.open(track, door.prepare(BoardCheckpoint.PRE_LAUNCH, "Launch", opener="architects"))
+    assert door.assess(track, verdict="approve", score=8, agent="ben").waits_for == ("CPO", "CSO")
+    assert door.assess(track, verdict="approve", score=8, director="CPO", agent="cy").waits_for == ("CSO",)
+    with pytest.raises(OthersSeat):
+        door.assess(track, verdict="approve", score=8, director="CSO", agent="ann")

@@ -246,7 +246,9 @@ class BoardDoor:
         agent: str | None = None,
     ) -> MeetingStanding:
         """Say nothing in this round of the discussion."""
-        return self._change(track, meeting_id, lambda meeting, _: passed(meeting, seat_of(meeting, director, agent)))
+        return self._change(
+            track, meeting_id, lambda meeting, _: passed(meeting, self._seat_of(meeting, director, agent))
+        )
 
     def vote(
         self,
@@ -304,9 +306,12 @@ class BoardDoor:
         answer: Callable[[str], Answer],
     ) -> MeetingStanding:
         def act(meeting: Meeting, now: float) -> Meeting:
-            return recorded(meeting, answer(seat_of(meeting, director, agent)), Channel.ACKD, now)
+            return recorded(meeting, answer(self._seat_of(meeting, director, agent)), Channel.ACKD, now)
 
         return self._change(track, meeting_id, act)
+
+    def _seat_of(self, meeting: Meeting, director: str | None, agent: str | None) -> str:
+        return seat_of(meeting, director, agent, self._site.shared_by(agent) if agent is not None else ())
 
     def _change(
         self, track: Which, meeting_id: str | None, act: Callable[[Meeting, float], Meeting]
@@ -318,9 +323,11 @@ class BoardDoor:
         return MeetingStanding(meeting, track, waited_for(meeting), root_lock.holder(self._site.run) is not None)
 
 
-def seat_of(meeting: Meeting, director: str | None, agent: str | None) -> str:
-    """Return the director that speaks. An agent speaks from its own seats only; a person may speak from any."""
-    own = [seat.director for seat in meeting.seats if agent is not None and identity(seat.agent) == identity(agent)]
+def seat_of(meeting: Meeting, director: str | None, agent: str | None, together: Iterable[str] = ()) -> str:
+    """Return the director that speaks. An agent speaks from its own seats, and those of the groups and pools that it is
+    in (``together``); a person may speak from any."""
+    mine = {identity(name) for name in (agent, *together) if name is not None}
+    own = [seat.director for seat in meeting.seats if identity(seat.agent) in mine]
     if director is not None:
         seat = meeting.seat(director)
         if agent is not None and agent != USER and seat.director not in own:

@@ -4,19 +4,20 @@
 think that naming the recipients is enough. So, after ``settle_s``, each other recipient is checked: whether it has or
 had a file with the same Message-ID, or with the same From, type and body, in its queue, among the dead letters, in the
 archive of the last days, or in the log. A copy keeps the id, so that the sender's own file is recognised as a duplicate
-if it comes after all. A group that is named stands for its members. On a fault of the machine writing is tried again
-until it succeeds; a queue that takes no file for another reason is logged.
+if it comes after all. A group that is named gets one copy, which it hands on. On a fault of the machine writing is
+tried again until it succeeds; a queue that takes no file for another reason is logged.
 """
 
 from __future__ import annotations
 
 import datetime as dt
+import errno
+import itertools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.config.groups import readers
 from ackd.core.daemon_facts import io_error
 from ackd.core.dedup import FRESH, Repeated
 from ackd.core.errors import AmbiguousMessage, BadMessage, UnknownMessage
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from ackd.storage.spool import Spool
 
 AGAIN_S: Final = 2.0
+#: A disk that has failed may fail once: so often a copy is written before it is given up.
+_TRIES: Final = 3
 #: Days of the archive that are searched. Messages of earlier days are found in the log, by their ids.
 _DAYS: Final = 2
 
@@ -59,24 +62,19 @@ class Copies:
         """Give the message to everyone it names, as far as possible. False if its file is not there any more."""
         try:
             data = self.spool.read(place).data
-            copy = ignite.rewrite(data, as_copy(data, self.config.now))
+            copy = ignite.rewrite(data, ((ignite.COPIES, "all"),))
         except (OSError, BadMessage):
             return False
-        for name in self._named(message):
+        for name in message.others:
             agent = self.called(name)
             if agent is None:
                 self._warn(message, f"it names {name}, who is no agent here: nobody of that name gets it")
-            elif agent != message.recipient and not await self._has(agent, message, data):
+                continue
+            # Nobody writes a file for a group and one for somebody else: the same words again are another message.
+            same_words = not self.config.now.members_of(name)
+            if agent != message.recipient and not await self._has(agent, message, data, same_words=same_words):
                 await self._copy(agent, message, place, copy)
         return True
-
-    def _named(self, message: Message) -> tuple[str, ...]:
-        """Everyone whom the message names, each once, and the members of a group in its place."""
-        config = self.config.now
-        named = [
-            one for name in message.others for one in (readers(config.members_of(name), message.sender) or (name,))
-        ]
-        return tuple({identity(name): name for name in reversed(named)}.values())[::-1]
 
     async def hand_on(self, agent: str, message: Message, place: Place, data: bytes, *, may_have_it: bool) -> None:
         """Give an agent its copy of a message to a group, unless it has it: in hand, completed, or, if it may have been
@@ -92,12 +90,12 @@ class Copies:
         self.services.record(message_copied(message_id=message.message_id, agent=name, file=str(made), of=str(place)))
 
     async def _copy(self, agent: str, message: Message, place: Place, data: bytes) -> None:
-        while True:
+        for number in itertools.count(1):
             try:
                 made = await self.put(agent, message.type, data)
             except OSError as error:
                 self.services.record(io_error(what=f"copy of {place} for {agent}", error=str(error)))
-                if not is_nobodys(error):
+                if not is_nobodys(error) and (error.errno != errno.EIO or number == _TRIES):
                     self._warn(message, f"it names {agent}, whose queue takes no file: {error}")
                     return
                 await anyio.sleep(AGAIN_S)
@@ -111,13 +109,14 @@ class Copies:
         self.services.record(message_warning(message_id=message.message_id, agent=message.recipient, warning=warning))
 
     # --- does a recipient have the message ----------------------------------------------------------------------------
-    async def _has(self, agent: str, message: Message, data: bytes) -> bool:
+    async def _has(self, agent: str, message: Message, data: bytes, *, same_words: bool) -> bool:
+        """``same_words``: a message of another id that says the same counts, too."""
         known = self.state.completed.verdict(message.message_id, agent, message.digest, self.state.steady_wall)
         if known is not FRESH or self.state.deliveries.of_id(message.message_id, agent):
             return True
         while True:
             try:
-                return await in_thread(self._was_there, agent, message.message_id, data)
+                return await in_thread(self._was_there, agent, message.message_id, data, same_words)
             except OSError as error:  # a place that cannot be looked at proves no absence
                 self.services.record(io_error(what=f"look for {message.message_id} with {agent}", error=str(error)))
                 if not is_nobodys(error):  # waiting does not help; a second copy is recognised by its id
@@ -125,12 +124,12 @@ class Copies:
                     return False
                 await anyio.sleep(AGAIN_S)
 
-    def _was_there(self, agent: str, message_id: str, data: bytes) -> bool:
+    def _was_there(self, agent: str, message_id: str, data: bytes, same_words: bool) -> bool:
         gist, most = ignite.gist(data), len(data) + ignite.MAX_HEADER_BYTES
         for one in self._lying(agent):
             if one.message_id == message_id:
                 return True
-            head = message_lookup.read_head(one.path, most)
+            head = message_lookup.read_head(one.path, most) if same_words else None
             if head is not None and ignite.gist(head) == gist:
                 return True
         return self._is_in_log(agent, message_id)
