@@ -1,118 +1,134 @@
-"""Pools by the command line, beside the real daemon: one queue, several members, and who has what."""
+"""A queue that agents of each kind share: a leader fans out, members die and park, and everything is known in the end."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ackd.formats import utc_times
+from tests.acceptance.panes import Panes, panes_in
 from tests.acceptance.teams import Team, running
+from tests.acceptance.workers import agent, sdk
+from tests.waiting import crowd
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
-TEAM = """
-[pools.workers]
-members = ["w1", "w2"]
-[agents.w1]
-labels = ["gpu"]
-max_in_flight = 1
-[agents.w2]
-max_in_flight = 1
-[agents.lead]
+TASKS = 50
+LEADER = """
+[agents.leader]
+endpoint = "inbox"
 """
+#: Two commands, one of which never ends by itself until it is let; a worker; two panes.
+MEMBERS = """
+[agents.quick]
+endpoint = "exec"
+command = ["./work"]
+max_in_flight = 1
+
+[agents.slow]
+endpoint = "exec"
+command = ["./work"]
+max_in_flight = 1
+
+[agents.pane_1]
+endpoint = "tmux"
+profile = "fake"
+title = "pane_1"
+ack_timeout_s = 60
+
+[agents.pane_2]
+endpoint = "tmux"
+profile = "fake"
+title = "pane_2"
+ack_timeout_s = 60
+
+[pools.workers]
+members = ["quick", "slow", "child", "pane_1", "pane_2"]
+"""
+#: What is to be held, is held until it is ended; all else takes a moment.
+WORK = (
+    'if grep -q "hold" "$ACKD_BODY"; then echo "$ACKD_MESSAGE_ID" >>held; while :; do sleep 0.05; done; fi; sleep 0.05'
+)
+CHILD = (
+    "def work(task):\n"
+    "    if once('child_began'): touch_and_wait()\n"
+    "def touch_and_wait():\n"
+    "    open('child.pid', 'w').write(str(os.getpid()))\n"
+    "    while True: time.sleep(0.05)\n"
+)
 
 
 @pytest.fixture
-def team(tmp_path: Path) -> Team:
-    return Team(tmp_path, TEAM)
+def panes(tmp_path: Path) -> Iterator[Panes]:
+    with panes_in(tmp_path) as found:
+        yield found
 
 
-def holder(team: Team, message_id: str) -> str:
-    return str(team.fact("message_told", message=message_id)["agent"])
+def thread(team: Team, message_id: str) -> dict[str, Any]:
+    shown = team.ackd("thread", message_id, "--json")
+    assert shown.returncode == 0, shown.stderr
+    found: dict[str, Any] = json.loads(shown.stdout)
+    return found
 
 
-def test_a_message_is_followed_from_the_pool_to_its_end_with_whoever_has_it(team: Team) -> None:
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_fifty_tasks_for_five_members_of_three_kinds_of_whom_two_die_and_one_parks(panes: Panes) -> None:
+    """One task is cancelled at work, one expires in line. The leader's wait returns when all have ended."""
+    child = agent("child", more='restart = "never"\n')
+    team = Team(panes.place, f"{panes.config()}\n{LEADER}{child}{MEMBERS}", delivery="retry_limit = 5\n")
+    team.script("work", WORK)
+    sdk(team, CHILD)
+    panes.environment.update({"ACKD_ROOT": str(team.root), "ACKD_CONFIG": str(team.place / "ackd.toml")})
+    ids = {name: panes.open(name, "--work-s", "0.2", "--obeys") for name in ("pane_1", "pane_2")}
     with running(team):
-        one = team.send("workers", "--from", "lead")
-        member = holder(team, one)
-        explained = team.ackd("explain", one).stdout
-        assert f"workers ({member}): delivered" in explained
-        assert f"waiting for {member} to ack it" in explained
-        assert len(json.loads(team.ackd("explain", one, "--json").stdout)["recipients"]) == 1
-        assert f"workers ({member}): delivered" in team.ackd("thread", one).stdout
-        assert one in team.ackd("inbox", member).stdout + team.ackd("inbox", member, "--json").stdout
-        assert team.ackd("done", one).returncode == 0, "its one recipient is who holds it"
-        waited = team.ackd("wait", one, "--timeout", "30")
-        assert (waited.returncode, waited.stdout.split()[:3]) == (0, ["completed:", "workers", f"({member})"])
-        tailed = team.ackd("tail", "--agent", "workers", "--json").stdout
-        assert {"message_queued", "message_claimed", "message_completed"} <= {
-            json.loads(line)["type"] for line in tailed.splitlines()
-        }
-
-
-def test_a_wait_names_the_member(team: Team) -> None:
-    agents = TEAM.replace("max_in_flight = 1", 'endpoint = "exec"\ncommand = ["cat"]')
-    team = Team(team.place / "exec", agents)
-    with running(team):
-        sent = team.ackd("send", "workers", "--body", "x", "--wait", "completed", "--timeout", "30", "--json")
-        assert sent.returncode == 0, sent.stderr
-        (found,) = json.loads(sent.stdout)["recipients"].values()
-        assert (found["state"], found["holder"]) == ("completed", "w1")
-        shown = team.ackd("send", "workers", "--body", "x", "--wait-all", "--timeout", "30")
-        assert shown.returncode == 0, shown.stderr
-        assert "completed: workers (w" in shown.stdout
-
-
-def test_what_nobody_has_yet_cannot_be_acked_and_another_members_neither(team: Team) -> None:
-    with running(team):
-        first, second = (team.send("workers", "--from", "lead", body=text) for text in ("one", "two"))
-        members = {holder(team, first): first, holder(team, second): second}
-        assert members.keys() == {"w1", "w2"}
-        waiting = team.send("workers", "--from", "lead", body="three")
-        team.fact("message_queued", message=waiting)
-        for words in (("done", waiting), ("ack", waiting, "--agent", "w1")):
-            refused = team.ackd(*words)
-            assert refused.returncode == 1
-            assert "waits in the queue of the pool workers: nobody has it yet" in refused.stderr
-        refused = team.ackd("done", members["w2"], "--agent", "w1")
-        assert refused.returncode == 1
-        assert "w2 has it" in refused.stderr
-        assert waiting in team.ackd("inbox", "workers", "--json").stdout
-        assert json.loads(team.ackd("status", "--json").stdout)["pools"]["workers"]["at_work"] == {"w1": 1, "w2": 1}
-        assert team.ackd("cancel", waiting, "--agent", "lead").returncode == 0
-        team.fact("message_withdrawn", message=waiting)
-
-
-def test_what_is_handed_back_is_followed_to_the_next_member(team: Team) -> None:
-    with running(team):
-        one = team.send("workers", "--from", "lead")
-        first = holder(team, one)
-        assert team.ackd("defer", one, "--agent", first, "--reason", "busy with other things").returncode == 0
-        team.fact("message_handed_back", message=one)
-        team.until(lambda: len(team.facts("message_told", message=one)) == 2)
-        second = str(team.facts("message_told", message=one)[1]["agent"])
-        assert second != first
-        assert f"workers ({second}): delivered" in team.ackd("explain", one).stdout
-        assert team.ackd("done", one).returncode == 0
-        waited = team.ackd("wait", one, "--timeout", "30")
-        assert f"completed: workers ({second})" in waited.stdout
-
-
-def test_a_member_with_the_label_gets_it_and_a_label_that_nobody_has_is_warned_of(team: Team) -> None:
-    with running(team):
-        needed = team.send("workers", "--from", "lead", "--needs", "gpu")
-        assert holder(team, needed) == "w1"
-        preferred = team.send("workers", "--from", "lead", "--prefer", "gpu,tpu", body="rather")
-        assert holder(team, preferred) == "w2", "w1 has work"
-        file = next((team.root / "queue/w2/processed").glob("*.mime"))
-        assert team.header(file, "X-ACKD-Prefers") == "gpu, tpu"
-    warned = team.ackd("send", "workers", "--body", "x", "--needs", "tpu")
-    assert warned.returncode == 0
-    assert "no member of workers has what it needs (tpu): it waits until one has" in warned.stderr
-    warned = team.ackd("send", "lead", "--body", "x", "--needs", "gpu")
-    assert "labels are for pools, and none of the recipients is one" in warned.stderr
-    refused = team.ackd("send", "workers", "--body", "x", "--needs", "no label!")
-    assert refused.returncode == 2
-    assert "is no label" in refused.stderr
+        goal = team.send("leader", "--from", "user", body="share this out")
+        held = team.send("workers", "--from", "leader", "--part-of", goal, body="hold this one")
+        waiting = [team.post("workers", sender="leader", extra=f"X-ACKD-Part-Of: <{goal}>\n") for _ in range(TASKS - 2)]
+        soon = utc_times.write(time.time() + 1)
+        wish = f"X-ACKD-Part-Of: <{goal}>\nX-ACKD-Needs: nothing-has-this\nX-ACKD-Expires: {soon}\n"
+        late = team.post("workers", sender="leader", extra=wish)
+        # The child dies with a task in hand, and is not started again; a pane is closed; the other asks a person.
+        team.until((team.place / "child.pid").exists)
+        os.kill(int((team.place / "child.pid").read_text()), signal.SIGKILL)
+        team.until(lambda: team.facts("message_seen", agent="pane_1"))
+        panes.kill(ids["pane_1"])
+        team.until(lambda: team.facts("message_completed", agent="pane_2"))
+        panes.control("prompt", "pane_2")
+        # The one that is held is cancelled by its sender.
+        team.until((team.place / "held").exists)
+        assert team.ackd("cancel", held, "--agent", "leader", "--reason", "the plan changed").returncode == 0
+        # The leader is told once when all have ended, and finishes; whoever waits for the tree waits for all of it.
+        command = [sys.executable, "-m", "ackd", "wait", goal, "--tree", "--timeout", "240", "--json"]
+        with subprocess.Popen(command, cwd=team.place, env=team.environment, stdout=subprocess.PIPE) as waits:
+            team.until(lambda: team.facts("parts_ended", message=goal), 120 * crowd())
+            assert waits.poll() is None
+            assert team.ackd("done", goal, "--agent", "leader").returncode == 0
+            waited = json.loads(waits.communicate(timeout=60)[0])
+        assert waited["outcome"] != "timed out", waited
+        shown = thread(team, goal)
+        ends = {one["message_id"]: one["recipients"][0] for one in shown["messages"]}
+        assert Counter(ends[one]["state"] for one in waiting) == {"completed": TASKS - 2}
+        assert (ends[held]["state"], ends[late]["state"]) == ("cancelled", "dead")
+        done_by = Counter(fact["agent"] for fact in team.facts("message_completed") if fact.get("pool") == "workers")
+        assert sum(done_by.values()) == TASKS - 2
+        assert done_by["child"] == 0
+        assert done_by["quick"] > 0
+        assert done_by["slow"] > 0
+        for one in waiting:  # exactly one holder at a time, and no run after its completion
+            assert [fact["agent"] for fact in team.facts("message_completed", message=one)]
+            types = [kind for kind in team.types_of(one) if kind in ("message_claimed", "message_handed_back")]
+            assert types == ["message_claimed", *["message_handed_back", "message_claimed"] * (len(types) // 2)]
+        died_with = {fact["message_id"] for fact in team.facts("message_handed_back", agent="child")}
+        assert len(died_with) == 1
+        assert died_with <= set(waiting)

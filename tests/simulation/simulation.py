@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: How long the world is fair in the end: longer than every clock of the policy, one after the other.
 TAIL_HOURS: Final = 6.0
+#: Where work is shared out, parts are called off, too.
+CANCELS_OF_PARTS_AN_HOUR: Final = 6.0
 #: In the end, for whatever has just got its turn.
 LAST_MOMENT_S: Final = 60.0
 CHECK_EVERY_S: Final = 600.0
@@ -104,6 +106,8 @@ class Simulation:
         self.site = Site(None, Path(machine.ROOT) / "root", fsync=durable)
         self.ledger = Ledger(self.rng("ledger"), self.swarm, self.timeline, self.disk, self.site)
         self.ledger.shares, self.ledger.pooled = seed % 10 == 9, self.pooled
+        if self.ledger.shares:
+            self.swarm.cancels_an_hour = CANCELS_OF_PARTS_AN_HOUR
         self.agents = Agents(self.rng("agents"), self.swarm, self.timeline, self.kernel, self.site, self.ledger)
         self.judge = Judge(self)
         self.daemon: Daemon | None = None
