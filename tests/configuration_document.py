@@ -80,7 +80,7 @@ def document() -> str:
     for name, words, model in _TABLES:
         parts.append(f"\n## [{name}]\n\n{words}\n\n{_table(model.model_fields, meanings[name])}")
     for name, model in _CAPABILITY_TABLES.items():
-        parts.append(f"\n## [{name}]\n\n{_CAPABILITY_WORDS[name]}\n\n")
+        parts.append(f"\n## [{name}]\n\n{_CAPABILITY_WORDS.get(name) or meanings[name]['']}\n\n")
         inner = {key: field for key, field in model.model_fields.items() if _model_in(field) is None}
         parts.append(_table(inner, meanings[name]))
         for key, field in model.model_fields.items():
@@ -212,15 +212,34 @@ _HEADER = re.compile(r"#?\[([\w.]+)\]$")
 _SETTING = re.compile(r"#(\w+) = ")
 
 
+class _Meanings(dict[str, str]):
+    """What config/ackd.toml says of the keys of one table. The empty key: of the table itself."""
+
+    def __init__(self, table: str) -> None:
+        super().__init__()
+        self._table = table
+
+    def __missing__(self, key: str) -> str:
+        raise LookupError(
+            f"config/ackd.toml does not name {key} in [{self._table}]: add it, with a comment that says what it does"
+        )
+
+
+class _Tables(dict[str, dict[str, str]]):
+    def __missing__(self, table: str) -> dict[str, str]:
+        raise LookupError(f"config/ackd.toml has no [{table}]: add it, with its keys and a comment on each")
+
+
 def _meanings() -> dict[str, dict[str, str]]:
     """What config/ackd.toml says of each key: table → key → meaning. A comment is about all settings below it."""
-    found: dict[str, dict[str, str]] = {"": {}}
+    found: dict[str, dict[str, str]] = _Tables({"": _Meanings("")})
     table, was_setting = "", False
     comment: list[str] = []
     for line in REFERENCE.read_text(encoding="utf-8").splitlines():
         if header := _HEADER.match(line):
             table = header[1]
-            found[table] = {"": _as_markdown(" ".join(comment))}
+            found[table] = _Meanings(table)
+            found[table][""] = _as_markdown(" ".join(comment))
             comment = []
         elif setting := _SETTING.match(line):
             found[table][setting[1]] = _as_markdown(" ".join(comment))
@@ -235,7 +254,7 @@ def _meanings() -> dict[str, dict[str, str]]:
 
 def _as_markdown(text: str) -> str:
     """Link the pages that the text names, and leave out the kinds of agents before it: they have a column."""
-    text = re.sub(r"^(?:(?:exec|process|tmux|handler)(?:, )?)+: ", "", text)
+    text = re.sub(rf"^(?:(?:{'|'.join(registry.KINDS)})(?:, )?)+: ", "", text)
     text = text[:1].upper() + text[1:]
     text = re.sub(r" \(docs/([\w/]+)\.md\)", lambda page: f" ([{page[1].rpartition('/')[2]}]({page[1]}.md))", text)
     return text.replace("<root>/bus", "`<root>/bus`")

@@ -212,6 +212,11 @@ class Team:
             time.sleep(0.02)
         return answer
 
+    def written(self, path: Path) -> str:
+        """Wait until a program has written something into the file, which exists a moment before, and return it."""
+        text: str = self.until(lambda: path.exists() and path.read_text().strip())
+        return text
+
     def fact(self, *types: str, message: str | None = None, agent: str | None = None) -> dict[str, Any]:
         """Wait for a fact, and return its data."""
         found: list[dict[str, Any]] = self.until(lambda: self.facts(*types, message=message, agent=agent))

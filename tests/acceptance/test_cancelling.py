@@ -59,8 +59,7 @@ def test_a_command_that_ignores_term_is_killed_and_never_run_again(tmp_path: Pat
     team.script("work", STUBBORN)
     with running(team):
         message_id = team.send("worker", "--from", "leader")
-        team.until((tmp_path / "pid").exists)
-        pid = int((tmp_path / "pid").read_text())
+        pid = int(team.written(tmp_path / "pid"))
         cancel(team, message_id, "--reason", "the plan changed")
         is_cancelled(team, message_id, "cancelled by leader: the plan changed")
         assert team.fact("message_let_go", message=message_id)["how"] == "its command was ended"
@@ -243,8 +242,8 @@ def test_a_crash_in_the_midst_of_a_cancellation_ends_the_command_that_went_on(tm
     team.script("work", STUBBORN)
     with running(team):
         message_id = team.send("worker", "--from", "leader")
-        team.until((tmp_path / "pid").exists)
-        pid = int((tmp_path / "pid").read_text())
+        pid = int(team.written(tmp_path / "pid"))
+        team.fact("message_told", message=message_id)  # else it is told anew after the crash
         os.kill(team.pid, signal.SIGSTOP)
         cancel(team, message_id)
         team.kill()

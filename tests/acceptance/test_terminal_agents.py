@@ -138,8 +138,7 @@ def test_a_pane_that_ackd_starts_outlives_a_killed_daemon_and_is_not_started_twi
     start = shlex.join([sys.executable, str(FAKE)])
     terminal = TerminalTeam(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"')
     with running(terminal.team) as team:
-        team.until((terminal.pane.place / "up").exists)
-        pid = int((terminal.pane.place / "up").read_text())
+        pid = int(team.written(terminal.pane.place / "up"))
         first = terminal.sends()
         terminal.submitted()
         team.ackd("done", first, "--agent", "worker")
@@ -156,11 +155,10 @@ def test_a_pane_that_ackd_started_is_started_again_when_its_program_ends(server:
     start = shlex.join([sys.executable, str(FAKE)])
     terminal = TerminalTeam(server, tmp_path / "team", keys=f'start = "{start}"\ncwd = "pane"\nrestart = "always"')
     with running(terminal.team) as team:
-        team.until((terminal.pane.place / "up").exists)
-        pid = (terminal.pane.place / "up").read_text()
+        pid = team.written(terminal.pane.place / "up")
         terminal.pane.control("quit")
         team.until(lambda: not Path(f"/proc/{pid}").exists())
         (terminal.pane.place / "control").unlink()
-        team.until(lambda: (terminal.pane.place / "up").read_text() != pid, 60)
+        team.until(lambda: team.written(terminal.pane.place / "up") != pid, 60)
         message = terminal.sends()
         assert message in terminal.submitted()[-1]

@@ -60,6 +60,10 @@ def test_a_sentence_is_folded_on_a_narrow_terminal_only(monkeypatch: pytest.Monk
     folded = ["stray:", "  /a/path/that/is/longer/than/any/line/of/it:", "  move it away"]
     assert shown_on(monkeypatch, 40, lambda: say_folded(text)) == folded
     assert shown_on(monkeypatch, 80, lambda: say_folded(text)) == [text]
+    totals = "0 queued  12 in flight  13 unread  4 completed"
+    parted = ["0 queued 12 in flight 13 unread", "  4 completed"]
+    assert shown_on(monkeypatch, 40, lambda: say_folded(totals, in_pairs=True)) == parted
+    assert shown_on(monkeypatch, 80, lambda: say_folded(totals, in_pairs=True)) == [totals]
 
 
 @pytest.mark.parametrize(

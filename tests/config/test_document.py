@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import pytest
+
 from ackd.config.agents import DeliverySettings, agent_keys
 from ackd.config.model import Config
 from tests import configuration_document
@@ -27,3 +29,16 @@ def test_ranges_and_defaults_are_those_of_the_model() -> None:
     assert "| `retry_limit` | whole number, from 0 up to 100 | `3` |" in page
     assert "| `context_threshold` | number, above 0, up to 1 | `0.7` |" in page
     assert '| `durability` | `"power"` or `"process"` | `"power"` |' in page
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "words"),
+    [
+        ("postcards", "to", r"config/ackd\.toml has no \[postcards\]"),
+        ("delivery", "speed", r"config/ackd\.toml does not name speed in \[delivery\]"),
+    ],
+)
+def test_whoever_adds_a_key_is_told_where_its_meaning_belongs(table: str, key: str, words: str) -> None:
+    meanings = configuration_document._meanings()
+    with pytest.raises(LookupError, match=words):
+        meanings[table][key]

@@ -62,7 +62,7 @@ def _print(site: Site, found: Status) -> None:
     for pool in found.pools.values():
         say(f"pool {pool.name}: {_pool_words(pool, found)}")
     totals = found.totals
-    say(f"  {_totals_words(totals)}".strip())
+    say(_totals_words(totals), in_pairs=True)
     for wait in found.waits[:_MOST_WAITS]:
         say(f"waits: {_wait_words(wait)}")
     if len(found.waits) > _MOST_WAITS:

@@ -71,11 +71,16 @@ def is_narrow() -> bool:
     return sys.stdout.isatty() and columns_of_terminal() < NARROW_COLUMNS
 
 
-def say_folded(text: str, style: str = "", indent: str = _INDENT) -> None:
-    """Print one line for people. On a narrow terminal it is folded between words, and what is left is indented."""
+def say_folded(text: str, style: str = "", indent: str = _INDENT, *, in_pairs: bool = False) -> None:
+    """Print one line for people. On a narrow terminal it is folded between words, and what is left is indented.
+    ``in_pairs``: only where two spaces stand, which keep "3 unread" from being parted."""
     clean = printable(text)
-    for line in folded(clean, columns_of_terminal(), indent) if is_narrow() else [clean]:
-        echo(_painted(line, style))
+    if not is_narrow():
+        echo(_painted(clean, style))
+        return
+    whole = "  ".join(one.replace(" ", _TOGETHER) for one in clean.split("  ")) if in_pairs else clean
+    for line in folded(whole, columns_of_terminal(), indent):
+        echo(_painted(line.replace(_TOGETHER, " "), style))
 
 
 def folded(text: str, width: int, indent: str = _INDENT) -> Iterator[str]:

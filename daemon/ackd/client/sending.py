@@ -129,7 +129,7 @@ class Outgoing(NamedTuple):
 
     @property
     def content(self) -> tuple[str | None, ...]:
-        """What makes it the same message as another one, as the daemon judges that."""
+        """The values by which the daemon judges whether this is the same message as another one."""
         return (self.type, self.thread_id, self.in_reply_to, self.body)
 
     @property

@@ -28,7 +28,7 @@ _Complaint = tuple[tuple[str, ...], str]
 
 
 class PoolTable(NamedTuple):
-    """One [pools.NAME]: the members that it names, or the template that they are made of. None: it has no such key."""
+    """A [pools.NAME]: the members that it names, or the template that they are made of. None: it has no such key."""
 
     members: tuple[str, ...] | None = None
     template: str | None = None
@@ -45,7 +45,7 @@ class MadeAgent(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """What the tables of a team say about who is there. ``agents``: those with a table of their own; ``templates``: the
+    """The tables that say who is there. ``agents``: those with a table of their own; ``templates``: the
     names of all; ``capabilities``: those whose table is there."""
 
     agents: Iterable[str]
@@ -139,13 +139,13 @@ def differs(text: str) -> bool:
 
 
 def members_by_group(groups: Mapping[str, tuple[str, ...]], agents: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Who is in each group, once each, as the config spells the agents."""
+    """The members of each group, once each, as the config spells the agents."""
     spelled = _spellings(agents)
     return {name: _called(members, spelled) for name, members in groups.items()}
 
 
 def members_by_pool(pools: Mapping[str, PoolTable], agents: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Who serves each pool, once each, as the config spells the agents; those of a template in their order."""
+    """The members of each pool, once each, as the config spells the agents; those of a template in their order."""
     spelled = _spellings(agents)
     return {
         name: _called(table.members if table.members is not None else _of_template(name, table), spelled)

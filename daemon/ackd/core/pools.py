@@ -102,7 +102,7 @@ def is_served(members: Iterable[Candidate], needs: Labels) -> bool:
 
 
 class Kept(Word):
-    """What becomes of a message that its holder did not complete, and that is not dead."""
+    """The fate of a message that its holder did not complete, and that is not dead."""
 
     STAYS = "stays"
     GOES_BACK = "goes back"

@@ -124,7 +124,7 @@ def _cancel(state: EngineState, delivery: Delivery, receipt: Receipt) -> None:
 
 def _pass_over(state: EngineState, delivery: Delivery, receipt: Receipt, warning: str) -> None:
     state.record(message_warning(**delivery_facts.about(delivery), warning=warning))
-    state.emit(DropReceipt(delivery.agent, *receipt.receipt_file))
+    state.emit(DropReceipt.of(delivery.agent, receipt.receipt_file))
 
 
 def _believe(state: EngineState, delivery: Delivery, receipt: Receipt, happening: Happening) -> None:

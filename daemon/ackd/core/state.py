@@ -19,7 +19,7 @@ from ackd.core.events import Absence, Now
 from ackd.core.idleness import Doing
 from ackd.core.lineup import Lineup
 from ackd.core.liveness import Vital
-from ackd.core.loops import Chains, Loops
+from ackd.core.loops import Chains, Loops, words_of_chain
 from ackd.core.message import FRESH, Folder, Idled, identity
 from ackd.core.notices import Notices
 from ackd.core.parts_told import Families
@@ -59,7 +59,7 @@ About: TypeAlias = tuple[str, str]
 
 @value
 class Cancellation:
-    """Who cancelled a message, and why. ``of``: the message from which it came, and with which it is cancelled."""
+    """A cancellation: by whom, and why. ``of``: the message from which it came, and with which it is cancelled."""
 
     by: str
     reason: str | None = None
@@ -377,8 +377,7 @@ class Held:
 
     @property
     def words(self) -> str:
-        way = " and ".join(self.members) if len(self.members) == 2 else " → ".join((*self.members, self.members[0]))
-        return f"{way} answered each other for {self.rounds} rounds within an hour"
+        return words_of_chain(self.members, self.rounds)
 
 
 @value

@@ -483,9 +483,9 @@ def _call_off(state: EngineState, delivery: Delivery, _happening: Happening, _wh
 
 
 def tell_to_let_go(state: EngineState, delivery: Delivery) -> None:
-    order = (delivery.agent, delivery.key, delivery.message, delivery.place)
     why = delivery.cancellation.words if delivery.cancellation is not None else "cancelled"
-    state.emit(CallOff(*order, why, attempt=delivery.tells))
+    key, message, place = delivery.key, delivery.message, delivery.place
+    state.emit(CallOff(delivery.agent, key, message, place, why, attempt=delivery.tells))
 
 
 def _too_late(state: EngineState, delivery: Delivery, _happening: Happening, by: str) -> None:

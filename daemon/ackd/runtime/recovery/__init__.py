@@ -17,6 +17,8 @@ lie in ``receipts/`` until they have been acted on.
 | the journal has it, no file, the directory is intact    | the agent completed it by deleting the file            |
 | the journal has it, no file, the directory is another   | lost with its directory: said loudly                   |
 | only a log has it, no file                              | ended unnoticed: its line is written (``missing``)     |
+| the journal has it for a pool, it lies in its queue     | given back, or it had not left it: nobody has it       |
+| the journal has it for a pool, another member has it    | given back: it is the other's                          |
 
 The order (``Recovery.recover``, then ``Recovery.read_backlog``, then ``MissingMessages.fill_in``):
 

@@ -150,8 +150,16 @@ class MissingMessages:
         if not entry.part_of or entry.is_duplicate:
             return
         reason = str(line.data.get("reason", "")) if end is MessageEnd.DEAD else ""
-        about = (entry.part_of, entry.sender, entry.message_id, entry.addressee, entry.type)
-        part = PartEnd(*about, end, self.services.clock.now().wall, reason)
+        part = PartEnd(
+            parent=entry.part_of,
+            holder=entry.sender,
+            message_id=entry.message_id,
+            agent=entry.addressee,
+            type=entry.type,
+            end=end,
+            at=self.services.clock.now().wall,
+            reason=reason,
+        )
         if self.known_parts.get(part_key(part), -1.0) >= entry.at:
             return  # the journal knows, and only the end of the message had not reached it
         self.journal.note(part)
