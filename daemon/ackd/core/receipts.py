@@ -80,7 +80,7 @@ def _meant(state: EngineState, receipt: Receipt, agent: str) -> Delivery | None:
 def _answers_escalation(state: EngineState, receipt: Receipt, agent: str) -> bool:
     """Close an escalation whose mail was seen and has ended, when whoever it went to says that it is done."""
     one = state.escalations.called(receipt.message_id)
-    if one is None or receipt.kind is not ReceiptKind.DONE or one.to != agent:
+    if one is None or receipt.kind is not ReceiptKind.DONE or agent not in alerts.readers(state, one.to):
         return False
     return alerts.close_answered(state, one.escalation_id, agent, "answered")
 
