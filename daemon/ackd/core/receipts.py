@@ -54,13 +54,21 @@ def heard(state: EngineState, receipt: Receipt) -> None:
         state.emit(DropReceipt.of(agent, receipt.receipt_file))
     elif delivery is None or happening is None:
         _drop_unknown(state, receipt, agent)
+    elif happening is H.ACKED and delivery.state is S.QUEUED and state.agents[delivery.agent].pool is not None:
+        _pass_over(
+            state, delivery, receipt, f"ack: it lies in queue/{delivery.agent}/, and no member of the pool has it"
+        )
     elif receipt.receipt_file not in delivery.heard and happening is H.CANCELLED:
         _cancel(state, delivery, receipt)
     elif receipt.receipt_file not in delivery.heard:
         _believe(state, delivery, receipt, happening)
     elif receipt.receipt_file not in delivery.receipts:  # it was to be dropped, and the disk refused
         state.emit(DropReceipt.of(delivery.agent, receipt.receipt_file))
-    if agent is not None and (letter := state.deliveries.dead_one(receipt.message_id, agent)) is not None:
+    letter = state.deliveries.dead_one(receipt.message_id, agent) if agent is not None else None
+    if letter is None and agent is not None:
+        given_back = state.deliveries.given_back(receipt.message_id, agent)
+        letter = given_back if given_back is not None and given_back.state in IN_DEAD_LETTER else None
+    if letter is not None:
         endings.put_back(state, letter)  # looked up for this receipt, which has changed nothing
 
 
@@ -74,6 +82,8 @@ def _meant(state: EngineState, receipt: Receipt, agent: str) -> Delivery | None:
     found = heard or state.deliveries.addressed(receipt.message_id, agent)
     if found is None and receipt.kind is ReceiptKind.DONE:  # it gave the message back, and has done it after all
         found = state.deliveries.given_back(receipt.message_id, agent)
+    if found is None and receipt.kind is ReceiptKind.CANCEL:  # it had the message when that was asked for
+        found = next(iter(state.deliveries.of_pools(receipt.message_id, agent)), None)
     return found
 
 
