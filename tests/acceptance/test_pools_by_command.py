@@ -116,3 +116,93 @@ def test_a_member_with_the_label_gets_it_and_a_label_that_nobody_has_is_warned_o
     refused = team.ackd("send", "workers", "--body", "x", "--needs", "no label!")
     assert refused.returncode == 2
     assert "is no label" in refused.stderr
+
+
+def test_one_that_gave_a_message_back_completes_it_after_all_by_its_command(team: Team) -> None:
+    with running(team):
+        one = team.send("workers", "--from", "lead")
+        member = holder(team, one)
+        other = "w2" if member == "w1" else "w1"
+        assert team.ackd("agent", "pause", other).returncode == 0
+        assert team.ackd("defer", one, "--agent", member, "--reason", "not now").returncode == 0
+        team.fact("message_handed_back", message=one)
+        refused = team.ackd("done", one, "--agent", other)
+        assert refused.returncode == 1, "it never had it"
+        done = team.ackd("done", one, "--agent", member)
+        assert done.returncode == 0, done.stderr
+        team.fact("message_completed", message=one)
+
+
+def test_a_dead_letter_of_a_pool_is_completed_late_by_the_member_that_had_it(team: Team) -> None:
+    with running(team):
+        one = team.send("workers", "--from", "lead")
+        member = holder(team, one)
+        assert team.ackd("refuse", one, "--agent", member, "--reason", "cannot be done").returncode == 0
+        team.fact("message_dead", message=one)
+        other = "w2" if member == "w1" else "w1"
+        assert team.ackd("done", one, "--agent", other).returncode == 1
+        done = team.ackd("done", one, "--agent", member)
+        assert done.returncode == 0, done.stderr
+        assert team.fact("message_completed", message=one)["late"] is True
+
+
+def test_what_the_sender_cancels_in_a_members_hands_without_a_daemon_is_never_begun_again(tmp_path: Path) -> None:
+    agents = TEAM.replace("max_in_flight = 1", 'endpoint = "exec"\ncommand = ["./work"]\nmax_in_flight = 1')
+    team = Team(tmp_path, agents)
+    team.script("work", "echo ran >>ran; while :; do sleep 0.05; done")
+    with running(team):
+        one = team.send("workers", "--from", "lead")
+        team.until((tmp_path / "ran").exists)
+        holder(team, one)
+    assert team.ackd("cancel", one, "--agent", "lead").returncode == 0
+    with running(team):
+        assert team.fact("message_dead", message=one)["end"] == "cancelled"
+        team.fact("message_completed", message=_quick(team))
+    assert (tmp_path / "ran").read_text().splitlines() == ["ran"]
+
+
+def _quick(team: Team) -> str:
+    team.script("work", "exit 0")
+    return team.send("workers", "--from", "lead")
+
+
+@pytest.mark.parametrize("status", ["delivered", "acked"])
+def test_a_member_that_has_left_the_team_gives_back_what_it_had(team: Team, status: str) -> None:
+    with running(team):
+        one = team.send("workers", "--from", "lead")
+        member = holder(team, one)
+        if status == "acked":
+            assert team.ackd("ack", one, "--agent", member).returncode == 0
+            team.fact("message_acked", message=one)
+        team.until(lambda: [path for path in (team.root / f"queue/{member}/processed").glob("*.mime")
+                            if team.header(path, "X-IGNITE-Status") == status])  # fmt: skip
+    other = "w2" if member == "w1" else "w1"
+    config = (team.place / "ackd.toml").read_text()
+    for line in (
+        f'[agents.{member}]\nlabels = ["gpu"]\nmax_in_flight = 1\n',
+        f"[agents.{member}]\nmax_in_flight = 1\n",
+    ):
+        config = config.replace(line, "")
+    (team.place / "ackd.toml").write_text(config.replace('["w1", "w2"]', f'["{other}"]'))
+    with running(team):
+        assert team.fact("message_handed_back", message=one)["agent"] == member
+        team.until(lambda: team.facts("message_told", message=one, agent=other))
+        assert team.ackd("done", one, "--agent", other).returncode == 0
+        team.fact("message_completed", message=one)
+
+
+def test_what_was_given_back_and_removed_while_no_daemon_ran_ends_under_the_pools_name(team: Team) -> None:
+    with running(team):
+        one = team.send("workers", "--from", "lead")
+        member = holder(team, one)
+        for name in ("w1", "w2"):
+            if name != member:
+                assert team.ackd("agent", "pause", name).returncode == 0
+        assert team.ackd("defer", one, "--agent", member).returncode == 0
+        team.fact("message_handed_back", message=one)
+        assert team.ackd("agent", "pause", member).returncode == 0
+        (waiting,) = team.until(lambda: [*(team.root / "queue/workers").glob("*.mime")])
+    waiting.unlink()
+    with running(team):
+        end = team.fact("message_withdrawn", message=one)
+        assert (end["agent"], end.get("pool")) == ("workers", None)

@@ -33,8 +33,9 @@ def named_agent(site: Site, given: str | None) -> str | None:
     return site.resolve_agent(name) if name else None
 
 
-def holder(site: Site, wanted: str, given: str | None) -> tuple[str, FoundMessage]:
-    """The agent that speaks about the message that ``wanted`` means, and that agent's file of it."""
+def holder(site: Site, wanted: str, given: str | None, *, or_former: bool = False) -> tuple[str, FoundMessage]:
+    """The agent that speaks about the message that ``wanted`` means, and that agent's file of it. ``or_former``: a
+    member of a pool that had the message may speak, too, wherever it lies now."""
     from ackd.core.errors import UnknownMessage
     from ackd.storage import message_lookup
 
@@ -47,8 +48,20 @@ def holder(site: Site, wanted: str, given: str | None) -> tuple[str, FoundMessag
         return name, message_lookup.own(site.root, wanted, name)
     except UnknownMessage:
         others = message_lookup.find(site.root, wanted)
+    if or_former and (had := next((one for one in others if _was_with(one, name)), None)) is not None:
+        return name, had
     _must_be_held(site, others)
     raise NotHolder(others[0].message_id, name, _boxes(others), "" if given else _source())
+
+
+def _was_with(one: FoundMessage, agent: str) -> bool:
+    """Whether the message's header says that the agent had it and gave it back, or had it when it died."""
+    from ackd.core.names import identity
+    from ackd.formats import ignite
+    from ackd.storage.message_lookup import read_head
+
+    fields = {name.lower(): value for name, value in ignite.headers(read_head(one.path) or b"")}
+    return identity(agent) in {identity(name.strip()) for name in fields.get("x-ackd-had-by", "").split(",")}
 
 
 def _must_be_held(site: Site, found: list[FoundMessage]) -> None:
