@@ -10,8 +10,11 @@ from ackd.client import Client, cancelling
 from ackd.client.errors import MessageOver, NotSender
 from ackd.config.site import find_site
 from ackd.core.errors import UnknownMessage
+from ackd.storage.session_log import SessionLog
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ackd.config.site import Site
 
 Team = Any  # conftest.py's: test files do not import each other
@@ -21,6 +24,19 @@ Team = Any  # conftest.py's: test files do not import each other
 def site(team: Team) -> Site:
     team.root.mkdir()
     return find_site(team.root, team.home / "ackd.toml")
+
+
+@pytest.fixture
+def log(site: Site) -> Iterator[SessionLog]:
+    opened = SessionLog.open(site.logs, started_at=1_794_794_800.0)
+    yield opened
+    opened.close()
+
+
+def arrived(log: SessionLog, message_id: str, sender: str, agent: str, **data: Any) -> None:
+    told = {"message_id": message_id, "agent": agent, "from": sender, "message_type": "message", "file": "x.mime"}
+    log.record("message_queued", {**told, **data}, 1_794_794_801.0)
+    log.flush()
 
 
 def sent(site: Site, to: str = "worker_1", sender: str = "leader", **more: Any) -> str:
@@ -72,3 +88,32 @@ def test_a_tree_is_every_open_message_that_came_of_it(team: Team, site: Site) ->
         (grandchild, root),
     }
     assert {one.message_id for one in cancelling.came_of(site, child)} == {grandchild}
+
+
+@pytest.mark.parametrize("topic", [{}, {"thread_id": "release 1.0"}])
+def test_a_branch_is_its_parts_however_deep(team: Team, site: Site, topic: dict[str, str]) -> None:
+    goal = sent(site, "leader", "user")
+    branch = sent(site, "user", part_of=goal, **topic)
+    part = sent(site, "worker_1", "user", part_of=branch, **topic)
+    deep = sent(site, "leader", "worker_1", part_of=part, **topic)
+    sent(site, "worker_1", part_of=goal, **topic)
+    done = Client.at(site, "leader").cancel(branch, tree=True)
+    assert {one.message_id for one in done} == {branch, part, deep}
+    assert {one["message_id"] for one in team.receipts()} == {branch, part, deep}
+
+
+def test_what_came_of_a_part_that_is_over_is_found_by_the_log(site: Site, log: SessionLog) -> None:
+    arrived(log, "goal", "user", "leader")
+    arrived(log, "over", "leader", "worker_1", part_of="goal")
+    part = sent(site, "user", "worker_1", in_reply_to="over")
+    goal = sent(site, "leader", "user")
+    assert {one.message_id for one in cancelling.came_of(site, "goal")} == {part}
+    assert cancelling.came_of(site, goal) == []
+
+
+def test_a_file_with_a_copied_id_is_not_cancelled_with_what_it_names(site: Site, log: SessionLog) -> None:
+    """Else whoever copies a stranger's id into a part of its own message could have the stranger's cancelled."""
+    mine, theirs = sent(site), sent(site, "user", "worker_1")
+    arrived(log, theirs, "worker_1", "user")
+    arrived(log, theirs, "leader", "worker_1", part_of=mine)
+    assert cancelling.came_of(site, mine) == []

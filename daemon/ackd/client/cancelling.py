@@ -13,24 +13,25 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ackd.client import threads
 from ackd.client.errors import MessageOver, NotSender
 from ackd.client.identity import agent_here
 from ackd.client.writing import check_reader, creating
 from ackd.core.errors import UnknownAgent
 from ackd.core.names import USER, agent_name, identity
 from ackd.core.words import Folder
+from ackd.storage import maildrop, message_lookup
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
+    from ackd.client.threads import Link
     from ackd.config.site import Site
     from ackd.storage.message_lookup import FoundMessage
 
-_LIVE: Final = frozenset({Folder.QUEUE, Folder.PROCESSED})
+_LIVE: Final = frozenset(message_lookup.LIVE)
 _STATES: Final = {Folder.ARCHIVE: "completed", Folder.DEAD: "dead"}
 _FROM: Final = re.compile(rb"(?mi)^from:[ \t]*([^\s]+)")
-_IN_REPLY_TO: Final = re.compile(rb"(?mi)^in-reply-to:[ \t]*<?([^>\s]+)")
-_THREAD: Final = re.compile(rb"(?mi)^x-ignite-thread-id:[ \t]*([^\r\n]*[^\s])")
 
 
 class CancelRequest(NamedTuple):
@@ -47,11 +48,10 @@ def cancel(
 ) -> tuple[CancelRequest, ...]:
     """Ask for the messages to be cancelled. All are found, and the right to cancel each is checked, before the first
     request is written. ``MessageOver``: nothing is left to cancel."""
-    from ackd.storage import maildrop
-
     by = _speaker(site, agent)
     wanted = [_found(site, by, one) for one in message_ids]
-    branches = [came_of(site, files[0].message_id) if tree else [] for files in wanted]
+    known = threads.links(site, by_thread=True) if tree else {}
+    branches = [_open_below(site, known, files[0].message_id) if tree else [] for files in wanted]
     _check_left(wanted, branches)
     check_reader(site)
     done: list[CancelRequest] = []
@@ -84,8 +84,6 @@ def _speaker(site: Site, given: str | None) -> str:
 
 def _found(site: Site, by: str, wanted: str) -> list[FoundMessage]:
     """Every recipient's file of one message that ``by`` may cancel."""
-    from ackd.storage import message_lookup
-
     files = message_lookup.find(site.root, wanted)
     files = _every_file(site, files)
     senders = {sender for one in files if (sender := _header(one, _FROM)) is not None}
@@ -96,8 +94,6 @@ def _found(site: Site, by: str, wanted: str) -> list[FoundMessage]:
 
 def _every_file(site: Site, files: list[FoundMessage]) -> list[FoundMessage]:
     """Files on their way are found first, and alone; those of recipients that are dead belong to the message, too."""
-    from ackd.storage import message_lookup
-
     if files[0].folder not in _LIVE:
         return files
     dead = message_lookup.in_folders(site.root, (Folder.DEAD,), None)
@@ -112,45 +108,18 @@ def _check_left(wanted: list[list[FoundMessage]], branches: list[list[FoundMessa
 
 # --- what came of a message -------------------------------------------------------------------------------------------
 def came_of(site: Site, root_id: str) -> list[FoundMessage]:
-    """Return the open messages that came of this one: those that answer it or stand in its thread, and so on from each
-    of them. Messages that are over are followed by the session log, so that what came of them is found, too."""
-    from ackd.storage import message_lookup
+    """Return the open messages that came of this one: its parts, what answers it or names it as its thread, and so on
+    from each of them. Messages that are over are followed by the session log, so that what came of them is found."""
+    return _open_below(site, threads.links(site, by_thread=True), root_id)
 
-    found = {one.message_id: one for one in message_lookup.in_folders(site.root, tuple(_LIVE), None)}
-    parents = {**_parents_by_log(site), **{key: _parents(one) for key, one in found.items()}}
-    family, grown = {root_id}, True
-    while grown:
-        more = {key for key, above in parents.items() if key not in family and not family.isdisjoint(above)}
-        grown = bool(more)
-        family |= more
-    every = message_lookup.in_folders(site.root, tuple(_LIVE), None)
+
+def _open_below(site: Site, known: dict[str, Link], root_id: str) -> list[FoundMessage]:
+    family = threads.settled_members(site, known, root_id)
+    every = message_lookup.in_folders(site.root, message_lookup.LIVE, None)
     return [one for one in every if one.message_id in family and one.message_id != root_id]
 
 
-def _parents(one: FoundMessage) -> frozenset[str]:
-    found = (_header(one, _IN_REPLY_TO), _header(one, _THREAD))
-    return frozenset(parent for parent in found if parent is not None and parent != one.message_id)
-
-
-def _parents_by_log(site: Site) -> dict[str, frozenset[str]]:
-    return {key: frozenset(above) for key, *above in _queued_lines(site) if above}
-
-
-def _queued_lines(site: Site) -> Iterator[list[str]]:
-    from ackd.core.message_facts import message_queued
-    from ackd.storage import session_log
-
-    for line in session_log.iter_logs(site.logs, containing=f'"{message_queued.type}"'.encode()):
-        if line.type != message_queued.type:
-            continue
-        ids = [line.data.get(key) for key in ("message_id", "in_reply_to", "thread_id")]
-        if isinstance(ids[0], str):
-            yield [ids[0], *(one for one in ids[1:] if isinstance(one, str) and one != ids[0])]
-
-
 def _header(one: FoundMessage, pattern: re.Pattern[bytes]) -> str | None:
-    from ackd.storage.message_lookup import read_head
-
-    head = re.split(rb"\r?\n\r?\n", read_head(one.path) or b"", maxsplit=1)[0]
+    head = re.split(rb"\r?\n\r?\n", message_lookup.read_head(one.path) or b"", maxsplit=1)[0]
     found = pattern.search(head)
     return found[1].decode(errors="replace") if found is not None else None
