@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,3 +118,37 @@ def test_a_file_with_a_copied_id_is_not_cancelled_with_what_it_names(site: Site,
     arrived(log, theirs, "worker_1", "user")
     arrived(log, theirs, "leader", "worker_1", part_of=mine)
     assert cancelling.came_of(site, mine) == []
+
+
+def drop(site: Site, box: str, head: str) -> None:
+    """Put a message by file, as ackd and other programs do."""
+    (site.queue / box).mkdir(parents=True, exist_ok=True)
+    text = f"MIME-Version: 1.0\nTo: {box}\nX-IGNITE-Priority: high\n{head}\n\ncontent: x\n"
+    (site.queue / box / f"message_{time.time_ns() // 1000}.mime").write_text(text)
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "From: queue_monitor\nX-IGNITE-Type: escalation",
+        "From: queue_monitor\nX-IGNITE-Type: status_check",
+        "From: worker_1\nX-IGNITE-Type: task_completed",
+        "From: worker_1\nX-IGNITE-Type: progress_update",
+        "From: worker_1\nX-IGNITE-Type: message\nAuto-Submitted: auto-replied",
+    ],
+)
+def test_what_is_nobodys_work_stays_and_is_followed(site: Site, head: str) -> None:
+    root = sent(site)
+    drop(site, "user", f"Message-ID: <told@x>\n{head}\nIn-Reply-To: <{root}>\nX-IGNITE-Thread-ID: {root}")
+    after = sent(site, "leader", "user", in_reply_to="told@x")
+    assert {one.message_id for one in cancelling.came_of(site, root)} == {after}
+
+
+def test_what_a_person_wrote_is_work(site: Site) -> None:
+    root = sent(site)
+    drop(
+        site,
+        "user",
+        f"Message-ID: <told@x>\nFrom: a\nX-IGNITE-Type: message\nAuto-Submitted: no\nIn-Reply-To: <{root}>",
+    )
+    assert [one.message_id for one in cancelling.came_of(site, root)] == ["told@x"]

@@ -13,13 +13,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ackd.client import threads
+from ackd.client import lineage, threads
 from ackd.client.errors import MessageOver, NotSender
 from ackd.client.identity import agent_here
 from ackd.client.writing import check_reader, creating
 from ackd.core.errors import UnknownAgent
 from ackd.core.names import USER, agent_name, identity
+from ackd.core.policy import asks_for_work
 from ackd.core.words import Folder
+from ackd.formats import ignite
 from ackd.storage import maildrop, message_lookup
 
 if TYPE_CHECKING:
@@ -109,14 +111,21 @@ def _check_left(wanted: list[list[FoundMessage]], branches: list[list[FoundMessa
 # --- what came of a message -------------------------------------------------------------------------------------------
 def came_of(site: Site, root_id: str) -> list[FoundMessage]:
     """Return the open messages that came of this one: its parts, what answers it or names it as its thread, and so on
-    from each of them. Messages that are over are followed by the session log, so that what came of them is found."""
+    from each of them. Messages that are over are followed by the session log, so that what came of them is found. What
+    only tells of something (a report, a notice, an escalation) is followed, and stays."""
     return _open_below(site, threads.links(site, by_thread=True), root_id)
 
 
 def _open_below(site: Site, known: dict[str, Link], root_id: str) -> list[FoundMessage]:
     family = threads.settled_members(site, known, root_id)
     every = message_lookup.in_folders(site.root, message_lookup.LIVE, None)
-    return [one for one in every if one.message_id in family and one.message_id != root_id]
+    return [one for one in every if one.message_id in family and one.message_id != root_id and _is_work(one)]
+
+
+def _is_work(one: FoundMessage) -> bool:
+    fields = lineage.fields_at(one.path)
+    automatic = ignite.is_automatic(fields.get("auto-submitted", "no"))
+    return asks_for_work(fields.get("from", ""), fields.get("x-ignite-type", ""), automatic=automatic)
 
 
 def _header(one: FoundMessage, pattern: re.Pattern[bytes]) -> str | None:
