@@ -11,6 +11,7 @@ from ackd.client import Client, cancelling
 from ackd.client.errors import MessageOver, NotSender
 from ackd.config.site import find_site
 from ackd.core.errors import UnknownMessage
+from ackd.storage import maildrop
 from ackd.storage.session_log import SessionLog
 
 if TYPE_CHECKING:
@@ -152,3 +153,36 @@ def test_what_a_person_wrote_is_work(site: Site) -> None:
         f"Message-ID: <told@x>\nFrom: a\nX-IGNITE-Type: message\nAuto-Submitted: no\nIn-Reply-To: <{root}>",
     )
     assert [one.message_id for one in cancelling.came_of(site, root)] == ["told@x"]
+
+
+def test_parts_that_come_while_it_is_asked_are_asked_for_too(
+    team: Team, site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = sent(site)
+    sent(site, "user", "worker_1", part_of=root)
+    late: list[str] = []
+    drop_cancellations = maildrop.drop_cancellations
+
+    def and_another_part_comes(*said: Any, **more: Any) -> Any:
+        if len(late) < 2:
+            late.append(sent(site, "user", "worker_1", part_of=root))
+        return drop_cancellations(*said, **more)
+
+    monkeypatch.setattr(maildrop, "drop_cancellations", and_another_part_comes)
+    done = Client.at(site, "leader").cancel(root, tree=True)
+    assert set(late) < {one.message_id for one in done}
+    assert len(done) == len(team.receipts()) == 4
+
+
+def test_whoever_never_stops_sending_parts_does_not_keep_the_command(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = sent(site)
+    drop_cancellations = maildrop.drop_cancellations
+
+    def and_another_part_comes(*said: Any, **more: Any) -> Any:
+        sent(site, "user", "worker_1", part_of=root)
+        return drop_cancellations(*said, **more)
+
+    monkeypatch.setattr(maildrop, "drop_cancellations", and_another_part_comes)
+    assert len(Client.at(site, "leader").cancel(root, tree=True)) == 1 + cancelling.LOOKS

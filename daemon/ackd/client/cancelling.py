@@ -3,7 +3,8 @@
 Only a message's sender and ``user`` may cancel it. The daemon acts on a request when it reads it, now or when it
 starts: a message of which nobody was told is withdrawn; an agent that has one in hand is told to let go of it, and then
 the message is dead as ``cancelled``. A completion that came before counts. With ``tree``, the open messages that came
-of it are cancelled with it.
+of it are cancelled with it: those that are there when the requests are written. Whoever has not let go yet may send
+more, which are not cancelled.
 
 Fails with ``NotSender``, ``UnknownAgent``, ``UnknownMessage``, ``AmbiguousMessage``, ``MessageOver``, ``CannotWrite``.
 """
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from ackd.config.site import Site
     from ackd.storage.message_lookup import FoundMessage
 
+#: How often parts are looked for that were sent while the others were asked for.
+LOOKS: Final = 3
 _LIVE: Final = frozenset(message_lookup.LIVE)
 _STATES: Final = {Folder.ARCHIVE: "completed", Folder.DEAD: "dead"}
 _FROM: Final = re.compile(rb"(?mi)^from:[ \t]*([^\s]+)")
@@ -56,23 +59,38 @@ def cancel(
     branches = [_open_below(site, known, files[0].message_id) if tree else [] for files in wanted]
     _check_left(wanted, branches)
     check_reader(site)
+    roots = [files[0].message_id for files in wanted]
     done: list[CancelRequest] = []
     with creating(site.receipts):
-        for files, branch in zip(wanted, branches, strict=True):
-            root = files[0].message_id
-            open_ones = [one for one in (*files, *branch) if one.folder in _LIVE]
-            pairs = list(dict.fromkeys((one.message_id, site.resolve_address(one.box)) for one in open_ones))
-            paths = maildrop.drop_cancellations(site.receipts, pairs, by, reason, root, fsync=site.fsync)
-            done += [
-                CancelRequest(message_id, holder, "open", str(path))
-                for (message_id, holder), path in zip(pairs, paths, strict=True)
-            ]
-            done += [
-                CancelRequest(one.message_id, one.box, _STATES[one.folder], None)
-                for one in files
-                if one.folder not in _LIVE
-            ]
+        for root, files, branch in zip(roots, wanted, branches, strict=True):
+            done += _ask(site, root, [*files, *branch], by, reason)
+        if tree:
+            done += _ask_for_new(site, known, roots, by, reason, {one.message_id for one in done})
     return tuple(done)
+
+
+def _ask(site: Site, root: str, files: list[FoundMessage], by: str, reason: str | None) -> list[CancelRequest]:
+    open_ones = [one for one in files if one.folder in _LIVE]
+    pairs = list(dict.fromkeys((one.message_id, site.resolve_address(one.box)) for one in open_ones))
+    paths = maildrop.drop_cancellations(site.receipts, pairs, by, reason, root, fsync=site.fsync)
+    asked = [CancelRequest(*pair, "open", str(path)) for pair, path in zip(pairs, paths, strict=True)]
+    over = [one for one in files if one.folder not in _LIVE]
+    return asked + [CancelRequest(one.message_id, one.box, _STATES[one.folder], None) for one in over]
+
+
+def _ask_for_new(
+    site: Site, known: dict[str, Link], roots: Sequence[str], by: str, reason: str | None, asked: set[str]
+) -> list[CancelRequest]:
+    """Ask for parts that were sent since they were looked for. Whoever does not let go at once may send more."""
+    done: list[CancelRequest] = []
+    for _ in range(LOOKS):
+        if not threads.add_new(site, known, by_thread=True):
+            break
+        for root in roots:
+            new = [one for one in _open_below(site, known, root) if one.message_id not in asked]
+            done += _ask(site, root, new, by, reason)
+            asked |= {one.message_id for one in new}
+    return done
 
 
 def _speaker(site: Site, given: str | None) -> str:
