@@ -44,7 +44,7 @@ def cancel(
     count = sum(one.path is not None for one in done)
     with accepted(f"cancel: {count} written"):
         if as_json:
-            print_json([one._asdict() for one in done])
+            print_json({"requests": [one._asdict() for one in done], "daemon_running": client.daemon_running})
             return
         waits = "" if client.daemon_running else " (waits: no daemon is running)"
         for one in done:
