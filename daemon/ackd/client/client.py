@@ -133,8 +133,8 @@ class Client:
     def cancel(
         self, *message_ids: str, tree: bool = False, reason: str | None = None, agent: str | None = None
     ) -> tuple[CancelRequest, ...]:
-        """Ask that messages be worked on no more, which only their sender and ``user`` may; with ``tree`` also every
-        open message that came of them. A completion that comes before the daemon acts on it counts."""
+        """Ask that messages be worked on no more, which only their sender and ``user`` may; with ``tree`` also the
+        open messages that have come of them by now. A completion that comes before the daemon acts on it counts."""
         from ackd.client import cancelling
 
         return cancelling.cancel(self.site, message_ids, agent or self.agent, reason, tree=tree)

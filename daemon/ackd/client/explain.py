@@ -38,7 +38,7 @@ def explain(site: Site, wanted: str) -> MessageHistory:
     logs = log_history.search(site)
     history = message_history.history_of(logs.find(LineQuery(about=message_id)), message_id)
     if not history.recipients:
-        history = _from_disk(site, history)
+        history = from_disk(site, history)
     history = replace(history, around=agent_lines.lines_around(logs, history))
     daemon_runs = root_lock.holder(site.run) is not None
     recipients = tuple(_completed(site, history, one, daemon_runs=daemon_runs) for one in history.recipients)
@@ -102,12 +102,11 @@ def _is(one: Stray, wanted: str) -> bool:
 
 
 # --- what the disk says -----------------------------------------------------------------------------------------------
-def _from_disk(site: Site, history: MessageHistory) -> MessageHistory:
-    """Name the recipients of a message that no log mentions."""
-    try:
-        files = message_lookup.find(site.root, history.message_id)
-    except UnknownMessage:
-        strays = _strays(site, history.message_id)
+def from_disk(site: Site, history: MessageHistory) -> MessageHistory:
+    """Name the recipients of a message that no log mentions: none, if it is not on disk either."""
+    files = message_lookup.files_of(site.root, history.message_id)
+    if not files:
+        strays = [one for one in _strays(site, history.message_id) if one.message_id == history.message_id]
         head = (message_lookup.read_head(strays[0].path) or b"") if strays else b""
         recipients = tuple(message_history.stray(one.box) for one in strays)
         return replace(history, recipients=recipients, header=_headers(head))

@@ -165,12 +165,10 @@ class ThreadWaiter:
 
     def _look(self) -> None:
         """Read anew what has come of the messages and how far each is, from the queues and the whole log."""
-        if self._tree:
-            known = threads.links(self._site)
-            self._members = {asked: threads.members(known, asked) for asked in self._members}
-        ids = [one for found in self._members.values() for one, counts in found.items() if counts]
+        known = threads.links(self._site) if self._tree else {}
+        told = threads.settled(self._site, known, lambda: self._wanted(known))
         self._read.clear()
-        for message_id, history in threads.histories(self._site, ids).items():
+        for message_id, history in told.items():
             self._read.update(line.raw for line in history.events)
             retries = (line for line in history.events if line.type == message_retry.type)
             self._retries |= {(message_id, identity(addressee(line))): line for line in retries}
@@ -178,6 +176,11 @@ class ThreadWaiter:
                 about = (message_id, identity(one.agent))
                 self._histories[about] = one
                 self._report(about)
+
+    def _wanted(self, known: dict[str, threads.Link]) -> list[str]:
+        if self._tree:
+            self._members = {asked: threads.members(known, asked) for asked in self._members}
+        return [one for found in self._members.values() for one, counts in found.items() if counts]
 
     def _report(self, about: _About) -> None:
         one = self._histories[about]

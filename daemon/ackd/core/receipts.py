@@ -15,6 +15,7 @@ from ackd.core.delivery import IN_DEAD_LETTER, MOVING, SHOWN, Happening, State
 from ackd.core.effects import DropReceipt
 from ackd.core.message import USER, Receipt, ReceiptKind, identity
 from ackd.core.message_facts import message_cancel, message_warning
+from ackd.core.policy import asks_for_work
 from ackd.core.state import Cancellation
 from ackd.core.transitions import IN_HAND, apply, fail
 
@@ -114,6 +115,8 @@ def _cancel(state: EngineState, delivery: Delivery, receipt: Receipt) -> None:
     allowed = {identity(delivery.message.sender), identity(USER)}
     if identity(by) not in allowed and receipt.of is None:
         _pass_over(state, delivery, receipt, f"cancel by {by}, who is neither its sender nor {USER}: nothing was done")
+    elif receipt.of is not None and not _is_work(delivery):
+        _pass_over(state, delivery, receipt, f"cancel with {receipt.of}: it is nobody's work, and stays")
     elif delivery.state in _OVER:
         _pass_over(state, delivery, receipt, f"cancel by {by}: too late, it is {SHOWN[delivery.state]}")
     else:
@@ -130,6 +133,11 @@ def _cancel(state: EngineState, delivery: Delivery, receipt: Receipt) -> None:
                 )
             )
         apply(state, delivery, H.CANCELLED, delivery.cancellation.words)
+
+
+def _is_work(delivery: Delivery) -> bool:
+    message = delivery.message
+    return asks_for_work(message.sender, message.type, automatic=message.automatic)
 
 
 def _pass_over(state: EngineState, delivery: Delivery, receipt: Receipt, warning: str) -> None:
