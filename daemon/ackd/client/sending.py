@@ -76,7 +76,7 @@ class Sent(NamedTuple):
     message_id: str
     recipients: tuple[str, ...]
     files: tuple[str, ...]
-    daemon_running: bool
+    daemon_running: bool = False
     warnings: tuple[str, ...] = ()
     waited: Waited | None = None
     #: Sent once, and sent before: recipients to whom nothing was sent now.
@@ -414,10 +414,13 @@ def _post_and_wait_for_all(
 def _queued(
     site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions, addressed: _Addressed
 ) -> Sent:
+    from ackd.storage import root_lock
+
     sent = queue(site, outgoing)
     for words in sent.warnings:
         delivery.progress.warned(words)
     sent = sent._replace(
+        daemon_running=root_lock.holder(site.run) is not None,
         warnings=(*warnings, *sent.warnings),
         sender=outgoing.sender,
         groups=addressed.groups,
@@ -428,10 +431,11 @@ def _queued(
 
 
 def queue(site: Site, outgoing: Outgoing) -> Sent:
-    """Write the message into every recipient's queue."""
+    """Write the message into every recipient's queue. Whether a daemon runs is not looked at."""
     from ackd.formats import ignite
-    from ackd.storage import maildrop, root_lock
+    from ackd.storage import maildrop
 
+    recipients = outgoing.recipients
     now_ns = time.time_ns()
     wall = now_ns / 1e9
     message_id = ignite.bare_id(ignite.new_message_id(wall, os.getpid(), os.urandom(6)))
@@ -452,7 +456,7 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
         thread_id=outgoing.thread_id,
         repository=outgoing.repository,
         issue=outgoing.issue,
-        copies="all" if len(outgoing.recipients) > 1 else None,
+        copies="all" if len(recipients) > 1 else None,
         part_of=outgoing.part_of,
         root=outgoing.root,
         notify=outgoing.notify,
@@ -464,7 +468,6 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
     )
     if len(data) > site.max_message_bytes:
         raise BadMessage("too_large", f"{len(data)} bytes; max_message_bytes is {site.max_message_bytes}")
-    recipients = outgoing.recipients
     boxes = [site.box_path(name) for name in recipients]
     names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
     items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
@@ -475,14 +478,14 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
         if outgoing.once is not None:
             return _queue_once(site, outgoing, message_id, boxes, data)
         files = tuple(maildrop.drop_all(items, fsync=site.fsync))
-    return Sent(message_id, recipients, files, root_lock.holder(site.run) is not None)
+    return Sent(message_id, recipients, files)
 
 
 def _queue_once(site: Site, outgoing: Outgoing, message_id: str, boxes: list[str], data: bytes) -> Sent:
     """Write it for every recipient that was not sent it before, with the same key and content."""
     from ackd.client import sending_once
     from ackd.formats import ignite
-    from ackd.storage import maildrop, root_lock
+    from ackd.storage import maildrop
 
     files: dict[str, str] = {}
     others: dict[str, str] = {}
@@ -506,6 +509,5 @@ def _queue_once(site: Site, outgoing: Outgoing, message_id: str, boxes: list[str
         f"the key was used before for another message to {name}, {ident}: its content differs, so this is a new one"
         for name, ident in others.items()
     )
-    running = root_lock.holder(site.run) is not None
     in_order = tuple(files[name] for name in outgoing.recipients)
-    return Sent(message_id, outgoing.recipients, in_order, running, doubts, repeated=repeated)
+    return Sent(message_id, outgoing.recipients, in_order, warnings=doubts, repeated=repeated)
