@@ -228,7 +228,8 @@ class Ledger:
             return
         by = self._rng.choice((letter.sender, letter.sender, "user", "nobody"))
         letter.cancelled = letter.cancelled or by != "nobody"
-        pair = (letter.message_id, letter.to)
+        # As the command does, which finds the file: a message of a pool is cancelled where it lies.
+        pair = (letter.message_id, found[1].box or letter.to) if found is not None else (letter.message_id, letter.to)
         maildrop.drop_cancellations(self._site.receipts, [pair], by, "as drawn", fsync=self._site.fsync)
 
     # --- the operator -----------------------------------------------------------------------------------------------
