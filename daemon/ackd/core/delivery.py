@@ -97,6 +97,14 @@ class Act(Word):
     END = "end"  # the commit is on disk: write it down, forget the message
 
 
+class Uptake(Word):
+    """The stages of what an agent is known to have made of a message since it was told, or before."""
+
+    UNSEEN = "unseen"
+    SEEN = "seen"  # it has it; this session's log does not say that its task began
+    STARTED = "started"  # it has it, and the log says so of its task, if it is one
+
+
 S, H, A = State, Happening, Act
 
 #: Answers of an endpoint that may come after the message has moved on. They do nothing, and are no error.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.core import agent_rules, alerts, delivery_facts, escalations, headers, message_facts, parts_told
-from ackd.core.delivery import IN_DEAD_LETTER, SHOWN, Happening, State
+from ackd.core.delivery import IN_DEAD_LETTER, SHOWN, Happening, State, Uptake
 from ackd.core.effects import (
     ArchiveMessage,
     BuryMessage,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ackd.core.state import Delivery, EngineState
 
 H, S = Happening, State
-_COMPLETED = State.COMPLETED
+_COMPLETED, _STARTED = State.COMPLETED, Uptake.STARTED
 #: What an escalation of a death is called; any other death is ``DEAD``.
 _CAUSES: Final = {H.SILENT: Cause.SILENT, H.REFUSED: Cause.REFUSED, H.UNFINISHED: Cause.UNFINISHED}
 _ENDS: Final = {
@@ -228,9 +228,9 @@ def released(state: EngineState, delivery: Delivery, why: str, worker: WorkerSta
 
 
 def task_started(state: EngineState, delivery: Delivery) -> None:
-    if not delivery.started and delivery_facts.is_task(delivery):
+    if delivery.uptake is not _STARTED and delivery_facts.is_task(delivery):
         state.emit(delivery_facts.work(message_facts.task_start, delivery, in_lane=True))
-    delivery.started = True
+    delivery.uptake = _STARTED
 
 
 def _record_end(state: EngineState, delivery: Delivery, fact: Fact, how: MessageEnd) -> None:

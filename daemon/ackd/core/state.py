@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core.availability import AgentState
 from ackd.core.dedup import CompletedMessages
-from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Happening, State
+from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Happening, State, Uptake
 from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
 from ackd.core.events import Absence, Now
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 # To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
 _QUEUED, _RETRYING = State.QUEUED, State.RETRYING
 _COUNTED = frozenset({_QUEUED, _RETRYING})
+_UNSEEN = Uptake.UNSEEN
 
 #: States in which a message may stand on its agent's ladder: told and not answered, or answered and then fallen silent.
 ON_LADDER: Final = frozenset({State.DELIVERED, State.ACKED})
@@ -93,9 +94,8 @@ class Delivery:
     met_at: float = 0.0  # wall, for how long it took
     told: bool = False  # the log says so, of this telling
     assigned: bool = False  # the log says that its agent works on it
-    seen: bool = False
+    uptake: Uptake = Uptake.UNSEEN  # with each telling anew
     taken_at: float = 0.0  # monotonic, seen or acked: from then on its agent owes signs of life
-    started: bool = False
     busy_told: bool = False  # someone was told that its agent lives and does not take it
     reason: str = ""  # of the death that is under way
     by: str = ""  # what completed it
@@ -133,6 +133,10 @@ class Delivery:
         """The agent or pool that it was sent to; ``agent`` is whoever has it now."""
         return self.message.pool or self.agent
 
+    @property
+    def seen(self) -> bool:
+        return self.uptake is not _UNSEEN
+
     def remember(self, at_wall: float, what: str) -> None:
         self.history.append((at_wall, what))
         del self.history[:-HISTORY_LENGTH]
@@ -141,8 +145,8 @@ class Delivery:
         """Begin counts and times anew. The history stays, for whoever reads of the next death."""
         self.arrived_at = self.met_at = at_wall
         self.retries = self.crashes = self.tells = self.stamp = 0
-        self.seen = self.started = self.told = self.assigned = self.busy_told = self.late = False
-        self.told_at, self.reason, self.by, self.lost_reason = None, "", "", ""
+        self.told = self.assigned = self.busy_told = self.late = False
+        self.uptake, self.told_at, self.reason, self.by, self.lost_reason = _UNSEEN, None, "", "", ""
         self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
         self.due, self.cancellation, self.ended = None, None, ""
         self.had_by, self.not_before = (), 0.0

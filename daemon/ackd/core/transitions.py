@@ -21,7 +21,7 @@ from ackd.core import (
     message_facts,
     parts_told,
 )
-from ackd.core.delivery import IN_DEAD_LETTER, Act, Happening, State, step
+from ackd.core.delivery import IN_DEAD_LETTER, Act, Happening, State, Uptake, step
 from ackd.core.effects import CallOff, ClaimMessage, ForgetMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.escalations import Cause
 from ackd.core.events import Absence
@@ -52,6 +52,7 @@ H, S = Happening, State
 # To ask an enum for a member takes Python 3.11 long: members that every message needs have names of their own.
 _CLAIMED, _ACKED, _SEEN = Happening.CLAIMED, Happening.ACKED, Happening.SEEN
 _PROCESSING_TIMER, _STATUS_TIMER, _ACK_TIMER = TimerKind.PROCESSING, TimerKind.STATUS, TimerKind.ACK
+_UNSEEN, _SEEN_ONLY = Uptake.UNSEEN, Uptake.SEEN
 _REMIND_TIMER, _TASK_TIMER = TimerKind.REMIND, TimerKind.TASK
 
 #: A message that is told for longer than this gets that written to its header. A quick handler costs no rewrite.
@@ -139,7 +140,7 @@ def _tell(state: EngineState, delivery: Delivery, happening: Happening, _why: st
         return  # its agent has it already: no telling
     policy = state.agents[delivery.agent].policy
     delivery.tells += 1
-    delivery.seen = delivery.started = delivery.told = delivery.busy_told = False
+    delivery.uptake, delivery.told, delivery.busy_told = _UNSEEN, False, False
     delivery.idled, delivery.waiting, delivery.waits_for = Idled(beside=delivery.idled.beside), Waiting.NOT, ()
     delivery.untyped, delivery.written_s = 0, 0.0
     state.start_timer(_PROCESSING_TIMER, delivery.key, policy.processing_timeout_s)
@@ -228,9 +229,9 @@ def _note(state: EngineState, delivery: Delivery, happening: Happening, why: str
 def _see(state: EngineState, delivery: Delivery, evidence: str) -> None:
     agent = state.agents[delivery.agent]
     agent_rules.sign_of_life(state, agent)
-    if delivery.seen:
+    if delivery.uptake is not _UNSEEN:
         return
-    delivery.seen = True
+    delivery.uptake = _SEEN_ONLY
     state.timers.cancel(_ACK_TIMER, delivery.key)
     state.timers.cancel(_REMIND_TIMER, delivery.key)
     state.record(message_seen(**delivery_facts.about(delivery), evidence=evidence))
@@ -271,7 +272,8 @@ def _start(state: EngineState, delivery: Delivery, _happening: Happening, by: st
     agent = state.agents[delivery.agent]
     agent.line.discard(delivery.key)  # it may have been due for another telling
     agent_rules.sign_of_life(state, agent)
-    delivery.seen = True
+    if delivery.uptake is _UNSEEN:
+        delivery.uptake = _SEEN_ONLY
     delivery.idled, delivery.clock_from = replace(delivery.idled, idle_s=0.0), state.now.mono
     _assign(state, delivery)
     state.emit(RecordFact(message_acked(**delivery_facts.about(delivery), by=by), lane=delivery.agent))
@@ -397,7 +399,7 @@ def _rejoin(state: EngineState, delivery: Delivery, _happening: Happening, _why:
     state.record(fact)  # at once: another member may be given it while the holder's lane is still at work
     state.emit(ForgetMessage(holder, delivery.key, delivery.message, delivery.place, MessageEnd.HANDED_BACK))
     delivery.reason, delivery.told_at = "", None
-    delivery.seen = delivery.started = delivery.told = delivery.busy_told = False
+    delivery.uptake, delivery.told, delivery.busy_told = _UNSEEN, False, False
     state.deliveries.give(delivery, pool)
     if _apply_pending(state, delivery):
         return
