@@ -81,7 +81,6 @@ def arrived(state: EngineState, event: events.Arrived) -> None:
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
         was_cancelled = event.standing is not None and event.standing.cancelled
         state.deliveries.set_state(delivery, S.CANCELLED if was_cancelled else S.DEAD)
-        delivery.late = True
         return
     delivery.due = due_times.due_times(message, event.arrived_at, state.now)
     if event.recovered and not state.reading:
@@ -134,8 +133,7 @@ def _is_repeat(state: EngineState, delivery: Delivery, others: list[Delivery]) -
     open_ones = [d for d in others if d.state not in _ON_THEIR_WAY_OUT and not d.duplicate]
     twin = next((d for d in open_ones if d.message.digest == message.digest), None)
     if twin is not None or isinstance(verdict, Repeated):
-        delivery.duplicate = True
-        apply(state, delivery, H.DONE, SHOWN[twin.state] if twin else "completed")
+        apply(state, delivery, H.SENT_TWICE, SHOWN[twin.state] if twin else "completed")
         return True
     copied = any(d.message.digest != message.digest for d in others)
     if copied or isinstance(verdict, SameIdOtherContent):

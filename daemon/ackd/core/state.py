@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from ackd.core.availability import AgentState
 from ackd.core.dedup import CompletedMessages
-from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Happening, State, Uptake
+from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Completion, Happening, State, Uptake
 from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
 from ackd.core.events import Absence, Now
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 # To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
 _QUEUED, _RETRYING = State.QUEUED, State.RETRYING
 _COUNTED = frozenset({_QUEUED, _RETRYING})
-_UNSEEN = Uptake.UNSEEN
+_UNSEEN, _DUPLICATE = Uptake.UNSEEN, Completion.DUPLICATE
 
 #: States in which a message may stand on its agent's ladder: told and not answered, or answered and then fallen silent.
 ON_LADDER: Final = frozenset({State.DELIVERED, State.ACKED})
@@ -99,7 +99,7 @@ class Delivery:
     busy_told: bool = False  # someone was told that its agent lives and does not take it
     reason: str = ""  # of the death that is under way
     by: str = ""  # what completed it
-    only_seen: bool = False  # completed because it was seen: nobody has said that it is dealt with
+    completion: Completion = Completion.DEALT_WITH  # if it is completed, or being completed
     pending_event: tuple[Happening, str] | None = None  # came while a move was under way
     lost_reason: str = ""  # why its file is gone though nobody removed it, learned while a move was under way
     recovered: bool = False  # met by the scan at a start
@@ -115,10 +115,8 @@ class Delivery:
     opened_by_then: int = 0  # the newest key when it was told; 0: before this session
     told_wall: float = 0.0
     is_answer: bool = False  # to a message that its agent sent
-    duplicate: bool = False
     held: bool = False  # in the queue, and not in line
     passed_on: bool = False  # an escalation that could not be delivered: a person was told
-    late: bool = False  # a dead letter
     due: DueTimes | None = None  # when it expires, and its deadline; None: it has neither
     cancellation: Cancellation | None = None
     ended: str = ""  # X-ACKD-Ended
@@ -137,6 +135,10 @@ class Delivery:
     def seen(self) -> bool:
         return self.uptake is not _UNSEEN
 
+    @property
+    def duplicate(self) -> bool:
+        return self.completion is _DUPLICATE
+
     def remember(self, at_wall: float, what: str) -> None:
         self.history.append((at_wall, what))
         del self.history[:-HISTORY_LENGTH]
@@ -145,7 +147,8 @@ class Delivery:
         """Begin counts and times anew. The history stays, for whoever reads of the next death."""
         self.arrived_at = self.met_at = at_wall
         self.retries = self.crashes = self.tells = self.stamp = 0
-        self.told = self.assigned = self.busy_told = self.late = False
+        self.told = self.assigned = self.busy_told = False
+        self.completion = Completion.DEALT_WITH
         self.uptake, self.told_at, self.reason, self.by, self.lost_reason = _UNSEEN, None, "", "", ""
         self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
         self.due, self.cancellation, self.ended = None, None, ""

@@ -21,12 +21,12 @@ from ackd.core import (
     message_facts,
     parts_told,
 )
-from ackd.core.delivery import IN_DEAD_LETTER, Act, Happening, State, Uptake, step
+from ackd.core.delivery import IN_DEAD_LETTER, Act, Completion, Happening, State, Uptake, step
 from ackd.core.effects import CallOff, ClaimMessage, ForgetMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.escalations import Cause
 from ackd.core.events import Absence
 from ackd.core.liveness import Vital
-from ackd.core.message import MONITOR, Idled, Status
+from ackd.core.message import MONITOR, Folder, Idled, Status
 from ackd.core.message_facts import (
     message_acked,
     message_handed_back,
@@ -53,6 +53,7 @@ H, S = Happening, State
 _CLAIMED, _ACKED, _SEEN = Happening.CLAIMED, Happening.ACKED, Happening.SEEN
 _PROCESSING_TIMER, _STATUS_TIMER, _ACK_TIMER = TimerKind.PROCESSING, TimerKind.STATUS, TimerKind.ACK
 _UNSEEN, _SEEN_ONLY = Uptake.UNSEEN, Uptake.SEEN
+_DEAD_FOLDER = Folder.DEAD
 _REMIND_TIMER, _TASK_TIMER = TimerKind.REMIND, TimerKind.TASK
 
 #: A message that is told for longer than this gets that written to its header. A quick handler costs no rewrite.
@@ -289,7 +290,7 @@ def _start(state: EngineState, delivery: Delivery, _happening: Happening, by: st
 
 def _rise(state: EngineState, delivery: Delivery) -> None:
     """Begin anew with a message that came back from dead_letter/."""
-    state.totals.dead -= delivery.late
+    state.totals.dead -= 1
     delivery.reset_for_requeue(state.now.wall)
     parts_told.came(state, delivery)
     state.emit(
@@ -502,8 +503,18 @@ def _end(state: EngineState, delivery: Delivery, happening: Happening, why: str)
 
 
 # --- the cells --------------------------------------------------------------------------------------------------------
+#: What each event that leads to the archive says of how the message is completed, if it is not dead yet.
+_COMPLETIONS: Final = {
+    H.DONE: Completion.DEALT_WITH,
+    H.ENOUGH: Completion.BY_SIGHT,
+    H.SENT_TWICE: Completion.DUPLICATE,
+}
+
+
 def _finish(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
-    delivery.only_seen = happening is H.ENOUGH
+    delivery.completion = _COMPLETIONS[happening]
+    if delivery.place.folder is _DEAD_FOLDER:
+        delivery.completion = Completion.LATE
     if delivery.told:
         _assign(state, delivery)  # an inbox's agent may answer without a word before
     delivery.by = why
