@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ackd.core import alerts, delivery_facts, escalations
 from ackd.core.delivery import SHOWN, Happening
-from ackd.core.due_times import WAITING, is_expired
+from ackd.core.due_times import WAITING, Deadline, is_expired
 from ackd.core.effects import ProbeAgent, RecordFact, SendMessage
 from ackd.core.escalations import Cause
 from ackd.core.message import MONITOR, AutoSubmitted, Draft, Priority
@@ -47,7 +47,8 @@ def nearly_due(state: EngineState, delivery: Delivery) -> None:
     due = delivery.due
     if due is None:
         return
-    due.reminded = True
+    if due.stage is Deadline.AHEAD:  # it may be past in the same moment
+        due.stage = Deadline.NEAR
     if delivery.first_told_at > due.nearly_due:
         return  # it was told a moment ago, with its deadline
     how = _remind(state, delivery)
@@ -98,7 +99,7 @@ def _reminder(state: EngineState, delivery: Delivery) -> Draft:
 def passed(state: EngineState, delivery: Delivery) -> None:
     if delivery.due is None:
         return
-    delivery.due.told = True
+    delivery.due.stage = Deadline.PAST
     cancels = state.agents[delivery.agent].policy.on_deadline is OnDeadline.CANCEL
     fact = deadline_passed(
         **delivery_facts.about(delivery),
