@@ -254,7 +254,7 @@ def _write_now_and_then(state: EngineState, agent: Agent, delivery: Delivery) ->
 def write_all(state: EngineState) -> None:
     """Write all sums of idle time before an ordinary stop, so that nothing of them is lost."""
     for agent in state.agents.values():
-        if agent.idle_from is not None:
+        if agent.doing is Doing.IDLE:
             for delivery in idle_time.taken(state, agent):
                 if idle_time.idle_s(state, agent, delivery) - delivery.written_s >= 1:
                     _write(state, agent, delivery)
@@ -370,9 +370,9 @@ def _all_waits(state: EngineState, agent: Agent, held: Delivery) -> list[Wait]:
 
 
 def _is_long_idle(state: EngineState, agent: Agent) -> bool:
-    if agent.idle_from is None or agent.state not in QUIET:
+    if agent.doing is not Doing.IDLE or agent.state not in QUIET:
         return False
-    return state.now.mono - agent.idle_from >= agent.policy.ack_timeout_s
+    return state.now.mono - agent.doing_since >= agent.policy.ack_timeout_s
 
 
 def _turn(state: EngineState, agent: Agent, delivery: Delivery, turn: WaitEvent, how: str = "") -> None:

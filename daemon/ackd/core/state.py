@@ -16,7 +16,6 @@ from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Completion, Ha
 from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
 from ackd.core.events import Absence, Now
-from ackd.core.idleness import Doing
 from ackd.core.lineup import Lineup
 from ackd.core.liveness import Vital
 from ackd.core.loops import Chains, Loops, words_of_chain
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from ackd.core.due_times import DueTimes
     from ackd.core.effects import Effect
     from ackd.core.fact import Fact
+    from ackd.core.idleness import Doing
     from ackd.core.ladder import Ladder
     from ackd.core.message import Message, Place, ReceiptFile
     from ackd.core.policy import AgentPolicy, EnginePolicy
@@ -194,8 +194,7 @@ class Agent:
     waits_until: float | None = None  # wall, of a limit; a person has no time
     #: What its screen says that it is doing; None: nobody has looked since it was told, or at all.
     doing: Doing | None = None
-    doing_since: float = 0.0  # monotonic
-    idle_from: float | None = None  # monotonic: idle without a break since then; None: it is not idle
+    doing_since: float = 0.0  # monotonic; of an agent that is idle, since its last sign of life
     stepped_at: float = 0.0  # monotonic: the last reminder, tried or typed
     reminding: int | None = None  # the message of which it is being reminded
     busy_told: bool = False  # someone was told that it shows nothing but busy, or nothing that can be read
@@ -230,7 +229,6 @@ class Agent:
 
     def show(self, doing: Doing | None, at_mono: float) -> None:
         self.doing, self.doing_since, self.busy_told = doing, at_mono, False
-        self.idle_from = at_mono if doing is Doing.IDLE else None
 
 
 class Deliveries:
