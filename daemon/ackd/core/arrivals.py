@@ -265,7 +265,7 @@ def _carry_on(state: EngineState, delivery: Delivery, standing: Standing, *, run
     delivery.assigned = not policy.reminds or standing.status is Status.ACKED
     delivery.told_at = delivery.first_told_at = state.now.mono - waited_s
     delivery.taken_at = state.now.mono  # whatever its agent did meanwhile, it owes its next sign of life from now on
-    delivery.clock_from = delivery.moved_at = state.now.mono
+    delivery.clock_from = state.now.mono
     if policy.shows:  # else a person wrote that header
         delivery.idled, delivery.written_s = standing.idled, standing.idled.idle_s
     delivery.told_wall = standing.processed_at if standing.processed_at is not None else delivery.arrived_at

@@ -26,7 +26,7 @@ from ackd.core.policy import NEVER
 from ackd.core.pools import NO_LABELS, PoolLineup
 from ackd.core.timers import Timers
 from ackd.core.values import value
-from ackd.core.waits import Wait, Waiting
+from ackd.core.waits import Waiting
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
@@ -43,11 +43,12 @@ if TYPE_CHECKING:
     from ackd.core.pools import Labels, Pool
     from ackd.core.signals import Signal
     from ackd.core.timers import TimerKind
+    from ackd.core.waits import Spell, Wait
 
 # To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
 _QUEUED, _RETRYING = State.QUEUED, State.RETRYING
 _COUNTED = frozenset({_QUEUED, _RETRYING})
-_UNSEEN, _DUPLICATE = Uptake.UNSEEN, Completion.DUPLICATE
+_UNSEEN, _DUPLICATE, _WAITS_FOR_NOBODY = Uptake.UNSEEN, Completion.DUPLICATE, Waiting.NOT
 
 #: States in which a message may stand on its agent's ladder: told and not answered, or answered and then fallen silent.
 ON_LADDER: Final = frozenset({State.DELIVERED, State.ACKED})
@@ -108,10 +109,7 @@ class Delivery:
     counted_to: float = 0.0  # monotonic: idle time up to here is in ``idled``
     written_s: float = 0.0  # so much idle time is on disk
     untyped: int = 0  # reminders in a row that could not be typed
-    waiting: Waiting = Waiting.NOT
-    waits_for: tuple[Wait, ...] = ()
-    moved_at: float = 0.0  # monotonic: something that it waits for changed
-    moves: frozenset[object] = frozenset()  # what that looked like then
+    waits: Spell | None = None  # for others, with this message in hand
     opened_by_then: int = 0  # the newest key when it was told; 0: before this session
     told_wall: float = 0.0
     is_answer: bool = False  # to a message that its agent sent
@@ -139,6 +137,14 @@ class Delivery:
     def duplicate(self) -> bool:
         return self.completion is _DUPLICATE
 
+    @property
+    def waiting(self) -> Waiting:
+        return _WAITS_FOR_NOBODY if self.waits is None else self.waits.stage
+
+    @property
+    def waits_for(self) -> tuple[Wait, ...]:
+        return () if self.waits is None else self.waits.things
+
     def remember(self, at_wall: float, what: str) -> None:
         self.history.append((at_wall, what))
         del self.history[:-HISTORY_LENGTH]
@@ -150,7 +156,7 @@ class Delivery:
         self.told = self.assigned = self.busy_told = False
         self.completion = Completion.DEALT_WITH
         self.uptake, self.told_at, self.reason, self.by, self.lost_reason = _UNSEEN, None, "", "", ""
-        self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
+        self.idled, self.waits, self.untyped = FRESH, None, 0
         self.due, self.cancellation, self.ended = None, None, ""
         self.had_by, self.not_before = (), 0.0
 

@@ -39,7 +39,6 @@ from ackd.core.policy import CompletesOn, completes_on
 from ackd.core.pools import SERVING, Kept, PoolLineup, Setback, after_setback
 from ackd.core.retry import Again, GiveUp, RetryDecision, decide_retry
 from ackd.core.timers import TimerKind
-from ackd.core.waits import Waiting
 from ackd.core.words import MessageEnd
 from ackd.core.worker import WorkerState
 
@@ -142,7 +141,7 @@ def _tell(state: EngineState, delivery: Delivery, happening: Happening, _why: st
     policy = state.agents[delivery.agent].policy
     delivery.tells += 1
     delivery.uptake, delivery.told, delivery.busy_told = _UNSEEN, False, False
-    delivery.idled, delivery.waiting, delivery.waits_for = Idled(beside=delivery.idled.beside), Waiting.NOT, ()
+    delivery.idled, delivery.waits = Idled(beside=delivery.idled.beside), None
     delivery.untyped, delivery.written_s = 0, 0.0
     state.start_timer(_PROCESSING_TIMER, delivery.key, policy.processing_timeout_s)
     order = (delivery.agent, delivery.key, delivery.message, delivery.place)
@@ -166,7 +165,7 @@ def _apply_pending(state: EngineState, delivery: Delivery) -> bool:
 def _await_ack(state: EngineState, delivery: Delivery, _happening: Happening, proof: str) -> None:
     agent = state.agents[delivery.agent]
     agent_rules.came_back(state, agent, "it could be told")
-    delivery.told_at = delivery.first_told_at = delivery.clock_from = delivery.moved_at = state.now.mono
+    delivery.told_at = delivery.first_told_at = delivery.clock_from = state.now.mono
     delivery.told_wall, delivery.opened_by_then = state.now.wall, state.deliveries.last_key
     idle_time.show(state, agent, None)  # what it does with it is still to be seen
     _record_told(state, delivery, proof)
