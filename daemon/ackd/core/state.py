@@ -17,7 +17,7 @@ from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
 from ackd.core.events import Absence, Now
 from ackd.core.lineup import Lineup
-from ackd.core.liveness import Vital
+from ackd.core.liveness import Asked, Vital
 from ackd.core.loops import Chains, Loops, words_of_chain
 from ackd.core.message import FRESH, Folder, Idled, identity
 from ackd.core.notices import Notices
@@ -26,7 +26,7 @@ from ackd.core.policy import NEVER
 from ackd.core.pools import NO_LABELS, PoolLineup
 from ackd.core.timers import Timers
 from ackd.core.values import value
-from ackd.core.waits import Waiting
+from ackd.core.waits import Spell, Wait, Waiting
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from ackd.core.pools import Labels, Pool
     from ackd.core.signals import Signal
     from ackd.core.timers import TimerKind
-    from ackd.core.waits import Spell, Wait
 
 # To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
 _QUEUED, _RETRYING = State.QUEUED, State.RETRYING
@@ -186,8 +185,7 @@ class Agent:
     reminded: bool = False
     #: Whether the child or pane behind its endpoint is alive, if it has one.
     vital: Vital = Vital.UNSEEN
-    asked_at: float | None = None  # monotonic, the last status check
-    unasked: bool = False  # that check could not be made
+    asked: Asked | None = None  # by a status check, in this generation
     worker: WorkerState = WorkerState.IDLE
     context_usage: float | None = None
     detail: str = ""  # "pid 4242", "pane %3"
