@@ -92,7 +92,7 @@ def _started(state: EngineState, agent: Agent, detail: str) -> None:
     idle_time.show(state, agent, None)
     agent_rules.note_pulse(state, agent, Pulse.STARTED)
     agent_rules.force_worker(state, agent, WorkerState.IDLE)
-    if agent.state in (AgentState.PARKED, AgentState.DOWN) and agent.waits is None:
+    if agent.state in (AgentState.PARKED, AgentState.DOWN) and agent.occupied is None:
         agent_rules.came_back(state, agent, "it was started")
         state.timers.cancel(TimerKind.PARK, agent.name)
         agent_rules.change_state(state, agent, AgentHappening.LIVED)
@@ -100,7 +100,7 @@ def _started(state: EngineState, agent: Agent, detail: str) -> None:
 
 
 def _died(state: EngineState, agent: Agent, event: events.AgentDied) -> None:
-    agent.detail, agent.waits, agent.reminding = "", None, None  # whatever it was doing is over
+    agent.detail, agent.occupied, agent.reminding = "", None, None  # whatever it was doing is over
     idle_time.show(state, agent, None)
     agent.deaths += 0 if event.wanted else 1
     agent.absence_told = True  # its supervisor tries again, or it is escalated below: not for each message

@@ -58,7 +58,7 @@ def showed(state: EngineState, agent: Agent, doing: Doing) -> None:
     idle_time.show(state, agent, doing)
     if doing is not Doing.BUSY and agent.ladder is not None and agent.ladder.hung:
         agent.ladder = None  # it hung at its work, and does something else now: the idle rules follow
-    if doing is not Doing.UNCLEAR and agent.waits is None and agent.window:
+    if doing is not Doing.UNCLEAR and agent.occupied is None and agent.window:
         agent_rules.goes_on(state, agent)
     if before is not doing and idle_time.taken(state, agent):
         state.record(agent_shows(agent=agent.name, doing=doing.value))

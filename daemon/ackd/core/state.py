@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ackd.core.availability import AgentState
+from ackd.core.availability import AgentState, Occupied, Parked
 from ackd.core.dedup import CompletedMessages
 from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Completion, Happening, State, Uptake
 from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
-from ackd.core.events import Absence, Now
+from ackd.core.events import Now
 from ackd.core.lineup import Lineup
 from ackd.core.liveness import Asked, Vital
 from ackd.core.loops import Chains, Loops, words_of_chain
@@ -169,9 +169,9 @@ class Agent:
     endpoint: str
     state: AgentState = AgentState.AVAILABLE
     reason: str = ""
-    until: float | None = None  # wall, of a park
+    parked: Parked | None = None  # while its state is PARKED
+    occupied: Occupied | None = None
     parks: int = 0  # in a row
-    hindered: bool = False  # parked by a fault of the machine, not by an absence of its own
     absence_told: bool = False  # someone knows that it is away
     window: set[int] = field(default_factory=set)
     #: Messages of the window that fill no place in it.
@@ -193,9 +193,6 @@ class Agent:
     deaths: int = 0
     #: The message with which it is handed over to a fresh generation.
     handing_over: int | None = None
-    #: Why it is parked, if only its own word ends that: it is at work, or waits for a person or a limit.
-    waits: Absence | None = None
-    waits_until: float | None = None  # wall, of a limit; a person has no time
     #: What its screen says that it is doing; None: nobody has looked since it was told, or at all.
     doing: Doing | None = None
     doing_since: float = 0.0  # monotonic; of an agent that is idle, since its last sign of life
@@ -214,7 +211,7 @@ class Agent:
         self.line = PoolLineup(self.policy.aging_s) if self.pool is not None else Lineup(self.policy.aging_s)
 
     def came_back(self) -> None:
-        self.parks, self.absence_told, self.waits = 0, False, None
+        self.parks, self.absence_told, self.occupied = 0, False, None
 
     @property
     def is_watched(self) -> bool:

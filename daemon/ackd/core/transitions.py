@@ -349,7 +349,8 @@ def _postpone(state: EngineState, delivery: Delivery, happening: Happening, why:
     endings.released(state, delivery, why)
     delay_s = 0.0 if goes_back else agent_rules.parked_for(state, agent)
     _record_retry(state, delivery, why, delay_s, counted=False)
-    if happening is H.AWAY and agent.waits not in (Absence.BUSY, Absence.TAKEN) and not state.stopping:
+    at_work = agent.occupied is not None and agent.occupied.why is not Absence.STUCK
+    if happening is H.AWAY and not at_work and not state.stopping:
         _tell_of_absence(state, delivery, why)
     if goes_back:
         hand_back(state, delivery, why)

@@ -61,8 +61,8 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
             entry |= {"members": list(agent.pool.members), "at_work": _at_work(state, agent.pool)}
         if agent.reason:
             entry["reason"] = agent.reason
-        if agent.until is not None:
-            entry["until"] = stamp(agent.until)
+        if agent.parked is not None:
+            entry["until"] = stamp(agent.parked.until)
         if agent.is_watched:
             entry |= _life(agent, state.now)
         if agent.policy.shows:
