@@ -93,7 +93,7 @@ class Delivery:
     first_told_at: float = 0.0  # monotonic, of this attempt
     met_at: float = 0.0  # wall, for how long it took
     told: bool = False  # the log says so, of this telling
-    assigned: bool = False  # the log says that its agent works on it
+    assigned: bool = False  # the log says that its agent works on it: before it says "told" if an ack was quicker
     uptake: Uptake = Uptake.UNSEEN  # with each telling anew
     taken_at: float = 0.0  # monotonic, seen or acked: from then on its agent owes signs of life
     busy_told: bool = False  # someone was told that its agent lives and does not take it
@@ -112,7 +112,7 @@ class Delivery:
     opened_by_then: int = 0  # the newest key when it was told; 0: before this session
     told_wall: float = 0.0
     is_answer: bool = False  # to a message that its agent sent
-    held: bool = False  # in the queue, and not in line
+    held: bool = False  # it is the one that ``EngineState.held`` names, until its file has left the queue
     passed_on: bool = False  # an escalation that could not be delivered: a person was told
     due: DueTimes | None = None  # when it expires, and its deadline; None: it has neither
     cancellation: Cancellation | None = None
@@ -182,7 +182,7 @@ class Agent:
     line: Lineup = field(init=False)
     ladder: Ladder | None = None
     last_life: float | None = None  # monotonic
-    reminded: bool = False
+    reminded: bool = False  # a person was, of unread mail, and has given no sign of life since
     #: Whether the child or pane behind its endpoint is alive, if it has one.
     vital: Vital = Vital.UNSEEN
     asked: Asked | None = None  # by a status check, in this generation

@@ -512,9 +512,7 @@ _COMPLETIONS: Final = {
 
 
 def _finish(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
-    delivery.completion = _COMPLETIONS[happening]
-    if delivery.place.folder is _DEAD_FOLDER:
-        delivery.completion = Completion.LATE
+    delivery.completion = Completion.LATE if delivery.place.folder is _DEAD_FOLDER else _COMPLETIONS[happening]
     if delivery.told:
         _assign(state, delivery)  # an inbox's agent may answer without a word before
     delivery.by = why
