@@ -165,6 +165,8 @@ def test_a_file_in_another_queue_that_names_a_group_is_copied_to_its_members(tmp
             team.fact("message_told", message=ID, agent=member)
         for member in ("dave", "alice", "carol-c"):
             team.fact("message_told", message=other, agent=member)
+        for message_id in (ID, other):
+            team.fact("message_completed", message=message_id, agent="reviewers")
         assert copies(team, ID) == dict.fromkeys(("dave", *REVIEWERS), 1)
         assert copies(team, other) == dict.fromkeys(("dave", "alice", "carol-c"), 1)
 
@@ -176,6 +178,7 @@ def test_the_same_words_twice_are_two_messages(tmp_path: Path) -> None:
         for number, message_id in enumerate((ID, other)):
             team.drop("lonely", mime(message_id=message_id, sender="bob", to="lonely"), f"message_{number}.mime")
             team.fact("message_told", message=message_id, agent="alice")
+            team.fact("message_completed", message=message_id, agent="lonely")
         assert copies(team, ID) == copies(team, other) == {"alice": 1}
         third = ID.replace(".7.", ".9.")
         team.drop("dave", mime(message_id=third, sender="bob", to="dave, lonely"), "message_9.mime")

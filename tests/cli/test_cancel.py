@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 Team = Any  # conftest.py's: test files do not import each other
@@ -12,8 +13,11 @@ def test_it_says_what_was_asked_for_and_that_it_waits_without_a_daemon(team: Tea
     said = team.ackd("cancel", message_id, "--agent", "leader", "--reason", "no need")
     assert said.exit_code == 0
     assert said.stdout == f"cancel: asked for {message_id} for worker_1 (waits: no daemon is running)\n"
-    (row,) = team.json("cancel", message_id)
+    found = team.json("cancel", message_id)
+    (row,) = found["requests"]
     assert (row["message_id"], row["agent"], row["state"]) == (message_id, "worker_1", "open")
+    assert Path(row["path"]).is_file()
+    assert found["daemon_running"] is False
 
 
 def test_somebody_else_is_refused(team: Team) -> None:

@@ -57,6 +57,24 @@ def test_the_first_one_is_found_wherever_it_has_come(site: Site, folder: str) ->
     assert not list((site.queue / "worker_1").glob("*.mime"))
 
 
+@pytest.mark.parametrize("place", ["workers", "w1/processed", "archive/w2", "dead_letter"])
+def test_what_was_sent_to_a_pool_is_found_with_its_members_too(team: Team, place: str) -> None:
+    """The daemon moves it from the pool's queue to whoever is free first, and into that member's archive."""
+    members = '[agents.w1]\n[agents.w2]\n[pools.workers]\nmembers = ["w1", "w2"]\n'
+    (team.home / "ackd.toml").write_text(members)
+    team.root.mkdir()
+    site = find_site(team.root, team.home / "ackd.toml")
+    first = send(site, "workers")
+    (path,) = queued(site, "workers")
+    today = time.strftime("%Y%m%d", time.gmtime())
+    into = site.archive / today / "w2" if place == "archive/w2" else site.queue / place
+    into.mkdir(parents=True, exist_ok=True)
+    now = path.rename(into / path.name)
+    again = send(site, "workers")
+    assert (again.message_id, again.repeated, again.files) == (first.message_id, ("workers",), (str(now),))
+    assert send(site, "w1").repeated == (), "its member is another recipient"
+
+
 def test_after_the_dedup_window_it_is_another_sending(site: Site) -> None:
     first = send(site)
     (path,) = queued(site)

@@ -186,3 +186,53 @@ def test_the_log_is_searched_for_ids_and_not_for_words(root: Path, log: Log) -> 
     log("message_acked", "m2", "leader", by='"message_id":"m1"')
     found = threads.lines_of(Client(root).site, {"m1"})
     assert [line.type for line in found["m1"]] == ["message_queued"]
+
+
+# --- headers that name nothing, or somebody else ----------------------------------------------------------------------
+def test_a_thread_begins_with_the_first_message_that_is_known(root: Path, log: Log) -> None:
+    """The one before it may be another system's, or its day of the log and the archive is removed."""
+    log.queued("m1", "user", "leader", in_reply_to="gone")
+    log.queued("m2", "leader", "worker", part_of="m1")
+    for asked in ("m1", "m2"):
+        assert rows(Client(root).thread(asked)) == [(0, "m1", None), (1, "m2", "part")]
+
+
+def test_an_id_in_a_header_is_whole(root: Path, log: Log) -> None:
+    """A beginning would make a stranger's message the root, or fit several."""
+    log.queued("1794.1.aa@x", "user", "leader")
+    log.queued("1794.2.bb@x", "leader", "worker", in_reply_to="1794")
+    log.queued("1794.3.cc@x", "leader", "worker", in_reply_to="1794.1")
+    for asked in ("1794.2.bb@x", "1794.3.cc@x"):
+        assert rows(Client(root).thread(asked)) == [(0, asked, None)]
+
+
+def test_an_archived_message_is_found_by_its_whole_id_alone(root: Path) -> None:
+    client = Client(root)
+    old = root / "archive/20261116/leader"
+    old.mkdir(parents=True)
+    (root / "queue/leader").mkdir(parents=True)
+    goal = client.send("leader", "the goal", sender="user")
+    (moved,) = (root / "queue/leader").glob("*.mime")
+    moved.rename(old / moved.name)
+    known = client.send("leader", "an answer", sender="user", in_reply_to=goal.message_id).message_id
+    unknown = client.send("leader", "an answer", sender="user", in_reply_to=goal.message_id[:-5]).message_id
+    assert rows(client.thread(known)) == [(0, goal.message_id, None), (1, known, "answer")]
+    assert rows(client.thread(unknown)) == [(0, unknown, None)]
+
+
+@pytest.mark.parametrize("named", ["nowhere", "m9"])
+def test_a_file_with_the_copied_id_of_a_root_breaks_nobodys_thread(root: Path, log: Log, named: str) -> None:
+    log.queued("m1", "user", "leader")
+    log.queued("m2", "leader", "worker", part_of="m1")
+    log.queued("m9", "user", "worker")
+    log.queued("m1", "stranger", "helper", part_of=named)
+    for asked in ("m1", "m2"):
+        assert [one[:2] for one in rows(Client(root).thread(asked))] == [(0, "m1"), (1, "m2")]
+    assert rows(Client(root).thread("m9")) == [(0, "m9", None)]
+
+
+def test_of_an_id_that_nobody_knows_there_is_no_history_and_no_complaint(root: Path, log: Log) -> None:
+    """A part may be removed by hand while somebody waits for it."""
+    log.queued("1794.1.aa@x", "user", "leader")
+    told = threads.histories(Client(root).site, ["nowhere", "1794"])
+    assert [one.recipients for one in told.values()] == [(), ()]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import MONITOR, USER, Folder
-from tests.core.engine_world import TEAM, World, assert_effects, make_message
+from ackd.core.policy import CompletesOn, EnginePolicy
+from tests.core.engine_world import HANDLER, TEAM, World, assert_effects, make_message
 
 
 def refused(world: World, message_id: str, agent: str = "worker", **words: str) -> None:
@@ -239,6 +242,25 @@ def test_a_reply_to_the_monitor_closes_the_escalation_it_answers() -> None:
     world.send(make_message("r1", MONITOR, sender="leader", in_reply_to=first.draft.message_id))
     closed = world.fact("escalation_closed")
     assert (closed["escalation_id"], closed["by"]) == (first.draft.message_id, "leader")
+
+
+@pytest.mark.parametrize("shared", ["group", "pool"])
+@pytest.mark.parametrize(("by", "closes"), [("runner", True), ("worker", False)])
+def test_a_reply_of_any_member_closes_an_escalation_that_went_to_a_group_or_a_pool(
+    shared: str, by: str, closes: bool
+) -> None:
+    members = ("leader", "runner")
+    groups = {"crew": members} if shared == "group" else {}
+    handed_on = replace(
+        HANDLER, completes_on=CompletesOn.SEEN, notices_complete_on=CompletesOn.SEEN
+    )  # as a group's mail
+    team = {**TEAM, "crew": (handed_on, "handler")} if shared == "group" else TEAM
+    pools = {"crew": members} if shared == "pool" else None
+    world = World(team, EnginePolicy(escalate_to="crew", groups=groups), pools=pools)
+    refused(world, "m1")
+    (first,) = world.mail("escalation", "crew")
+    world.send(make_message("r1", MONITOR, sender=by, in_reply_to=first.draft.message_id))
+    assert bool(world.facts("escalation_closed")) is closes
 
 
 def test_an_escalation_that_was_removed_unread_is_closed_and_the_next_case_opens_another() -> None:

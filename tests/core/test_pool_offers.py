@@ -9,7 +9,7 @@ import pytest
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core.message import MONITOR, USER, Folder, Priority
-from ackd.core.policy import AgentPolicy
+from ackd.core.policy import AgentPolicy, OnDeadline
 from tests.core.engine_world import EXEC, HANDLER, INBOX, PANE, PROCESS, World, make_message
 
 ONE = replace(EXEC, max_in_flight=1, retry_limit=2)
@@ -375,9 +375,8 @@ def test_a_claim_that_the_disk_refuses_leaves_it_in_the_pools_queue() -> None:
     world.refused = {fx.ClaimMessage}
     world.send(make_message("m", "crew"))
     assert held_by(world, "m") == "crew"
-    assert world.agent("w1").state.value == "parked"
     world.refused = set()
-    world.tell(ev.FaultEnded())
+    world.wait(6)
     assert held_by(world, "m") == "w1"
 
 
@@ -413,3 +412,221 @@ def test_a_pool_may_be_whom_escalations_go_to() -> None:
 
 def test_a_policy_of_a_pool_is_that_of_any_agent() -> None:
     assert make_world("w1").agent("crew").policy == AgentPolicy()
+
+
+# --- found by reading: what was said names the member that had it -----------------------------------------------------
+def stop(world: World, *, away_s: float = 0) -> None:
+    """End in order, and start again: a message that was to be told again stays with its holder meanwhile."""
+    world.handle(ev.StopRequested())
+    world.settle()
+    world.restart(away_s=away_s)
+    world.wait(1)
+
+
+@pytest.mark.parametrize("kind", ["cancel", "done"])
+def test_what_is_said_of_its_holder_while_no_daemon_runs_is_heard_before_it_goes_back(kind: str) -> None:
+    world = make_world("w1", "w2")
+    world.send(make_message("m", "crew"))
+    world.handle(ev.StopRequested())
+    world.tell(ev.RunEnded(world.delivery("m").key, ev.Outcome.STOPPED, "ackd stops"))
+    assert world.place_of("m").box == "w1"
+    receipt = replace(world.receipt(kind, "m", "w1"), by="leader")
+    world.receipts[receipt.name] = receipt
+    stop(world)
+    assert world.folder_of("m") is (Folder.DEAD if kind == "cancel" else Folder.ARCHIVE)
+    assert world.told("w2") == []
+    assert world.receipts == {}
+
+
+def test_a_cancellation_that_names_the_member_that_had_it_counts_when_it_is_back() -> None:
+    world = make_world("w1")
+    world.send(make_message("m", "crew"))
+    world.ends("m", ev.Outcome.FAILED)
+    world.cancels("m", "w1")
+    assert world.folder_of("m") is Folder.ARCHIVE
+    assert world.fact("message_withdrawn")["agent"] == "crew"
+    assert world.receipts == {}
+
+
+def test_what_was_escalated_about_its_holder_is_over_when_it_gives_the_message_back() -> None:
+    world = make_world("child", "w1")
+    world.tell(ev.AgentPaused("w1"))
+    world.send(make_message("m", "crew"))
+    world.tell(ev.WorkBlocked(world.delivery("m").key, "no schema", None, 1))
+    assert [one.cause for one in world.engine.state.escalations.all()] == ["blocked"]
+    world.says("defer", "m", "child")
+    assert world.engine.state.escalations.all() == []
+    assert world.fact("escalation_closed")["agent"] == "child"
+
+
+@pytest.mark.parametrize("status", ["delivered", "acked", "retrying", "processing"])
+def test_what_lies_in_a_pools_own_processed_goes_into_its_queue(status: str) -> None:
+    world = make_world("w1")
+    place = world.drop(make_message("m", "crew"), Folder.PROCESSED)
+    world.files[place].headers.update({"X-IGNITE-Status": status, "X-IGNITE-Seen": "yes"})
+    world.restart()
+    world.wait(1)
+    assert world.told("w1") == ["m"]
+    assert world.place_of("m").box == "w1"
+
+
+def test_an_ack_in_the_pools_name_takes_nothing_out_of_its_queue() -> None:
+    world = make_world("w1")
+    world.tell(ev.AgentPaused("w1"))
+    world.send(make_message("m", "crew"))
+    world.says("ack", "m", "crew")
+    assert "no member of the pool has it" in str(world.fact("message_warning")["warning"])
+    assert world.receipts == {}
+    world.tell(ev.AgentResumed("w1"))
+    assert world.told("w1") == ["m"]
+
+
+def test_a_loop_through_a_pool_is_counted_and_held() -> None:
+    world = World(TEAM, policy=replace(World().policy, loop_limit=2), pools={"crew": ("w1", "w2")})
+    last = None
+    for number in range(100):
+        world.send(make_message(f"out{number}", "crew", sender="leader", in_reply_to=last, thread_id="t"))
+        found = [d for d in world.engine.state.deliveries if d.message.message_id == f"out{number}"]
+        if not found or found[0].held:
+            break
+        member = found[0].agent
+        last = f"back{number}"
+        world.send(make_message(last, "leader", sender=member, in_reply_to=f"out{number}", thread_id="t"))
+        world.ends(f"out{number}", ev.Outcome.DONE)
+    assert world.facts("loop_detected")
+    assert world.facts("message_held")
+    assert set(world.facts("loop_detected")[0]["members"]) == {"crew", "leader"}  # type: ignore[call-overload]
+
+
+def test_an_agent_in_two_pools_starves_neither() -> None:
+    world = World(TEAM, pools={"slow": ("w1",), "fast": ("w1",)})
+    world.tell(ev.AgentPaused("w1"))
+    for number in range(4):
+        world.send(make_message(f"low{number}", "slow", priority=Priority.LOW))
+    world.send(make_message("critical", "fast", priority=Priority.CRITICAL))
+    world.tell(ev.AgentResumed("w1"))
+    assert world.told("w1") == ["critical"]
+
+
+@pytest.mark.parametrize("first", ["crew", "w1"])
+def test_a_message_to_a_pool_and_to_one_of_its_members_is_two(first: str) -> None:
+    team = {**TEAM, "w1": (replace(ONE, max_in_flight=5), "exec")}
+    world = World(team, pools={"crew": ("w1",)})
+    for to in (first, "w1" if first == "crew" else "crew"):
+        world.send(make_message("m", to))
+    assert world.facts("message_duplicate") == []
+    assert world.told("w1") == ["m", "m"]
+
+
+def test_a_claim_that_was_refused_leaves_nothing_with_the_member() -> None:
+    world = make_world("w1", "w2")
+    world.refused = {fx.ClaimMessage}
+    world.send(make_message("m", "crew"))
+    forgotten = [one for one in world.done if isinstance(one, fx.ForgetMessage)]
+    assert [(one.lane, one.end.value) for one in forgotten] == [("w1", "handed back")]
+    assert {world.agent(name).state.value for name in ("w1", "w2")} == {"available"}
+    assert world.agent("crew").state.value == "available"
+
+
+def test_a_disk_that_refuses_one_after_the_other_parks_the_pool_and_not_its_members() -> None:
+    world = make_world("w1", "w2")
+    world.refused = {fx.ClaimMessage}
+    for name in ("a", "b"):
+        world.send(make_message(name, "crew"))
+    assert world.agent("crew").state.value == "parked"
+    assert {world.agent(name).state.value for name in ("w1", "w2")} == {"available"}
+    world.refused = set()
+    world.wait(400)
+    assert sorted([*world.told("w1"), *world.told("w2")]) == ["a", "b"]
+
+
+def test_who_gave_it_back_is_known_after_a_restart_with_another_member() -> None:
+    world = make_world("w1", "pane")
+    world.tell(ev.AgentPaused("pane"))
+    world.send(make_message("m", "crew"))
+    world.tell(ev.AgentResumed("pane"))
+    world.ends("m", ev.Outcome.FAILED)
+    world.wait(60)
+    assert held_by(world, "m") == "pane"
+    world.says("ack", "m", "pane")
+    world.restart()
+    world.wait(1)
+    world.says("done", "m", "w1")
+    assert world.folder_of("m") is Folder.ARCHIVE
+
+
+def test_a_member_that_had_a_dead_letter_may_complete_it_after_all() -> None:
+    world = make_world("w1")
+    world.send(make_message("m", "crew"))
+    world.ends("m", ev.Outcome.REFUSED)
+    letter = world.place_of("m")
+    assert world.files[letter].headers["X-ACKD-Had-By"] == "w1"
+    world.handle(world.arrival(letter))
+    world.says("done", "m", "w1")
+    assert world.folder_of("m") is Folder.ARCHIVE
+    assert world.facts("message_completed")[-1]["late"] is True
+
+
+def test_the_notice_about_parts_goes_to_whoever_has_the_message_now() -> None:
+    world = make_world("w1", "leader")
+    world.tell(ev.AgentPaused("leader"))
+    world.send(make_message("goal", "crew"))
+    world.send(make_message("part", "w2", sender="w1", part_of="goal", notify=True))
+    world.tell(ev.AgentResumed("leader"))
+    world.ends("goal", ev.Outcome.DEFERRED)
+    world.ends("part", ev.Outcome.DONE)
+    world.wait(60)
+    assert held_by(world, "goal") == "leader"
+    assert world.fact("parts_ended")["agent"] == "leader"
+
+
+def test_an_escalation_to_a_pool_whose_first_member_is_away_bothers_nobody_else() -> None:
+    world = World(TEAM, pools={"crew": ("w1", "w2")}, policy=replace(World().policy, escalate_to="crew"))
+    world.on_tell["w1"] = lambda order: [ev.EndpointAway(order.key, "pane gone")]
+    world.send(make_message("m", "w3"))
+    world.ends("m", ev.Outcome.REFUSED, "no")
+    assert len(world.told("w2")) == 1
+    assert [one for one in world.mail("escalation", USER) if one.draft.body["cause"] == "escalation_undelivered"] == []
+
+
+def test_one_event_gives_away_a_bounded_number() -> None:
+    team = {**TEAM, "w1": (replace(EXEC, max_in_flight=1000), "exec")}
+    world = World(team, pools={"crew": ("w1",)})
+    world.tell(ev.AgentPaused("w1"))
+    for number in range(200):
+        world.handle(world.arrival(world.drop(make_message(f"m{number}", "crew"))))
+    world.settle()
+    claims = [one for one in world.handle(ev.AgentResumed("w1")) if isinstance(one, fx.ClaimMessage)]
+    assert len(claims) == 64
+    world.settle()
+    world.wait(1)
+    assert len(world.told("w1")) == 200
+
+
+def test_what_is_past_its_deadline_is_not_begun_by_one_whose_work_is_cancelled_then() -> None:
+    team = {**TEAM, "w1": (replace(ONE, on_deadline=OnDeadline.CANCEL), "exec")}
+    world = World(team, pools={"crew": ("w1",)})
+    world.tell(ev.AgentPaused("w1"))
+    world.send(make_message("m", "crew", deadline_at=world.wall + 30))
+    world.wait(60)
+    assert held_by(world, "m") == "crew"
+    world.tell(ev.AgentResumed("w1"))
+    assert world.told("w1") == []
+    assert world.fact("message_dead")["end"] == "expired"
+
+
+def test_a_fresh_message_past_its_deadline_is_not_begun_either() -> None:
+    world = World({**TEAM, "w1": (replace(ONE, on_deadline=OnDeadline.CANCEL), "exec")})
+    world.send(make_message("m", "w1", deadline_at=world.wall - 30), age_s=60)
+    assert world.told("w1") == []
+    assert world.fact("message_dead")["end"] == "expired"
+
+
+def test_what_a_member_was_told_and_never_saw_goes_back_when_it_is_paused() -> None:
+    world = make_world("pane", "w1")
+    world.tell(ev.AgentPaused("w1"))
+    world.send(make_message("m", "crew"))
+    world.tell(ev.AgentPaused("pane"), ev.AgentResumed("w1"))
+    world.wait(61)
+    assert held_by(world, "m") == "w1"
+    assert world.delivery("m").retries == 0

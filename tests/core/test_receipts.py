@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -328,6 +329,20 @@ def test_only_its_sender_and_a_person_may_cancel_it_or_whoever_cancels_what_it_c
     receipt = replace(world.receipt("cancel", "m1"), by=by, of="m0")
     world.tell(ev.ReceiptCame(receipt))
     assert world.fact("message_dead", "m1")["reason"] == f"cancelled by {by} with m0"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"type": "task_completed"}, {"type": "escalation"}, {"automatic": True}, {"sender": "queue_monitor"}],
+)
+@pytest.mark.parametrize("by", ["leader", "user", "queue_monitor"])
+def test_what_is_nobodys_work_is_not_cancelled_with_what_it_came_of(more: dict[str, Any], by: str) -> None:
+    world = World()
+    world.send(replace(make_message("m1", "user"), **more))
+    before = world.state_of("m1")
+    world.tell(ev.ReceiptCame(replace(world.receipt("cancel", "m1", "user"), by=by, of="m0")))
+    assert (world.state_of("m1"), world.receipts) == (before, {})
+    assert str(world.fact("message_warning", "m1")["warning"]).startswith("cancel with m0: it is nobody's work")
 
 
 def test_a_crash_before_the_end_is_on_disk_cancels_it_again_and_tells_nobody_twice() -> None:

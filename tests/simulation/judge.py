@@ -98,9 +98,9 @@ class Judge:
             self._giving_up = (_who(effect), folder) if letter is not None and letter.copies == 1 else None
         if not isinstance(effect, fx.TellAgent) or self.power_cuts:
             return
-        if _who(effect) in self._given_up:
-            raise Broken(f"told after it was given up: {effect.message.message_id} to {effect.lane}")
         letter, run = self._letter_of(effect), self._run
+        if _who(effect) in self._given_up and letter is not None and letter.copies == 1:
+            raise Broken(f"told after it was given up: {effect.message.message_id} to {effect.lane}")
         if letter is None or letter.expires is None or run.clock_was_set or letter.copies > 1:
             return
         if run.timeline.mono > letter.expires + EXPIRED_SLACK_S:

@@ -19,7 +19,11 @@ if TYPE_CHECKING:
 
 @command
 @argument("message_ids", nargs="+", metavar="ID...")
-@argument("--tree", action="store_true", help="Also cancel every open message that came of it.")
+@argument(
+    "--tree",
+    action="store_true",
+    help="Also cancel the open parts that came of it, down to the last, and what answers it.",
+)
 @argument("--reason", metavar="TEXT", help="The reason; whoever is told of it is told that, too.")
 @argument(
     "--agent", metavar="NAME", complete="agents",
@@ -30,13 +34,17 @@ def cancel(
     site: Site, as_json: bool, message_ids: tuple[str, ...], tree: bool, reason: str | None, agent: str | None
 ) -> None:
     """Cancel messages that you have sent: one that waits is withdrawn; an agent that has one in hand is told to stop.
-    An ID is whole, a unique beginning, its hash, or a path."""
+    An ID is whole, a unique beginning, its hash, or a path.
+
+    --tree takes what is there now. A part that an agent sends later, before it has let go, goes on: `ackd thread ID`
+    shows it, and the same command once more cancels it. Reports, notices and escalations stay.
+    """
     client = Client.at(site)
     done = client.cancel(*message_ids, tree=tree, reason=reason, agent=agent)
     count = sum(one.path is not None for one in done)
     with accepted(f"cancel: {count} written"):
         if as_json:
-            print_json([one._asdict() for one in done])
+            print_json({"requests": [one._asdict() for one in done], "daemon_running": client.daemon_running})
             return
         waits = "" if client.daemon_running else " (waits: no daemon is running)"
         for one in done:

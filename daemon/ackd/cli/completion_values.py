@@ -111,6 +111,11 @@ def values(kind: str, one: Argument, words: Sequence[str], begun: str) -> Iterab
                 for name, members in named.items()
             ]
             return [*((name, "") for name in site.known_agents()), *shared]
+        case "labels":
+            tables = (table.get("labels") for table in site.agents.values())
+            return [
+                (str(label), "") for label in sorted({one for has in tables if isinstance(has, list) for one in has})
+            ]
         case "types":
             from ackd.core.words import KNOWN_TYPES
 

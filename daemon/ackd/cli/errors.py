@@ -64,6 +64,7 @@ EXIT_CODES: Final = (
 _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (errors.BadName, NO_AGENT),
     (errors.UnknownAgent, NO_AGENT),
+    (errors.BadLabels, USAGE),
     (errors.UnknownMessage, NOT_FOUND),
     (errors.UnknownStory, NOT_FOUND),
     (errors.AmbiguousMessage, USAGE),

@@ -21,7 +21,7 @@ from ackd.cli.output import echo, print_json
 from ackd.cli.table import NARROW_COLUMNS, folded_under, terminal_width
 from ackd.client import Client
 from ackd.client.agent_lines import attempt_words
-from ackd.client.message_history import RECEIPTS
+from ackd.client.message_history import RECEIPTS, recipient_of
 from ackd.core.agent_facts import child_ended, child_restart, child_started, worker_state
 from ackd.core.errors import AmbiguousMessage
 from ackd.core.message_facts import (
@@ -137,6 +137,7 @@ def _receipt(proven: ReceiptProof) -> dict[str, str]:
 def _recipient(one: RecipientHistory) -> dict[str, Any]:
     extra = {
         "reason": one.reason,
+        "holder": one.holder or None,
         "held": one.held or None if one.state == "queued" else None,
         "next_retry_after": one.next_retry_after if one.state == "retrying" else None,
     }
@@ -205,7 +206,7 @@ def _row(parts: Sequence[tuple[str, str]], words: str, *, colour: bool, width: i
 def _recipient_lines(one: RecipientHistory, *, colour: bool, width: int) -> Iterator[str]:
     style = _STATE_STYLE.get(one.state, facts.CYAN)
     why = f": {facts.visible(one.reason)}" if one.reason and one.state in _HAS_REASON else ""
-    first, *more = folded_under(f"{facts.visible(one.agent)}: {one.state}{why}", "", "  ", width)
+    first, *more = folded_under(f"{facts.visible(one.name)}: {one.state}{why}", "", "  ", width)
     yield first.replace(f": {one.state}", f": {facts.paint(one.state, style)}", 1) if colour else first
     yield from more
     rows = [(receipt, _proof_words(one.proof_of(receipt), colour=colour)) for receipt in RECEIPTS]
@@ -258,7 +259,7 @@ def _timeline(history: MessageHistory, *, colour: bool, width: int) -> Iterator[
     if not history.events:
         return
     started = history.events[0].at
-    several = len(history.recipients) > 1
+    several = len({facts.agent_of(line) for line in history.events if recipient_of(line)}) > 1
     yield time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))
     for line, more in _folded(list(heapq.merge(history.events, history.around, key=lambda line: line.at))):
         if line.type == worker_state.type and line.data.get("passed") is True:

@@ -90,6 +90,14 @@ _BODY: Final = argument("--body", metavar="TEXT", help="The body: YAML, or plain
     help="When it should be completed: its agent is reminded before, then someone is told.",
 )
 @argument(
+    "--needs", action="append", metavar="LABEL", complete="labels",
+    help="For a pool: only a member that has this label may do it. Also comma-separated; may be given again.",
+)  # fmt: skip
+@argument(
+    "--prefer", dest="prefers", action="append", metavar="LABEL", complete="labels",
+    help="For a pool: rather a member that has this label.",
+)  # fmt: skip
+@argument(
     "--once",
     metavar="KEY",
     help="Send it only once: again with this key and the same content within a day is the same message.",
@@ -108,7 +116,7 @@ def send(
     body_file: str | None, sender: str | None, wait: str | None, timeout: float, force: bool, priority: str,
     thread_id: str | None, in_reply_to: str | None, repository: str | None, issue: str | None,
     also_to: tuple[str, ...], wait_all: bool, part_of: str | None, notify_when_done: bool | None,
-    expires: str | None, deadline: str | None, once: str | None,
+    expires: str | None, deadline: str | None, once: str | None, needs: tuple[str, ...], prefers: tuple[str, ...],
 ) -> None:  # fmt: skip
     """Queue a message for one or more agents, groups (every member gets it) or pools (one member does it). A lone -
     among them reads the body from stdin."""
@@ -127,7 +135,7 @@ def send(
             names, lambda: read_body(site, body, body_file), cc=cc, type=kind, priority=priority, sender=sender,
             thread_id=thread_id, in_reply_to=in_reply_to, repository=repository, issue=issue,
             part_of=part_of, notify_when_done=notify_when_done, expires=expires, deadline=deadline, once=once,
-            force=force, wait=wait, timeout_s=timeout, progress=progress,
+            needs=needs, prefers=prefers, force=force, wait=wait, timeout_s=timeout, progress=progress,
         )  # fmt: skip
     report(sent, as_json=as_json)
 
@@ -246,7 +254,8 @@ class PrintedProgress(Progress):
         with accepted(f"{sent.message_id} is queued"):
             # Told and seen are one state of a message, but not to somebody who waited for one of them.
             how_far = one.receipts[-1][0] if one.state == "delivered" and one.receipts else one.state
-            echo_folded(f"{how_far}: {visible(one.agent)}{why}")
+            by = f" ({visible(one.holder)})" if one.holder else ""
+            echo_folded(f"{how_far}: {visible(one.agent)}{by}{why}")
 
     def hindered(self, words: str) -> None:
         if not self._as_json:
@@ -295,6 +304,7 @@ def _as_data(sent: Sent) -> dict[str, object]:
             "state": one.state,
             "receipts": [{"receipt": receipt, "at": at, "proof": proof} for receipt, at, proof in one.receipts],
             **({"reason": one.reason} if one.reason else {}),
+            **({"holder": one.holder} if one.holder else {}),
         }
         for name, one in sent.waited.recipients.items()
     }

@@ -79,6 +79,7 @@ def _message(one: ThreadMessage) -> dict[str, Any]:
 def _recipient(to: ThreadRecipient) -> dict[str, Any]:
     return {
         "agent": to.agent,
+        **({"holder": to.holder} if to.holder else {}),
         "state": to.state,
         "queued_at": stamp(to.queued_at) if to.queued_at is not None else None,
         "since": stamp(to.since) if to.since is not None else None,
@@ -140,7 +141,7 @@ def _head(one: ThreadMessage, *, whole: bool) -> str:
 
 
 def _state(to: ThreadRecipient, now: float) -> str:
-    words = f"{facts.visible(to.agent)}: {to.state}"
+    words = f"{facts.visible(to.agent)}{f' ({facts.visible(to.holder)})' if to.holder else ''}: {to.state}"
     if to.since is not None and to.state in OVER:
         after = f" after {facts.duration(max(0.0, to.since - to.queued_at))}" if to.queued_at is not None else ""
         words += f"{after} at {facts.clock_time(to.since)}"

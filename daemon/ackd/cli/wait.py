@@ -52,7 +52,8 @@ def wait(
     def heard(one: AwaitedMessage) -> None:
         if not as_json:
             why = f": {visible(one.reason)}" if one.reason else ""
-            echo_folded(f"{one.state}: {visible(one.agent)} {short_id(one.message_id)}{why}")
+            by = f" ({visible(one.holder)})" if one.holder else ""
+            echo_folded(f"{one.state}: {visible(one.agent)}{by} {short_id(one.message_id)}{why}")
 
     def hindered(words: str) -> None:
         if not as_json:
@@ -82,6 +83,7 @@ def _as_data(awaited: Awaited) -> dict[str, Any]:
         {
             "message_id": one.message_id,
             "agent": one.agent,
+            **({"holder": one.holder} if one.holder else {}),
             "state": one.state,
             **({"reason": one.reason} if one.reason else {}),
         }

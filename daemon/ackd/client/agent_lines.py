@@ -54,7 +54,7 @@ def last_agent_state(logs: LogSearch, agent: str) -> Line | None:
 # --- while an agent had a message -------------------------------------------------------------------------------------
 def lines_around(logs: LogSearch, history: MessageHistory) -> tuple[Line, ...]:
     """Return the lines about the message's agents while they had it, oldest first. None names a message."""
-    found = [line for one in history.recipients for line in _around_one(logs, history.events, one.agent)]
+    found = [line for one in history.recipients for line in _around_one(logs, history.events, one.whose)]
     return tuple(sorted(found, key=lambda line: line.at))
 
 

@@ -99,6 +99,7 @@ class Client:
         part_of: str | None = None, notify_when_done: bool | None = None,
         wait: str | None = None, timeout_s: float = 300.0, progress: Progress | None = None,
         expires: str | None = None, deadline: str | None = None, once: str | None = None,
+        needs: str | Iterable[str] = (), prefers: str | Iterable[str] = (),
     ) -> Sent:  # fmt: skip
         """Queue a message for each recipient, all or none.
 
@@ -114,6 +115,9 @@ class Client:
         ``expires`` and ``deadline`` are durations ("20m") or times of RFC 3339: if nobody has it in hand when it
         expires, it is not delivered any more; it should be completed by its deadline. ``once`` is a key: sent again
         with the same key and content within the dedup window, it is the same message (``sent.repeated``).
+
+        ``needs`` and ``prefers`` are labels, for a pool: only a member that has all of ``needs`` gets it, and of these
+        the one that has most of ``prefers``.
         """
         from ackd.client import sending
 
@@ -123,13 +127,14 @@ class Client:
             in_reply_to=in_reply_to, repository=repository, issue=issue, part_of=part_of,
             notify=None if notify_when_done is None else "yes" if notify_when_done else "no",
             expires=expires, deadline=deadline, once=once,
+            needs=",".join(_tuple(needs)) or None, prefers=",".join(_tuple(prefers)) or None,
         )  # fmt: skip
 
     def cancel(
         self, *message_ids: str, tree: bool = False, reason: str | None = None, agent: str | None = None
     ) -> tuple[CancelRequest, ...]:
-        """Ask that messages be worked on no more, which only their sender and ``user`` may; with ``tree`` also every
-        open message that came of them. A completion that comes before the daemon acts on it counts."""
+        """Ask that messages be worked on no more, which only their sender and ``user`` may; with ``tree`` also the
+        open messages that have come of them by now. A completion that comes before the daemon acts on it counts."""
         from ackd.client import cancelling
 
         return cancelling.cancel(self.site, message_ids, agent or self.agent, reason, tree=tree)

@@ -4,6 +4,7 @@
     ├── TheirFault
     │   ├── NoSpeaker      nothing says which agent speaks, and it matters
     │   ├── NotHolder      the agent that speaks does not hold the message (message_id, agent, holders)
+    │   │   └── NobodyHas  it waits in the queue of a pool (message_id, pool)
     │   ├── NotSender      only its sender and user may cancel a message (message_id, agent, sender)
     │   ├── MessageGone    the message was there a moment ago (path)
     │   ├── MessageOver    the message is completed or dead, and nothing can be said about it (message_id, state)
@@ -55,6 +56,17 @@ class NotHolder(TheirFault):
         has = f"{listed(self.holders)} {'has' if len(self.holders) == 1 else 'have'} it"
         by = f" ({self.source} says who speaks here; --agent NAME says otherwise)" if self.source else ""
         return f"{self.message_id} is not {self.agent}'s mail: {has}{by}"
+
+
+class NobodyHas(NotHolder):
+    """A message lies in the queue of a pool: no member has it."""
+
+    def __init__(self, message_id: str, pool: str) -> None:
+        super().__init__(message_id, pool, ())
+        self.pool = pool
+
+    def __str__(self) -> str:
+        return f"{self.message_id} waits in the queue of the pool {self.pool}: nobody has it yet"
 
 
 class NotSender(TheirFault):

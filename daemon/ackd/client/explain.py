@@ -38,7 +38,7 @@ def explain(site: Site, wanted: str) -> MessageHistory:
     logs = log_history.search(site)
     history = message_history.history_of(logs.find(LineQuery(about=message_id)), message_id)
     if not history.recipients:
-        history = _from_disk(site, history)
+        history = from_disk(site, history)
     history = replace(history, around=agent_lines.lines_around(logs, history))
     daemon_runs = root_lock.holder(site.run) is not None
     recipients = tuple(_completed(site, history, one, daemon_runs=daemon_runs) for one in history.recipients)
@@ -53,10 +53,10 @@ def _completed(site: Site, history: MessageHistory, one: RecipientHistory, *, da
         state,
         history.message_id,
         now=time.time(),
-        agent_state=agent_lines.last_agent_state(log_history.search(site), one.agent),
+        agent_state=agent_lines.last_agent_state(log_history.search(site), one.whose),
         daemon_runs=daemon_runs,
     )
-    attempts = agent_lines.attempt_counts((*history.events, *history.around), one.agent)
+    attempts = agent_lines.attempt_counts((*history.events, *history.around), one.whose)
     path = found.path if found else _path_of_stray(site, history.message_id, one)
     return replace(state, path=path, next=step, attempts=attempts)
 
@@ -102,12 +102,11 @@ def _is(one: Stray, wanted: str) -> bool:
 
 
 # --- what the disk says -----------------------------------------------------------------------------------------------
-def _from_disk(site: Site, history: MessageHistory) -> MessageHistory:
-    """Name the recipients of a message that no log mentions."""
-    try:
-        files = message_lookup.find(site.root, history.message_id)
-    except UnknownMessage:
-        strays = _strays(site, history.message_id)
+def from_disk(site: Site, history: MessageHistory) -> MessageHistory:
+    """Name the recipients of a message that no log mentions: none, if it is not on disk either."""
+    files = message_lookup.files_of(site.root, history.message_id)
+    if not files:
+        strays = [one for one in _strays(site, history.message_id) if one.message_id == history.message_id]
         head = (message_lookup.read_head(strays[0].path) or b"") if strays else b""
         recipients = tuple(message_history.stray(one.box) for one in strays)
         return replace(history, recipients=recipients, header=_headers(head))
@@ -132,11 +131,18 @@ def _file_of(root: Path, history: MessageHistory, one: RecipientHistory) -> Foun
     """Return the recipient's file, if there is one. The whole archive is read only if nothing else finds it."""
     message_id = history.message_id
     look: tuple[Callable[[], FoundMessage | None], ...] = (
-        lambda: _by_id(root, message_id, one.agent, (*message_lookup.LIVE, Folder.DEAD)),
+        lambda: _in_hand_or_dead(root, message_id, one),
         lambda: _archived_by_name(root, message_id, one),
-        lambda: _by_id(root, message_id, one.agent, (Folder.ARCHIVE,)) if _may_be_archived(root, one) else None,
+        lambda: _by_id(root, message_id, one.whose, (Folder.ARCHIVE,)) if _may_be_archived(root, one) else None,
     )
     return next((found for search in look if (found := search()) is not None), None)
+
+
+def _in_hand_or_dead(root: Path, message_id: str, one: RecipientHistory) -> FoundMessage | None:
+    """Return the recipient's file on its way or dead. A dead letter of a pool's is the pool's."""
+    names = dict.fromkeys((one.whose, one.agent))
+    found = (_by_id(root, message_id, name, (*message_lookup.LIVE, Folder.DEAD)) for name in names)
+    return next(filter(None, found), None)
 
 
 def _may_be_archived(root: Path, one: RecipientHistory) -> bool:
@@ -162,9 +168,9 @@ def _archived_by_name(root: Path, message_id: str, one: RecipientHistory) -> Fou
     name = (one.file or "").rpartition("/")[2]
     if not name:
         return None
-    for path in (day / box / name for day in _days(root) for box in {one.agent, one.agent.replace("-", "_")}):
+    for path in (day / box / name for day in _days(root) for box in {one.whose, one.whose.replace("-", "_")}):
         if message_id.encode() in (message_lookup.read_head(path) or b""):
-            return message_lookup.FoundMessage(message_id, one.agent, Folder.ARCHIVE, path)
+            return message_lookup.FoundMessage(message_id, one.whose, Folder.ARCHIVE, path)
     return None
 
 

@@ -3,7 +3,7 @@
 The caller's word counts first, then ACKD_AGENT, then the pane the program runs in (``named_agent``). For a statement
 about one message (ack, done, refuse, defer, checkpoint, reply) the message's only recipient counts last (``holder``),
 because a sandbox may hide both the environment and tmux. An agent that is named and does not hold the message is
-refused, with the names of those who do.
+refused, with the names of those who do. What lies in the queue of a pool nobody holds yet (``NobodyHas``).
 
 A pane that the daemon found, instead of opening it, has no ACKD_AGENT, but it carries the daemon's mark, which names
 the team and the agent. tmux is asked only inside of tmux; a question it does not answer names nobody. Fails with
@@ -16,7 +16,7 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Final
 
-from ackd.client.errors import NoSpeaker, NotHolder
+from ackd.client.errors import NobodyHas, NoSpeaker, NotHolder
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
@@ -33,20 +33,43 @@ def named_agent(site: Site, given: str | None) -> str | None:
     return site.resolve_agent(name) if name else None
 
 
-def holder(site: Site, wanted: str, given: str | None) -> tuple[str, FoundMessage]:
-    """The agent that speaks about the message that ``wanted`` means, and that agent's file of it."""
+def holder(site: Site, wanted: str, given: str | None, *, or_former: bool = False) -> tuple[str, FoundMessage]:
+    """The agent that speaks about the message that ``wanted`` means, and that agent's file of it. ``or_former``: a
+    member of a pool that had the message may speak, too, wherever it lies now."""
     from ackd.core.errors import UnknownMessage
     from ackd.storage import message_lookup
 
     name = named_agent(site, given)
     if name is None:
         one = _only(wanted, message_lookup.find(site.root, wanted))
+        _must_be_held(site, [one])
         return site.resolve_agent(one.box), one
     try:
         return name, message_lookup.own(site.root, wanted, name)
     except UnknownMessage:
         others = message_lookup.find(site.root, wanted)
+    if or_former and (had := next((one for one in others if _was_with(one, name)), None)) is not None:
+        return name, had
+    _must_be_held(site, others)
     raise NotHolder(others[0].message_id, name, _boxes(others), "" if given else _source())
+
+
+def _was_with(one: FoundMessage, agent: str) -> bool:
+    """Whether the message's header says that the agent had it and gave it back, or had it when it died."""
+    from ackd.core.names import identity
+    from ackd.formats import ignite
+    from ackd.storage.message_lookup import read_head
+
+    fields = {name.lower(): value for name, value in ignite.headers(read_head(one.path) or b"")}
+    return identity(agent) in {identity(name.strip()) for name in fields.get("x-ackd-had-by", "").split(",")}
+
+
+def _must_be_held(site: Site, found: list[FoundMessage]) -> None:
+    """Raise NobodyHas for a message that lies in the queue of a pool: no member has it, whoever speaks."""
+    from ackd.core.words import Folder
+
+    if len(found) == 1 and found[0].folder is Folder.QUEUE and (pool := site.pool_called(found[0].box)) is not None:
+        raise NobodyHas(found[0].message_id, pool)
 
 
 def agent_here(site: Site) -> str | None:

@@ -20,6 +20,7 @@ from ackd.core.message_facts import (
     message_completed,
     message_dead,
     message_duplicate,
+    message_handed_back,
     message_held,
     message_queued,
     message_released,
@@ -57,6 +58,7 @@ _LEADS_TO: Final[Mapping[str, tuple[str, frozenset[str]]]] = {
     message_dead.type: ("dead", frozenset({"completed"})),
     message_withdrawn.type: ("withdrawn", frozenset({"completed"})),
     message_requeued.type: ("queued", frozenset()),
+    message_handed_back.type: ("queued", OVER),
     message_cancel.type: ("cancelling", OVER),
 }
 _HOLDING: Final = (message_held.type, message_released.type)
@@ -86,7 +88,10 @@ class ReceiptProof:
 
 @dataclass(frozen=True, slots=True)
 class RecipientHistory:
-    """The history of the message at one recipient. The last three fields are filled in by client/explain.py."""
+    """The history of the message at one recipient. The last three fields are filled in by client/explain.py.
+
+    ``holder``: of a message to a pool, the member that has it, or the last one that had it when it ended; empty while
+    it lies in the pool's own queue."""
 
     agent: str
     state: str = "queued"
@@ -100,12 +105,23 @@ class RecipientHistory:
     held: str = ""
     #: What the disk says beyond the log.
     note: str = ""
+    holder: str = ""
     #: Where the recipient's file lies now; None if there is none any more.
     path: Path | None = None
     #: One sentence about what happens next; empty when nothing more is to come.
     next: str = ""
     #: How often ackd did what for this message at this recipient (client/agent_lines.py).
     attempts: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def whose(self) -> str:
+        """The agent whose mail it is now: the holder, if it is a pool's."""
+        return self.holder or self.agent
+
+    @property
+    def name(self) -> str:
+        """The recipient for people: ``workers (w1)`` where a member of a pool has it."""
+        return f"{self.agent} ({self.holder})" if self.holder else self.agent
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -160,7 +176,7 @@ def history_of(lines: Iterable[Line], message_id: str) -> MessageHistory:
         who = recipient_of(line)
         if who is None:
             continue
-        one = recipients.get(who) or RecipientHistory(str(line.data["agent"]))
+        one = recipients.get(who) or RecipientHistory(addressee(line))
         if line.type == message_queued.type:
             before[who] = one
         elif line.type == message_duplicate.type:  # the queued line was a copy's: the message itself is where it was
@@ -172,14 +188,24 @@ def history_of(lines: Iterable[Line], message_id: str) -> MessageHistory:
 def recipient_of(line: Line) -> str | None:
     """Return the identity of the recipient that the line is about; None for a line that must not make up a recipient,
     like a warning about a receipt for nobody's message."""
-    agent = line.data.get("agent")
     known = line.type in _LEADS_TO or line.type in (message_seen.type, message_duplicate.type, *_HOLDING)
-    return identity(agent) if known and isinstance(agent, str) else None
+    return identity(addressee(line)) or None if known else None
+
+
+def addressee(line: Line) -> str:
+    """Return the recipient that the line is about: a pool, if its agent has the message as a member of one; empty if it
+    names none."""
+    for key in ("pool", "agent"):
+        if isinstance(name := line.data.get(key), str) and name:
+            return name
+    return ""
 
 
 def after_line(before: RecipientHistory, line: Line) -> RecipientHistory:
     """Return the recipient's history after one more line."""
     file = _text(line.data, "file") or before.file
+    if line.data.get("pool") and line.type in _LEADS_TO:
+        before = replace(before, holder=str(line.data.get("agent")))
     match line.type:
         case message_duplicate.type:
             return before
@@ -187,6 +213,9 @@ def after_line(before: RecipientHistory, line: Line) -> RecipientHistory:
             return replace(before, held=_text(line.data, "reason") or "a loop")
         case message_released.type | message_claimed.type:
             before = replace(before, held="")
+        case message_handed_back.type:  # another member starts afresh
+            queued = tuple(one for one in before.receipts if one.receipt == "queued")
+            before = replace(before, holder="", receipts=queued, reason=_text(line.data, "reason"))
         case message_requeued.type:  # it starts afresh: earlier receipts prove nothing now
             return RecipientHistory(
                 before.agent, receipts=(ReceiptProof("queued", line.timestamp, before.agent, "requeued"),), file=file
@@ -221,7 +250,7 @@ def _receipts_after(before: RecipientHistory, line: Line) -> tuple[ReceiptProof,
     if receipt == "told" and "attempt" in line.data:
         proof = f"{proof} (attempt {line.data['attempt']})"
     proven = {one.receipt: one for one in before.receipts} | {
-        receipt: ReceiptProof(receipt, line.timestamp, before.agent, proof)
+        receipt: ReceiptProof(receipt, line.timestamp, before.whose, proof)
     }
     return tuple(proven[name] for name in RECEIPTS if name in proven)
 
@@ -281,7 +310,7 @@ def next_step(
         return ""
     if history.state == "stray":
         return STRAY_CURE
-    who = visible(history.agent)
+    who = visible(history.whose)
     step = {
         "queued": _waiting(history, message_id, who),
         "processing": f"{who} is being told",

@@ -35,7 +35,8 @@ def drop(
     """Write a receipt of one kind for each of the messages."""
     from ackd.storage import maildrop
 
-    found = [holder(site, wanted, agent) for wanted in message_ids]
+    after_all = kind is ReceiptKind.DONE
+    found = [holder(site, wanted, agent, or_former=after_all) for wanted in message_ids]
     pending = {one.message_id: name for name, one in found if _is_open(site, kind, one.message_id, one.folder)}
     check_reader(site)
     with creating(site.receipts):

@@ -4,8 +4,9 @@ Everything is checked (type, recipients, body, size) before the first byte is wr
 and none is visible before all are written. A message that is queued stays queued, whatever waiting for it comes to:
 after that point nothing here raises. No daemon is needed.
 
-Fails with ``UnknownType``, ``UnknownAgent``, ``BadName``, ``BadText``, ``BadBody``, ``BadMessage``, ``CannotWrite``; a
-reply also with ``NoSpeaker``, ``NotHolder``, ``UnknownMessage``, ``AmbiguousMessage``, ``MessageGone``.
+Fails with ``UnknownType``, ``UnknownAgent``, ``BadName``, ``BadText``, ``BadBody``, ``BadLabels``, ``BadMessage``,
+``CannotWrite``; a reply also with ``NoSpeaker``, ``NotHolder``, ``UnknownMessage``, ``AmbiguousMessage``,
+``MessageGone``.
 """
 
 # Annotations are evaluated here: a NamedTuple compiles those that are not, which costs every command some 3 ms.
@@ -48,6 +49,8 @@ class RecipientState(NamedTuple):
     state: str
     reason: str | None = None
     receipts: tuple[tuple[str, str, str], ...] = ()
+    #: Of a message to a pool: the member that has it, or had it when it ended.
+    holder: str = ""
 
 
 class Waited(NamedTuple):
@@ -73,7 +76,7 @@ class Sent(NamedTuple):
     message_id: str
     recipients: tuple[str, ...]
     files: tuple[str, ...]
-    daemon_running: bool
+    daemon_running: bool = False
     warnings: tuple[str, ...] = ()
     waited: Waited | None = None
     #: Sent once, and sent before: recipients to whom nothing was sent now.
@@ -125,6 +128,9 @@ class Outgoing(NamedTuple):
     notify: str | None = None
     expires: str | None = None
     deadline: str | None = None
+    #: Labels that a member of a pool must have to do it, and labels that make it the better choice.
+    needs: str | None = None
+    prefers: str | None = None
     once: str | None = None
 
     @property
@@ -165,11 +171,18 @@ def send(
             from ackd.client import due_times
 
             headers[option] = due_times.header(f"--{option}", given, time.time())
+    for option in ("needs", "prefers"):
+        if (given := headers.get(option)) is not None:
+            from ackd.core import labels
+
+            headers[option] = labels.in_header(labels.labels_of(given))
     if headers.get("once") == "":
         raise BadText("--once needs a key that is not empty")
     with creating():  # a root that cannot be read cannot be written to
         author = _sender(site, sender)
         addressed, copied = _addressed(site, to, author), _addressed(site, cc, author)
+    if headers.get("needs") or headers.get("prefers"):
+        warnings = (*warnings, *_about_labels(site, addressed.agents + copied.agents, headers, delivery.progress))
     came = _lineage(site, author, (*addressed.agents, *copied.agents), type, part_of, in_reply_to)
     text, doubts = checked_body(type, body if isinstance(body, str) else body(), delivery)
     own = {"thread_id": thread_id, "in_reply_to": in_reply_to, **headers}
@@ -239,6 +252,23 @@ def _lineage(
     elif part_of is None:
         came = lineage.of_run(author, recipients, type_)
     return {key: value for key, value in came._asdict().items() if value is not None}
+
+
+def _about_labels(
+    site: Site, names: tuple[str, ...], headers: Mapping[str, str | None], progress: Progress
+) -> tuple[str, ...]:
+    """Warnings about labels that do nothing, or that no member of a pool has."""
+    pools = [name for name in dict.fromkeys(names) if name in site.pools]
+    if not pools:
+        return _warned("labels are for pools, and none of the recipients is one: they do nothing", progress)
+    needs = set((headers.get("needs") or "").split(", ")) - {""}
+    said: tuple[str, ...] = ()
+    for pool in pools:
+        has = [site.agents.get(member, {}).get("labels") for member in site.pools[pool]]
+        if needs and not any(needs <= set(map(str, one if isinstance(one, list) else ())) for one in has):
+            words = f"no member of {pool} has what it needs ({', '.join(sorted(needs))}): it waits until one has"
+            said += _warned(words, progress)
+    return said
 
 
 class _Addressed(NamedTuple):
@@ -374,7 +404,7 @@ def _post_and_wait_for_all(
     awaited = waiter.wait(
         [sent.message_id],
         delivery.timeout_s,
-        lambda one: progress.settled(sent, RecipientState(one.agent, one.state, one.reason)),
+        lambda one: progress.settled(sent, RecipientState(one.agent, one.state, one.reason, holder=one.holder)),
         progress.hindered,
     )
     waited = Waited(awaited.outcome, awaited.recipients_of(sent.message_id), awaited.words, awaited.trouble)
@@ -384,10 +414,13 @@ def _post_and_wait_for_all(
 def _queued(
     site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions, addressed: _Addressed
 ) -> Sent:
+    from ackd.storage import root_lock
+
     sent = queue(site, outgoing)
     for words in sent.warnings:
         delivery.progress.warned(words)
     sent = sent._replace(
+        daemon_running=root_lock.holder(site.run) is not None,
         warnings=(*warnings, *sent.warnings),
         sender=outgoing.sender,
         groups=addressed.groups,
@@ -398,10 +431,11 @@ def _queued(
 
 
 def queue(site: Site, outgoing: Outgoing) -> Sent:
-    """Write the message into every recipient's queue."""
+    """Write the message into every recipient's queue. Whether a daemon runs is not looked at."""
     from ackd.formats import ignite
-    from ackd.storage import maildrop, root_lock
+    from ackd.storage import maildrop
 
+    recipients = outgoing.recipients
     now_ns = time.time_ns()
     wall = now_ns / 1e9
     message_id = ignite.bare_id(ignite.new_message_id(wall, os.getpid(), os.urandom(6)))
@@ -422,17 +456,18 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
         thread_id=outgoing.thread_id,
         repository=outgoing.repository,
         issue=outgoing.issue,
-        copies="all" if len(outgoing.recipients) > 1 else None,
+        copies="all" if len(recipients) > 1 else None,
         part_of=outgoing.part_of,
         root=outgoing.root,
         notify=outgoing.notify,
         expires=outgoing.expires,
         deadline=outgoing.deadline,
+        needs=outgoing.needs,
+        prefers=outgoing.prefers,
         extra_types=accepted_types(site.extra_types, site.unknown_types),
     )
     if len(data) > site.max_message_bytes:
         raise BadMessage("too_large", f"{len(data)} bytes; max_message_bytes is {site.max_message_bytes}")
-    recipients = outgoing.recipients
     boxes = [site.box_path(name) for name in recipients]
     names = [ignite.file_name(outgoing.type, now_ns // 1000 + number) for number in range(len(boxes))]
     items = [(box, name, data) for box, name in zip(boxes, names, strict=True)]
@@ -443,14 +478,14 @@ def queue(site: Site, outgoing: Outgoing) -> Sent:
         if outgoing.once is not None:
             return _queue_once(site, outgoing, message_id, boxes, data)
         files = tuple(maildrop.drop_all(items, fsync=site.fsync))
-    return Sent(message_id, recipients, files, root_lock.holder(site.run) is not None)
+    return Sent(message_id, recipients, files)
 
 
 def _queue_once(site: Site, outgoing: Outgoing, message_id: str, boxes: list[str], data: bytes) -> Sent:
     """Write it for every recipient that was not sent it before, with the same key and content."""
     from ackd.client import sending_once
     from ackd.formats import ignite
-    from ackd.storage import maildrop, root_lock
+    from ackd.storage import maildrop
 
     files: dict[str, str] = {}
     others: dict[str, str] = {}
@@ -474,6 +509,5 @@ def _queue_once(site: Site, outgoing: Outgoing, message_id: str, boxes: list[str
         f"the key was used before for another message to {name}, {ident}: its content differs, so this is a new one"
         for name, ident in others.items()
     )
-    running = root_lock.holder(site.run) is not None
     in_order = tuple(files[name] for name in outgoing.recipients)
-    return Sent(message_id, outgoing.recipients, in_order, running, doubts, repeated=repeated)
+    return Sent(message_id, outgoing.recipients, in_order, warnings=doubts, repeated=repeated)

@@ -1,9 +1,9 @@
 """Sending a message once: the same key, sender, recipient and content is one message within the dedup window.
 
 The Message-ID derives from key, sender and content, and the file's name from key, sender and recipient. So whoever
-sends again finds the first one by its name, wherever it has come by then: in the queue, in its agent's hands, among the
-dead letters or in the archive. A file that is gone, because its agent deleted it, is written again, and the daemon
-recognises it by its id. The same key with other content is another message, with a warning.
+sends again finds the first one by its name, wherever it has come by then: in the queue, in the hands of its agent or of
+a pool's member, among the dead letters or in the archive. A file that is gone, because its agent deleted it, is written
+again, and the daemon recognises it by its id. The same key with other content is another message, with a warning.
 
 Two senders cannot both find nothing: they look and write under a lock on the recipient's queue directory. A sender that
 dies leaves either nothing or the whole message, and the lock goes with it.
@@ -40,8 +40,8 @@ def _hash(*parts: str | None) -> str:
 
 
 def sent_before(site: Site, recipient: str, name: str, now: float) -> list[tuple[str, str]]:
-    """Return the files that were sent with that key, newest place last: path and Message-ID. Those that ended longer
-    ago than the dedup window do not count."""
+    """Return the files that were sent with that key, newest place last: path and Message-ID. Those that have ended and
+    were sent longer ago than the dedup window do not count."""
     found = []
     # In the order in which the daemon moves a file, so that one that is moved meanwhile is met at its next place.
     for path, is_live in _places(site, recipient, name, now):
@@ -53,8 +53,10 @@ def sent_before(site: Site, recipient: str, name: str, now: float) -> list[tuple
 
 
 def _places(site: Site, recipient: str, name: str, now: float) -> Iterator[tuple[Path, bool]]:
-    boxes = site.box_dirs(recipient) or [site.box_dir(recipient)]
-    for box in boxes:
+    own = site.box_dirs(recipient)
+    pool = site.pool_called(recipient)
+    boxes = [*own, *(box for member in site.pools[pool] for box in site.box_dirs(member))] if pool else own
+    for box in (*boxes, *own) if pool else own:  # a member's that gives it back lies in the pool's queue again
         yield box / name, True
         yield box / "processed" / name, True
     yield site.dead_letter / name, False

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def standing(history: RecipientHistory, retry: Line | None = None) -> str:
     """The last proof there is of one recipient. ``retry``: the line of its last retry, if it had one."""
-    name = visible(history.agent)
+    name = visible(history.name)
     return {
         "queued": f"{name} has not taken it yet",
         "processing": f"{name} is being told",

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.client import explain, message_history, threads
-from ackd.client.message_history import OVER, RecipientHistory, after_line
+from ackd.client.message_history import OVER, RecipientHistory, addressee, after_line
 from ackd.client.sending import RecipientState
 from ackd.client.standing import Hindrances, standing
 from ackd.client.waiting import CATCH_UP_S, DAEMON_GRACE_S, POLL_S
@@ -40,6 +40,8 @@ class AwaitedMessage(NamedTuple):
     agent: str
     state: str
     reason: str | None = None
+    #: Of a message to a pool: the member that has it, or had it when it ended.
+    holder: str = ""
 
 
 class Awaited(NamedTuple):
@@ -60,7 +62,7 @@ class Awaited(NamedTuple):
 
     def recipients_of(self, message_id: str) -> dict[str, RecipientState]:
         found = (one for one in self.messages if one.message_id == message_id)
-        return {one.agent: RecipientState(one.agent, one.state, one.reason) for one in found}
+        return {one.agent: RecipientState(one.agent, one.state, one.reason, holder=one.holder) for one in found}
 
 
 #: Message id and identity of the agent.
@@ -145,7 +147,7 @@ class ThreadWaiter:
         if who is None or line.raw in self._read or not any(message_id in one for one in self._members.values()):
             return False
         about = (message_id, who)
-        one = self._histories.get(about) or RecipientHistory(str(line.data["agent"]))
+        one = self._histories.get(about) or RecipientHistory(addressee(line))
         if line.type == message_queued.type:
             self._before[about] = one
         elif line.type == message_duplicate.type:  # the queued line was a copy's
@@ -163,19 +165,22 @@ class ThreadWaiter:
 
     def _look(self) -> None:
         """Read anew what has come of the messages and how far each is, from the queues and the whole log."""
-        if self._tree:
-            known = threads.links(self._site)
-            self._members = {asked: threads.members(known, asked) for asked in self._members}
-        ids = [one for found in self._members.values() for one, counts in found.items() if counts]
+        known = threads.links(self._site) if self._tree else {}
+        told = threads.settled(self._site, known, lambda: self._wanted(known))
         self._read.clear()
-        for message_id, history in threads.histories(self._site, ids).items():
+        for message_id, history in told.items():
             self._read.update(line.raw for line in history.events)
             retries = (line for line in history.events if line.type == message_retry.type)
-            self._retries |= {(message_id, identity(str(line.data.get("agent")))): line for line in retries}
+            self._retries |= {(message_id, identity(addressee(line))): line for line in retries}
             for one in history.recipients:
                 about = (message_id, identity(one.agent))
                 self._histories[about] = one
                 self._report(about)
+
+    def _wanted(self, known: dict[str, threads.Link]) -> list[str]:
+        if self._tree:
+            self._members = {asked: threads.members(known, asked) for asked in self._members}
+        return [one for found in self._members.values() for one, counts in found.items() if counts]
 
     def _report(self, about: _About) -> None:
         one = self._histories[about]
@@ -240,7 +245,8 @@ def _how_many(still: int, wanted: int) -> str:
 
 
 def _awaited(message_id: str, one: RecipientHistory) -> AwaitedMessage:
-    return AwaitedMessage(message_id, one.agent, one.state, one.reason if one.state != "completed" else None)
+    reason = one.reason if one.state != "completed" else None
+    return AwaitedMessage(message_id, one.agent, one.state, reason, one.holder)
 
 
 def wait(

@@ -3,7 +3,8 @@
 A message comes of another if it is a part of it (``X-ACKD-Part-Of``) or answers it (``In-Reply-To``). The log says
 both in the line of a message's arrival; of messages that no daemon has met yet, their files do. The functions below
 ``--- reading`` are the only ones that read the whole log. Others wrote these headers, so the messages may go round in a
-circle, or be thousands deep: each is shown once, and nothing here calls itself.
+circle, or be thousands deep: each is shown once, and nothing here calls itself. A message may name one that nobody
+knows, and a file may bear the id of another message: what is known of an id by its first arrival counts.
 
 Fails as client/explain.py does.
 """
@@ -23,7 +24,7 @@ from ackd.formats import ignite
 from ackd.storage import message_lookup, session_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from collections.abc import Set as AbstractSet
     from pathlib import Path
 
@@ -34,17 +35,21 @@ if TYPE_CHECKING:
 
 PART: Final = "part"
 ANSWER: Final = "answer"
+#: It says so by its Thread-ID alone.
+THREAD: Final = "thread"
 
 #: A message of ackd's own that answers another: a dead letter's notice, or the one that all parts have ended.
 NOTICE: Final = "notice"
 
 
 class Link(NamedTuple):
-    """A message that came of another. ``how``: ``part`` or ``answer``."""
+    """A message that came of another. ``how``: ``part``, ``answer`` or ``thread``. ``thread_id``: another message that
+    it names as its thread, if such were asked for."""
 
     message_id: str
     parent: str
     how: str
+    thread_id: str = ""
 
 
 class ThreadRecipient(NamedTuple):
@@ -57,6 +62,8 @@ class ThreadRecipient(NamedTuple):
     since: float | None
     reason: str | None = None
     waits_for: tuple[str, ...] = ()
+    #: Of a message to a pool: the member that has it, or had it when it ended.
+    holder: str = ""
 
 
 class ThreadMessage(NamedTuple):
@@ -93,19 +100,25 @@ def thread(site: Site, wanted: str, *, whole: bool = True) -> Thread:
     message itself on."""
     asked = explain.find_id(site, wanted)
     known = links(site)
-    first = _first(known, asked) if whole else asked
-    placed = _in_order(known, first)
-    told = histories(site, [one.message_id for one, _ in placed])
+
+    def above() -> list[str]:
+        return _line_of(known, asked) if whole else [asked]
+
+    told = settled(site, known, lambda: [one.message_id for one, _ in _in_order(known, above()[-1])])
+    line = above()
+    is_known = len(line) == 1 or bool(told[line[-1]].recipients)
+    placed = _in_order(known, line[-1] if is_known else line[-2])
     return Thread(asked, tuple(_with_waits([_described(told[one.message_id], one, depth) for one, depth in placed])))
 
 
-def _first(known: Mapping[str, Link], message_id: str) -> str:
-    """Follow the links to the first message; in a circle, to the one that was met last."""
-    met = {message_id}
-    while (link := known.get(message_id)) is not None and link.parent not in met:
+def _line_of(known: Mapping[str, Link], message_id: str) -> list[str]:
+    """Return the message, the one that it came of, and so on to the first, of which perhaps nothing else is known; in a
+    circle, to the one that was met last."""
+    found = {message_id: None}
+    while (link := known.get(message_id)) is not None and link.parent not in found:
         message_id = link.parent
-        met.add(message_id)
-    return message_id
+        found[message_id] = None
+    return list(found)
 
 
 def _in_order(known: Mapping[str, Link], first: str) -> list[tuple[Link, int]]:
@@ -145,7 +158,7 @@ def _recipient(told: MessageHistory, one: RecipientHistory) -> ThreadRecipient:
     waits: tuple[str, ...] = ()
     before = None
     for line in told.events:
-        if identity(str(line.data.get("agent"))) != identity(one.agent):
+        if identity(message_history.addressee(line)) != identity(one.agent):
             continue
         if line.type == message_waits.type:
             waits = tuple(map(str, line.data.get("waits_for") or ()))
@@ -158,7 +171,8 @@ def _recipient(told: MessageHistory, one: RecipientHistory) -> ThreadRecipient:
             since = line.at
         before = after
     reason = one.reason if one.state in ("retrying", "dead", "withdrawn") else None
-    return ThreadRecipient(one.agent, one.state, queued_at, since, reason, () if one.state in OVER else waits)
+    waits = () if one.state in OVER else waits
+    return ThreadRecipient(one.agent, one.state, queued_at, since, reason, waits, one.holder)
 
 
 def _with_waits(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
@@ -175,7 +189,9 @@ def _with_waits(messages: Sequence[ThreadMessage]) -> list[ThreadMessage]:
                 if to.state in OVER
                 else to._replace(
                     waits_for=tuple(
-                        dict.fromkeys((*awaited.get((one.message_id, identity(to.agent)), ()), *to.waits_for))
+                        dict.fromkeys(
+                            (*awaited.get((one.message_id, identity(to.holder or to.agent)), ()), *to.waits_for)
+                        )
                     )
                 )
                 for to in one.recipients
@@ -191,7 +207,8 @@ def members(known: Mapping[str, Link], message_id: str) -> dict[str, bool]:
     itself, and parts. An answer only informs, but what came of it counts."""
     children: dict[str, list[Link]] = {}
     for link in known.values():
-        children.setdefault(link.parent, []).append(link)
+        for parent in filter(None, (link.parent, link.thread_id)):
+            children.setdefault(parent, []).append(link)
     found = {message_id: True}
     rest = deque([message_id])
     while rest:
@@ -200,6 +217,38 @@ def members(known: Mapping[str, Link], message_id: str) -> dict[str, bool]:
                 found[link.message_id] = link.how == PART
                 rest.append(link.message_id)
     return found
+
+
+def settled(site: Site, known: dict[str, Link], wanted: Callable[[], Iterable[str]]) -> dict[str, MessageHistory]:
+    """Return the histories of the messages that ``wanted`` names by ``known``, from which links are removed that only a
+    file with a copied id has."""
+    told: dict[str, MessageHistory] = {}
+    while True:
+        ids = list(wanted())
+        told |= histories(site, [one for one in ids if one not in told])
+        if not _without_copies(known, {one: told[one].events for one in ids}):
+            return {one: told[one] for one in ids}
+
+
+def settled_members(site: Site, known: dict[str, Link], message_id: str) -> dict[str, bool]:
+    """Return ``members``, after such links were removed from ``known``."""
+    while True:
+        found = members(known, message_id)
+        others = found.keys() - {message_id}
+        if not others or not _without_copies(known, lines_of(site, others)):
+            return found
+
+
+def _without_copies(known: dict[str, Link], lines: Mapping[str, Sequence[Line]]) -> bool:
+    """Remove the links of messages whose first arrival had none. Return whether there were any."""
+    copied = []
+    for message_id in lines.keys() & known.keys():
+        first = next((line for line in lines[message_id] if line.type == message_queued.type), None)
+        if first is not None and link_of(first, by_thread=known[message_id].how == THREAD) is None:
+            copied.append(message_id)
+    for message_id in copied:
+        del known[message_id]
+    return bool(copied)
 
 
 def histories(site: Site, ids: Iterable[str]) -> dict[str, MessageHistory]:
@@ -214,13 +263,13 @@ def histories(site: Site, ids: Iterable[str]) -> dict[str, MessageHistory]:
 def _history(site: Site, message_id: str, lines: list[Line], files: list[FoundMessage]) -> MessageHistory:
     history = message_history.history_of(lines, message_id)
     if not history.recipients and not files:
-        return explain.explain(site, message_id)  # dead or archived, and no log tells of it
+        return explain.from_disk(site, history)  # dead or archived, and no log tells of it; or nobody knows it
     found = {identity(file.box): file for file in files}
     told = tuple(
-        message_history.corrected(one, found[identity(one.agent)].folder) if identity(one.agent) in found else one
+        message_history.corrected(one, found[identity(one.whose)].folder) if identity(one.whose) in found else one
         for one in history.recipients
     )
-    unmet = found.keys() - {identity(one.agent) for one in history.recipients}
+    unmet = found.keys() - {identity(name) for one in history.recipients for name in (one.agent, one.whose)}
     told += tuple(message_history.from_disk_alone(found[who].box, found[who].folder) for who in sorted(unmet))
     header = history.header or _header(files[0].path)
     return replace(history, recipients=told, header=header)
@@ -234,42 +283,56 @@ def _header(path: Path) -> dict[str, str]:
 
 # --- reading ----------------------------------------------------------------------------------------------------------
 _LINKED: Final = re.compile(rb'"(?:part_of|in_reply_to)": ?"')
+_LINKED_BY_THREAD: Final = re.compile(rb'"(?:part_of|in_reply_to|thread_id)": ?"')
 _ID: Final = re.compile(rb'"message_id": ?"([^"\\]*)"')
 
 
-def links(site: Site) -> dict[str, Link]:
-    """Return every message that came of another, in the order of arrival."""
+def links(site: Site, *, by_thread: bool = False) -> dict[str, Link]:
+    """Return every message that came of another, in the order of arrival. ``by_thread``: also messages that say so by
+    their Thread-ID, which may be the name of a thread and no message's id."""
     files = list(message_lookup.in_folders(site.root, message_lookup.LIVE, None))
     found: dict[str, Link] = {}
     for path in session_log.session_files(site.logs):
-        for line in session_log.read_lines(path, only=_LINKED):
-            if (link := link_of(line)) is not None:
+        for line in session_log.read_lines(path, only=_LINKED_BY_THREAD if by_thread else _LINKED):
+            if (link := link_of(line, by_thread=by_thread)) is not None:
                 found.setdefault(link.message_id, link)
-    for file in files:
-        if file.message_id not in found and (unmet := _link_in(file)) is not None:
-            found[unmet.message_id] = unmet
+    _add_files(found, files, by_thread=by_thread)
     return found
 
 
-def link_of(line: Line) -> Link | None:
+def add_new(site: Site, known: dict[str, Link], *, by_thread: bool = False) -> bool:
+    """Add messages that have come into the queues since. Return whether there are any that came of another."""
+    before = len(known)
+    _add_files(known, message_lookup.in_folders(site.root, message_lookup.LIVE, None), by_thread=by_thread)
+    return len(known) > before
+
+
+def _add_files(found: dict[str, Link], files: Iterable[FoundMessage], *, by_thread: bool) -> None:
+    for file in files:
+        if file.message_id not in found and (unmet := _link_in(file, by_thread=by_thread)) is not None:
+            found[unmet.message_id] = unmet
+
+
+def link_of(line: Line, *, by_thread: bool = False) -> Link | None:
     """Return the message that has come, by this line, and that it came of; None for all other lines."""
     if line.type != message_queued.type:
         return None
-    message_id, part_of, answers = (line.data.get(key) for key in ("message_id", "part_of", "in_reply_to"))
-    return _link(message_id, part_of, answers)
+    message_id, part_of, answers, thread_id = map(line.data.get, ("message_id", "part_of", "in_reply_to", "thread_id"))
+    return _link(message_id, part_of, answers, thread_id if by_thread else None)
 
 
-def _link(message_id: object, part_of: object, answers: object) -> Link | None:
-    for parent, how in ((part_of, PART), (answers, ANSWER)):
+def _link(message_id: object, part_of: object, answers: object, thread_id: object) -> Link | None:
+    for parent, how in ((part_of, PART), (answers, ANSWER), (thread_id, THREAD)):
         if isinstance(message_id, str) and isinstance(parent, str) and parent and parent != message_id:
-            return Link(message_id, parent, how)
+            other = isinstance(thread_id, str) and thread_id not in (message_id, parent)
+            return Link(message_id, parent, how, str(thread_id) if other else "")
     return None
 
 
-def _link_in(file: FoundMessage) -> Link | None:
+def _link_in(file: FoundMessage, *, by_thread: bool) -> Link | None:
     fields = lineage.fields_at(file.path)
     part_of, answers = (ignite.bare_id(fields.get(name, "")) for name in ("x-ackd-part-of", "in-reply-to"))
-    return _link(file.message_id, part_of, answers)
+    return _link(file.message_id, part_of, answers, fields.get("x-ignite-thread-id") if by_thread else None)
 
 
 def lines_of(site: Site, ids: AbstractSet[str]) -> dict[str, list[Line]]:

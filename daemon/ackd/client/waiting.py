@@ -10,7 +10,7 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from ackd.client.message_history import RecipientHistory, after_line
+from ackd.client.message_history import RecipientHistory, addressee, after_line
 from ackd.client.sending import RecipientState, Waited
 from ackd.client.standing import Hindrances, standing
 from ackd.core.message import identity
@@ -99,7 +99,7 @@ class LogWaiter:
         raise AssertionError("follow() ended")
 
     def _take(self, line: Line, sent: Sent, names: set[str], progress: Progress) -> None:
-        who = identity(str(line.data.get("agent", "")))
+        who = identity(addressee(line))
         if who not in self._open:
             return
         history = self._histories[who]
@@ -123,7 +123,7 @@ class LogWaiter:
         reason = history.reason if history.state in {"retrying", *_BAD} else None
         if reason is None and who in self._open:
             reason = self._hindrances.words(history.agent) or None
-        return RecipientState(history.agent, history.state, reason, receipts)
+        return RecipientState(history.agent, history.state, reason, receipts, history.holder)
 
     def _words(self, outcome: str, timeout_s: float) -> str:
         standing = "; ".join(self._standing(who) for who in sorted(self._open))

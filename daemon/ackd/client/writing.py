@@ -49,14 +49,21 @@ def check_reader(site: Site) -> None:
     """
     if os.geteuid() != 0:
         return
-    owner = 0
-    for path in (f"{site.root}/run/ackd.lock", site.root):
-        with contextlib.suppress(OSError):
-            owner = os.lstat(path).st_uid
-            break
+    try:
+        owner = os.lstat(f"{site.root}/run/ackd.lock").st_uid
+    except OSError:
+        owner = _owner_of(site.root)
     if owner:
         words = f"{site.root} is the team of uid {owner}, whose daemon cannot read what root writes"
         raise CannotWrite(f"{words}: run it as that user (sudo -u '#{owner}' ackd ...)")
+
+
+def _owner_of(path: Path) -> int:
+    """Return the owner; root for what cannot be looked at."""
+    try:
+        return os.lstat(path).st_uid
+    except OSError:
+        return 0
 
 
 def _is_sandboxed(error: OSError, directories: tuple[str | Path, ...]) -> bool:

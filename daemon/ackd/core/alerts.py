@@ -28,13 +28,20 @@ if TYPE_CHECKING:
 
 def reader(state: EngineState, about: str) -> str:
     """Return who is told about an agent: ``escalate_to``, or the user if that is the agent itself or cannot answer. Of
-    a group somebody else must be able to."""
+    a group or a pool somebody else must be able to."""
     leader = state.agent_called(state.policy.escalate_to)
     if leader is None:
         return USER
-    members = (state.agent_called(name) for name in state.policy.groups.get(leader, (leader,)))
+    members = (state.agent_called(name) for name in readers(state, leader))
     can_answer = any(name is not None and name != about and state.agents[name].state in QUIET for name in members)
     return leader if can_answer else USER
+
+
+def readers(state: EngineState, to: str) -> tuple[str, ...]:
+    """Return the agents that an escalation to this name reaches, any of whom may answer it: itself, or the members of a
+    group or pool."""
+    pool = state.pools.get(to)
+    return pool.members if pool is not None else state.policy.groups.get(to, (to,))
 
 
 # --- escalations ------------------------------------------------------------------------------------------------------

@@ -80,13 +80,14 @@ def arrived(state: EngineState, event: events.Arrived) -> None:
     delivery.recovered, delivery.is_answer = event.recovered, passing.is_answer(state, delivery)
     if place.folder is Folder.DEAD:  # looked up because someone asked for it
         was_cancelled = event.standing is not None and event.standing.cancelled
+        delivery.had_by = event.standing.had_by if event.standing is not None else ()
         state.deliveries.set_state(delivery, S.CANCELLED if was_cancelled else S.DEAD)
         return
     delivery.due = due_times.due_times(message, event.arrived_at, state.now)
     if event.recovered and not state.reading:
         hear_out(state)
     state.emit(delivery_facts.queued(delivery, recovered=event.recovered, logged=_is_old_news(state, event)))
-    if _is_repeat(state, delivery, same):
+    if _is_repeat(state, delivery, state.deliveries.sent_to(message.message_id, delivery.addressee)):
         return
     doubts = (event.warning, message.doubts) if not event.recovered else (event.warning,)
     for warning in filter(None, doubts):
@@ -125,8 +126,8 @@ def _is_our_own_move(same: list[Delivery], event: events.Arrived) -> bool:
 def _is_repeat(state: EngineState, delivery: Delivery, others: list[Delivery]) -> bool:
     """Archive a message of the same id, recipient and content untold. Deliver one of the same id and other content,
     with a warning."""
-    message = delivery.message
-    verdict = state.completed.verdict(message.message_id, delivery.agent, message.digest, state.steady_wall)
+    message, others = delivery.message, [one for one in others if one is not delivery]
+    verdict = state.completed.verdict(message.message_id, delivery.addressee, message.digest, state.steady_wall)
     if not others and verdict is FRESH:
         return False  # nearly always
     # A twin that is dying or dead does not count: the sender has sent it once more.
@@ -208,6 +209,11 @@ def recovered(state: EngineState, *, reading: bool = False) -> None:
         parts_told.recovered(state)
     alerts.start_summary_timer(state)
     settle_answers(state)
+    going_back, state.to_hand_back = state.to_hand_back, []
+    for key, why, wait_s in going_back:
+        held = state.deliveries.get(key)
+        if held is not None and held.state is S.RETRYING:
+            hand_back(state, held, why, delay_s=wait_s)
     waiting, state.to_call_off = state.to_call_off, []
     for key in waiting:
         cancelled = state.deliveries.get(key)
@@ -226,6 +232,7 @@ def _resume(state: EngineState, delivery: Delivery, event: events.Arrived) -> No
     standing = event.standing if event.recovered and event.standing is not None else Standing()
     delivery.retries, delivery.crashes = standing.retry_count, event.crashes
     delivery.tells = standing.retry_count  # the next telling is the attempt that it would have been
+    delivery.had_by = standing.had_by if delivery.message.pool else ()
     state.deliveries.set_state(delivery, S.RETRYING)
     if event.crashes > policy.crash_limit:
         apply(state, delivery, H.EXHAUSTED, f"poison: ackd itself died {event.crashes} times with it in hand")
@@ -234,17 +241,36 @@ def _resume(state: EngineState, delivery: Delivery, event: events.Arrived) -> No
     elif standing.status is Status.ERROR:
         why = standing.error or "no reason was given"
         apply(state, delivery, H.REFUSED, f"X-IGNITE-Status: error, {_BEFORE_US}: {why}")
+    elif _belongs_in_pool(state, delivery, standing, run_alive=event.run_alive):
+        due_in_s = (standing.next_retry_at or 0) - state.now.wall
+        _hand_back_when_met(state, delivery, standing, min(max(0.0, due_in_s), policy.backoff_cap_s))
     elif event.run_alive or (standing.status in (Status.DELIVERED, Status.ACKED) and not policy.volatile):
         _carry_on(state, delivery, standing, run_alive=event.run_alive)
     elif standing.status is Status.RETRYING:
-        wait_s = min(max(0.0, (standing.next_retry_at or 0) - state.now.wall), policy.backoff_cap_s)
-        if delivery.message.pool:  # its move back to the pool may have been under way
-            delivery.had_by = standing.had_by
-            hand_back(state, delivery, standing.error or "it was to be told again", delay_s=wait_s)
-        else:
-            state.start_timer(TimerKind.RETRY, delivery.key, wait_s)
+        wait_s = (standing.next_retry_at or 0) - state.now.wall
+        state.start_timer(TimerKind.RETRY, delivery.key, min(max(0.0, wait_s), policy.backoff_cap_s))
     else:
         line_up(state, delivery)
+
+
+def _belongs_in_pool(state: EngineState, delivery: Delivery, standing: Standing, *, run_alive: bool) -> bool:
+    """Return whether a file that lies in a processed/ goes to the queue of its pool: its holder waited to tell it again
+    or is no member any more, or it lies in the processed/ of the pool itself, where nobody works on it."""
+    if state.agents[delivery.agent].pool is not None:
+        return True
+    pool = state.pools.get(delivery.message.pool)
+    if pool is None or run_alive:
+        return False
+    return standing.status is Status.RETRYING or delivery.agent not in pool.members
+
+
+def _hand_back_when_met(state: EngineState, delivery: Delivery, standing: Standing, wait_s: float) -> None:
+    why = standing.error or "it was to be told again"
+    if state.recovering:
+        state.to_hand_back.append((delivery.key, why, wait_s))
+        line_up(state, delivery)  # offered to nobody until then
+    else:
+        hand_back(state, delivery, why, delay_s=wait_s)
 
 
 def _go_on_in_pool(state: EngineState, delivery: Delivery, standing: Standing) -> None:

@@ -34,11 +34,21 @@ def expired(state: EngineState, delivery: Delivery) -> None:
     apply(state, delivery, H.EXPIRED, f"expired{said}: nobody had it in hand by then, it was {SHOWN[delivery.state]}")
 
 
-def expire_instead(state: EngineState, delivery: Delivery) -> bool:
-    """Bury a message whose turn has come if it has expired: its timer may be due in the same moment."""
-    if not is_expired(state, delivery):
+def expire_instead(state: EngineState, delivery: Delivery, agent: str) -> bool:
+    """Bury a message whose turn has come with this agent if it has expired, or is past a deadline at which the agent's
+    work is cancelled: its timer may be due in the same moment."""
+    if is_expired(state, delivery):
+        expired(state, delivery)
+        return True
+    due = delivery.due
+    if due is None or due.deadline is None or due.deadline > state.now.mono:
         return False
-    expired(state, delivery)
+    if state.agents[agent].policy.on_deadline is not OnDeadline.CANCEL:
+        return False
+    if due.stage is Deadline.PAST:
+        _cancel(state, delivery)
+    else:
+        passed(state, delivery, cancels=True)
     return True
 
 
@@ -96,11 +106,12 @@ def _reminder(state: EngineState, delivery: Delivery) -> Draft:
 
 
 # --- past -------------------------------------------------------------------------------------------------------------
-def passed(state: EngineState, delivery: Delivery) -> None:
+def passed(state: EngineState, delivery: Delivery, *, cancels: bool | None = None) -> None:
     if delivery.due is None:
         return
     delivery.due.stage = Deadline.PAST
-    cancels = state.agents[delivery.agent].policy.on_deadline is OnDeadline.CANCEL
+    if cancels is None:
+        cancels = state.agents[delivery.agent].policy.on_deadline is OnDeadline.CANCEL
     fact = deadline_passed(
         **delivery_facts.about(delivery),
         deadline=_deadline(delivery),

@@ -323,7 +323,7 @@ def _replied(state: EngineState, escalation_id: str, by: str, how: str) -> None:
     """Close an escalation by a reply of whoever it went to, or of a person. What others have to say about it is no
     answer."""
     one = state.escalations.called(escalation_id)
-    if one is not None and by in (one.to, USER):
+    if one is not None and by in (*alerts.readers(state, one.to), USER):
         alerts.close_answered(state, escalation_id, by, how)
 
 

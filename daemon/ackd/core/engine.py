@@ -212,7 +212,7 @@ class Engine:
                 break
             key = agent.line.pop()
             delivery = state.deliveries.get(key) if key is not None else None
-            if delivery is not None and not deadlines.expire_instead(state, delivery):
+            if delivery is not None and not deadlines.expire_instead(state, delivery, agent.name):
                 if delivery.idled.beside:
                     delivery.idled = replace(delivery.idled, beside=False)
                 apply(state, delivery, H.OFFERED)

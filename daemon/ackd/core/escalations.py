@@ -218,7 +218,7 @@ def cancel_notice(delivery: Delivery, to: str, summary: str, action: str) -> Dra
 
 def deadline_id(kind: str, delivery: Delivery) -> str:
     """Return an id about the deadline of a message: the same for all its attempts."""
-    return derived_id(kind, delivery.message.message_id, delivery.agent, _life(delivery))
+    return derived_id(kind, delivery.message.message_id, delivery.addressee, _life(delivery))
 
 
 def death_id(delivery: Delivery) -> str:

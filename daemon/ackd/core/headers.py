@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from ackd.core.delivery import State
 from ackd.core.idleness import REMINDERS
 from ackd.core.message import FRESH, Idled, Status
 
@@ -78,10 +79,17 @@ def _number(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 9 else 0
 
 
+def had_by(delivery: Delivery) -> Headers:
+    """Return the header that names the members of its pool that have had the message. In a dead letter the last of them
+    is the one that had it when it died."""
+    dies = delivery.state in (State.BURYING, State.ANNULLING)
+    names = dict.fromkeys((*delivery.had_by, delivery.agent) if dies else delivery.had_by)
+    return ((HAD_BY, ", ".join(names)),) if names else ()
+
+
 def retrying(delivery: Delivery, due: float) -> Headers:
-    had_by: Headers = ((HAD_BY, ", ".join(delivery.had_by)),) if delivery.had_by else ()
     return (
-        *had_by,
+        *had_by(delivery),
         ("X-IGNITE-Status", Status.RETRYING.value),
         ("X-IGNITE-Seen", None),
         ("X-IGNITE-Idle", None),
@@ -100,7 +108,7 @@ def tombstone(delivery: Delivery, wall: float) -> Headers:
         ("X-IGNITE-Error-At", local_seconds(wall)),
         ("X-IGNITE-Retry-Count", str(delivery.retries)),
         ("X-IGNITE-Recipient", delivery.addressee),
-        (HAD_BY, None),
+        *(had_by(delivery) if delivery.message.pool else ((HAD_BY, None),)),
         (ENDED, delivery.ended or None),
     )
 

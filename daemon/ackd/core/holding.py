@@ -26,6 +26,7 @@ def count(state: EngineState, delivery: Delivery, sender: str) -> None:
     """Count one message from one agent to another."""
     message = delivery.message
     about = message.thread_id or message.task_id
+    sender = _speaks_for(state, delivery, sender, about)
     if about is not None and (loop := state.loops.saw(about, sender, delivery.agent)) is not None:
         _tell(state, delivery, about, loop)
     if message.in_reply_to is None or delivery.place.folder is not Folder.QUEUE:
@@ -33,6 +34,21 @@ def count(state: EngineState, delivery: Delivery, sender: str) -> None:
     chain = state.chains.saw(message.message_id, message.in_reply_to, sender, delivery.agent, state.now.mono)
     if chain is not None:
         _hold(state, delivery, chain)
+
+
+def _speaks_for(state: EngineState, delivery: Delivery, sender: str, about: str | None) -> str:
+    """Return the pool for which a member of one speaks, else the sender itself: what goes to a pool and comes back from
+    its members goes around, whichever of them it is."""
+    agent = state.agents[sender]
+    if not agent.pools:
+        return sender
+    asked = delivery.message.in_reply_to
+    for one in state.deliveries.of_id(asked, sender) if asked is not None else ():
+        if one.message.pool:
+            return one.message.pool
+    held = (state.deliveries.get(key) for key in sorted(agent.window))
+    same = (one.message for one in held if one is not None and one.message.pool)
+    return next((one.pool for one in same if about is not None and about in (one.thread_id, one.task_id)), sender)
 
 
 def _tell(state: EngineState, delivery: Delivery, about: str, loop: Loop) -> None:

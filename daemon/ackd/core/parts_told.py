@@ -148,13 +148,18 @@ def is_told_of(state: EngineState, notify: bool | None, agent: str) -> bool:
 
 def are_open(state: EngineState, parent: Delivery) -> bool:
     """Return whether the holder of this message waits for parts of it."""
-    family = state.families.of(parent.message.message_id, parent.agent)
-    return family is not None and bool(family.open)
+    return any(family.open for family in _families_of(state, parent))
 
 
 def moved_at(state: EngineState, parent: Delivery) -> float:
-    family = state.families.of(parent.message.message_id, parent.agent)
-    return family.moved_at if family is not None else 0.0
+    return max((family.moved_at for family in _families_of(state, parent)), default=0.0)
+
+
+def _families_of(state: EngineState, parent: Delivery) -> list[Family]:
+    """Return the families of a message: of its holder, and of those who had it for its pool before."""
+    names = dict.fromkeys((parent.agent, *parent.had_by))
+    found = (state.families.of(parent.message.message_id, name) for name in names)
+    return [family for family in found if family is not None]
 
 
 def _holder(state: EngineState, message: Message) -> str | None:
@@ -189,8 +194,12 @@ def look(state: EngineState, owner: str) -> None:
 def _is_at_work(state: EngineState, family: Family) -> bool:
     """Return whether the holder may be sending more parts: it works on the message, as far as that shows. Nobody sees
     what the reader of an inbox does; a command or a child works on what fills its window."""
-    agent = state.agents.get(family.holder)
     parent = state.deliveries.addressed(family.parent, family.holder)
+    if parent is None and (given_back := state.deliveries.given_back(family.parent, family.holder)) is not None:
+        if state.agents[given_back.agent].pool is not None:
+            return True  # nobody has it just now: whoever is given it next is told
+        parent = given_back
+    agent = state.agents.get(parent.agent if parent is not None else family.holder)
     if agent is None or parent is None or parent.state not in _IN_HAND or agent.state not in QUIET:
         return False
     if agent.policy.shows:
@@ -210,7 +219,8 @@ def _tell(state: EngineState, family: Family) -> None:
     state.families.forget(family)
     if family.ended:
         notice = parts.notice_of(family.parent, family.holder, family.ended.values(), family.thread_id)
-        _write(state, family.holder, notice)
+        given_back = state.deliveries.given_back(family.parent, family.holder)
+        _write(state, family.holder if given_back is None else given_back.agent, notice)
 
 
 def _write(state: EngineState, holder: str, notice: PartsNotice) -> None:

@@ -34,7 +34,7 @@ def offer(state: EngineState, agent: Agent) -> None:
         delivery = state.deliveries.get(key)
         if delivery is not None and may_pass(delivery, agent):
             agent.line.discard(key)
-            if deadlines.expire_instead(state, delivery):
+            if deadlines.expire_instead(state, delivery, agent.name):
                 continue
             delivery.idled = replace(delivery.idled, beside=True)
             apply(state, delivery, Happening.OFFERED)

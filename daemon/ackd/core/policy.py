@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.names import MONITOR
-from ackd.core.words import Word
+from ackd.core.words import REPORT_TYPES, Word
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,6 +26,8 @@ NEVER: Final = math.inf
 
 #: Types that only inform, whoever sends them.
 NOTICE_TYPES: Final = frozenset({"progress_update", "notification"})
+#: Types that tell of trouble, whoever sends them.
+ALARM_TYPES: Final = frozenset({"escalation", "dead_letter"})
 #: Types that ask for something, also when ackd sends them.
 REQUEST_TYPES: Final = frozenset({"board_request", "status_check", "shutdown_request"})
 
@@ -120,3 +122,11 @@ def is_notice(message: Message) -> bool:
     if message.automatic or message.type in NOTICE_TYPES:
         return True
     return message.sender == MONITOR and message.type not in REQUEST_TYPES
+
+
+def asks_for_work(sender: str, type_: str, *, automatic: bool) -> bool:
+    """Return whether a message is somebody's work, and is cancelled with what it came of. Mail that tells of something
+    stays: what it tells is so, whatever becomes of the work."""
+    return not (
+        automatic or sender == MONITOR or type_ in REPORT_TYPES or type_ in NOTICE_TYPES or type_ in ALARM_TYPES
+    )

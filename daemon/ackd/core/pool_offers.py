@@ -12,7 +12,7 @@ from ackd.core import agent_rules, alerts, deadlines, escalations
 from ackd.core.availability import AgentState
 from ackd.core.delivery import Happening
 from ackd.core.escalations import Cause
-from ackd.core.pools import SERVING, Candidate, PoolLineup, Wish, choose, is_served
+from ackd.core.pools import NO_LABELS, SERVING, Candidate, PoolLineup, Wish, choose, is_served
 from ackd.core.timers import TimerKind
 from ackd.core.transitions import apply, take_back
 
@@ -43,6 +43,8 @@ def offer(state: EngineState, queue: Agent, most: int) -> None:
     line, pool, given = queue.line, queue.pool, 0
     assert isinstance(line, PoolLineup)
     assert pool is not None
+    if (TimerKind.OFFER, queue.name) in state.timers:
+        return  # it brings the rest
     while line.waiting and pool.free and not state.stopping and queue.state is AgentState.AVAILABLE:
         if given == most:
             state.start_timer(TimerKind.OFFER, queue.name, 0)
@@ -58,10 +60,14 @@ def _give_one(state: EngineState, line: PoolLineup, pool: Pool) -> bool:
     members = [_candidate(state.agents[name], since) for name, since in pool.free.items()]
     for key in line.heads():
         delivery = state.deliveries.get(key)
-        if delivery is None or deadlines.expire_instead(state, delivery):
+        if delivery is None or deadlines.expire_instead(state, delivery, delivery.agent):
             line.discard(key)
             return True
         to = choose(members, _wish(delivery))
+        if to is not None and (other := _more_urgent(state, line.waiting[key], to, pool)) is not None:
+            return _give_one(state, *other)
+        if to is not None and deadlines.expire_instead(state, delivery, to):
+            return True
         if to is not None:
             state.deliveries.give(delivery, to)
             apply(state, delivery, Happening.OFFERED)
@@ -72,6 +78,25 @@ def _give_one(state: EngineState, line: PoolLineup, pool: Pool) -> bool:
             note_member(state, member)
             return True
     return False
+
+
+def _more_urgent(
+    state: EngineState, entry: tuple[int, float, str, int], member: str, pool: Pool
+) -> tuple[PoolLineup, Pool] | None:
+    """Return another pool of the member in which something more urgent waits that it may take: an agent that serves two
+    pools must not starve one of them."""
+    if len(state.agents[member].pools) == 1:
+        return None  # nearly always
+    for name in state.agents[member].pools:
+        queue, other = state.agents[name], state.pools[name]
+        if other is pool or queue.state is not AgentState.AVAILABLE or not isinstance(queue.line, PoolLineup):
+            continue
+        for key in queue.line.heads():
+            waiting = state.deliveries.get(key)
+            needs = waiting.message.needs if waiting is not None else NO_LABELS
+            if queue.line.waiting[key] < entry and needs <= state.agents[member].labels:
+                return queue.line, other
+    return None
 
 
 def _wish(delivery: Delivery) -> Wish:

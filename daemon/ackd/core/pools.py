@@ -19,7 +19,7 @@ the one with the least work in hand; then the one that has been without work for
 | it could not be told, deferred, failed or died with it | goes back, counted |
 | it fell silent and had never seen it | goes back, counted |
 | it is parked, paused or down, and the message waits to be told again | goes back, not counted |
-| it died and goes on by itself (``AgentPolicy.resumes``) | stays |
+| it died and goes on by itself (``AgentPolicy.resumes``; no kind of endpoint does yet) | stays |
 | it is handed over to a fresh generation, or ackd stops | stays |
 | it refused, or the failures are too many | is dead |
 | it had taken it, and then fell silent or did not finish it ("may have been done") | is dead, never another's |
@@ -186,3 +186,5 @@ class Pool:
     #: Members that may have room, with the monotonic time since when. Those who have none any more are found out when
     #: they are about to be given a message; nobody who has room is missing.
     free: dict[str, float] = field(default_factory=dict)
+    #: The key of the message whose claim the disk refused last, if none was claimed since.
+    refused: int | None = None

@@ -15,6 +15,7 @@ from ackd.core.delivery import IN_DEAD_LETTER, MOVING, SHOWN, Completion, Happen
 from ackd.core.effects import DropReceipt
 from ackd.core.message import USER, Receipt, ReceiptKind, identity
 from ackd.core.message_facts import message_cancel, message_warning
+from ackd.core.policy import asks_for_work
 from ackd.core.state import Cancellation
 from ackd.core.transitions import IN_HAND, apply, fail
 
@@ -54,13 +55,21 @@ def heard(state: EngineState, receipt: Receipt) -> None:
         state.emit(DropReceipt.of(agent, receipt.receipt_file))
     elif delivery is None or happening is None:
         _drop_unknown(state, receipt, agent)
+    elif happening is H.ACKED and delivery.state is S.QUEUED and state.agents[delivery.agent].pool is not None:
+        _pass_over(
+            state, delivery, receipt, f"ack: it lies in queue/{delivery.agent}/, and no member of the pool has it"
+        )
     elif receipt.receipt_file not in delivery.heard and happening is H.CANCELLED:
         _cancel(state, delivery, receipt)
     elif receipt.receipt_file not in delivery.heard:
         _believe(state, delivery, receipt, happening)
     elif receipt.receipt_file not in delivery.receipts:  # it was to be dropped, and the disk refused
         state.emit(DropReceipt.of(delivery.agent, receipt.receipt_file))
-    if agent is not None and (letter := state.deliveries.dead_one(receipt.message_id, agent)) is not None:
+    letter = state.deliveries.dead_one(receipt.message_id, agent) if agent is not None else None
+    if letter is None and agent is not None:
+        given_back = state.deliveries.given_back(receipt.message_id, agent)
+        letter = given_back if given_back is not None and given_back.state in IN_DEAD_LETTER else None
+    if letter is not None:
         endings.put_back(state, letter)  # looked up for this receipt, which has changed nothing
 
 
@@ -74,13 +83,15 @@ def _meant(state: EngineState, receipt: Receipt, agent: str) -> Delivery | None:
     found = heard or state.deliveries.addressed(receipt.message_id, agent)
     if found is None and receipt.kind is ReceiptKind.DONE:  # it gave the message back, and has done it after all
         found = state.deliveries.given_back(receipt.message_id, agent)
+    if found is None and receipt.kind is ReceiptKind.CANCEL:  # it had the message when that was asked for
+        found = next(iter(state.deliveries.of_pools(receipt.message_id, agent)), None)
     return found
 
 
 def _answers_escalation(state: EngineState, receipt: Receipt, agent: str) -> bool:
     """Close an escalation whose mail was seen and has ended, when whoever it went to says that it is done."""
     one = state.escalations.called(receipt.message_id)
-    if one is None or receipt.kind is not ReceiptKind.DONE or one.to != agent:
+    if one is None or receipt.kind is not ReceiptKind.DONE or agent not in alerts.readers(state, one.to):
         return False
     return alerts.close_answered(state, one.escalation_id, agent, "answered")
 
@@ -104,6 +115,8 @@ def _cancel(state: EngineState, delivery: Delivery, receipt: Receipt) -> None:
     allowed = {identity(delivery.message.sender), identity(USER)}
     if identity(by) not in allowed and receipt.of is None:
         _pass_over(state, delivery, receipt, f"cancel by {by}, who is neither its sender nor {USER}: nothing was done")
+    elif receipt.of is not None and not _is_work(delivery):
+        _pass_over(state, delivery, receipt, f"cancel with {receipt.of}: it is nobody's work, and stays")
     elif delivery.state in _OVER:
         _pass_over(state, delivery, receipt, f"cancel by {by}: too late, it is {SHOWN[delivery.state]}")
     else:
@@ -120,6 +133,11 @@ def _cancel(state: EngineState, delivery: Delivery, receipt: Receipt) -> None:
                 )
             )
         apply(state, delivery, H.CANCELLED, delivery.cancellation.words)
+
+
+def _is_work(delivery: Delivery) -> bool:
+    message = delivery.message
+    return asks_for_work(message.sender, message.type, automatic=message.automatic)
 
 
 def _pass_over(state: EngineState, delivery: Delivery, receipt: Receipt, warning: str) -> None:

@@ -36,6 +36,9 @@ def ack_timed_out(state: EngineState, delivery: Delivery) -> None:
     policy, told_at = agent.policy, delivery.told_at if delivery.told_at is not None else state.now.mono
     if policy.rungs is None or (_is_taken(delivery) and not _stands_on_ladder(agent, delivery)):
         return
+    if agent.state not in QUIET and delivery.message.pool and not _is_taken(delivery):
+        apply(state, delivery, H.STOPPED, f"told and not seen, and {agent.name} is {agent.state.value}")
+        return
     if agent.state not in QUIET:  # down, paused or away: someone knows, and waking it does not help
         state.start_timer(TimerKind.ACK, delivery.key, policy.ack_timeout_s)
         return

@@ -344,18 +344,23 @@ class Deliveries:
             found += [one for one in held if one.agent == agent]
         return found
 
-    def given_back(self, message_id: str, agent: str) -> Delivery | None:
-        """Return the open message of this id that this member of its pool gave back."""
-        member = self.agents.get(agent)
-        for pool in member.pools if member is not None else ():
-            for key in self._by_id.get((message_id, pool), ()):
-                if agent in self._by_key[key].had_by:
-                    return self._by_key[key]
-        return None
+    def sent_to(self, message_id: str, addressee: str) -> list[Delivery]:
+        """Return the open messages of this id that were sent to this agent or pool, whoever has them."""
+        return [self._by_key[key] for key in self._by_id.get((message_id, addressee), ())]
 
-    def is_of(self, message_id: str, agent: str) -> bool:
-        """Return whether an open message of this id is the agent's, or was before it gave it back to its pool."""
-        return bool(self.of_id(message_id, agent)) or self.given_back(message_id, agent) is not None
+    def of_pools(self, message_id: str, agent: str) -> list[Delivery]:
+        """Return the open messages of this id that were sent to pools of this agent, whoever has them."""
+        member = self.agents.get(agent)
+        return [one for pool in member.pools for one in self.sent_to(message_id, pool)] if member is not None else []
+
+    def given_back(self, message_id: str, agent: str) -> Delivery | None:
+        """Return the open message of this id that this member of its pool had, and gave back."""
+        return next((one for one in self.of_pools(message_id, agent) if agent in one.had_by), None)
+
+    def is_known_to(self, message_id: str, agent: str) -> bool:
+        """Return whether an open message of this id is the agent's, or was sent to a pool of it: what the agent says
+        of it, or somebody about it, can be heard now."""
+        return bool(self.of_id(message_id, agent) or self.of_pools(message_id, agent))
 
     def addressed(self, message_id: str, agent: str) -> Delivery | None:
         """Return the delivery that a receipt means: of several with one id, the one in its agent's hands first."""
@@ -442,6 +447,9 @@ class EngineState:
     #: Messages that were cancelled while everything from before a start was still being met: a run of them that goes on
     #: may not be known yet, so their agents are told afterwards.
     to_call_off: list[int] = field(default_factory=list)
+    #: Messages that go back to their pools once everything from before a start was met: what is said about them names
+    #: the member that had them.
+    to_hand_back: list[tuple[int, str, float]] = field(default_factory=list)
     #: Agents whose line or window changed, in order. They are offered work when the event has been handled.
     to_offer: dict[str, None] = field(default_factory=dict)
     #: What the event in hand has led to so far.

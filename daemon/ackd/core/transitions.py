@@ -23,7 +23,7 @@ from ackd.core import (
 )
 from ackd.core.delivery import IN_DEAD_LETTER, Act, Completion, Happening, State, Uptake, step
 from ackd.core.effects import CallOff, ClaimMessage, ForgetMessage, RecordFact, TellAgent, WriteStatus
-from ackd.core.escalations import Cause
+from ackd.core.escalations import Cause, Over
 from ackd.core.events import Absence
 from ackd.core.liveness import Vital
 from ackd.core.message import MONITOR, Folder, Idled, Status
@@ -135,6 +135,8 @@ def _claim(state: EngineState, delivery: Delivery, happening: Happening, why: st
 
 def _tell(state: EngineState, delivery: Delivery, happening: Happening, _why: str) -> None:
     if happening is _CLAIMED:
+        if delivery.message.pool and (queue := state.pools.get(delivery.message.pool)) is not None:
+            queue.refused = None
         state.record(message_facts.message_claimed(**delivery_facts.about(delivery), file=str(delivery.place)))
     if _apply_pending(state, delivery):
         return  # its agent has it already: no telling
@@ -351,7 +353,7 @@ def _postpone(state: EngineState, delivery: Delivery, happening: Happening, why:
     _record_retry(state, delivery, why, delay_s, counted=False)
     at_work = agent.occupied is not None and agent.occupied.why is not Absence.STUCK
     if happening is H.AWAY and not at_work and not state.stopping:
-        _tell_of_absence(state, delivery, why)
+        _tell_of_absence(state, delivery, why, goes_back=goes_back)
     if goes_back:
         hand_back(state, delivery, why)
     else:
@@ -367,9 +369,17 @@ def _goes_back(state: EngineState, delivery: Delivery, setback: Setback) -> bool
     kept = after_setback(
         setback, resumes=agent.policy.resumes, serves=agent.state in SERVING, ackd_stops=state.stopping
     )
-    if kept is Kept.GOES_BACK and setback is not Setback.AWAY and agent.name not in delivery.had_by:
-        delivery.had_by = (*delivery.had_by, agent.name)
+    if kept is Kept.GOES_BACK and setback is not Setback.AWAY:  # then it was never told
+        _note_holder(delivery)
     return kept is Kept.GOES_BACK
+
+
+def _note_holder(delivery: Delivery) -> bool:
+    """Note who had the message: it goes to another one first, and its late word that it is done counts."""
+    if not delivery.message.pool or delivery.agent in delivery.had_by:
+        return False
+    delivery.had_by = (*delivery.had_by, delivery.agent)
+    return True
 
 
 def hand_back(state: EngineState, delivery: Delivery, why: str, *, delay_s: float = 0.0) -> None:
@@ -379,12 +389,20 @@ def hand_back(state: EngineState, delivery: Delivery, why: str, *, delay_s: floa
     apply(state, delivery, H.HANDED_BACK, why)
 
 
+def _hand_back_from(state: EngineState, delivery: Delivery, why: str) -> None:
+    """Have a message moved back that was told before, and note in its header by whom."""
+    if delivery.tells and _note_holder(delivery):
+        words = headers.had_by(delivery)
+        state.emit(WriteStatus(delivery.agent, delivery.key, delivery.place, words))
+    hand_back(state, delivery, why)
+
+
 def take_back(state: EngineState, agent: Agent) -> None:
     """Take messages of pools that wait to be told again away from a member that does not serve."""
     for key in list(agent.line.keys()):
         delivery = state.deliveries.get(key)
         if delivery is not None and delivery.message.pool and delivery.state is S.RETRYING:
-            hand_back(state, delivery, f"{agent.name} is {agent.state.value}")
+            _hand_back_from(state, delivery, f"{agent.name} is {agent.state.value}")
 
 
 def _return(state: EngineState, delivery: Delivery, _happening: Happening, _why: str) -> None:
@@ -394,8 +412,12 @@ def _return(state: EngineState, delivery: Delivery, _happening: Happening, _why:
 def _rejoin(state: EngineState, delivery: Delivery, _happening: Happening, _why: str) -> None:
     """Line the message up in its pool, whose queue it lies in again. Its holder has nothing more to do with it."""
     holder, pool = delivery.agent, delivery.addressee
+    over = state.escalations.settled(holder, delivery.message.message_id, Over.MESSAGE) if holder != pool else []
+    alerts.record_over(state, over, f"{delivery.message.message_id} was given back to {pool}")
     fact = message_handed_back(
-        **delivery_facts.about(delivery), reason=delivery.reason or "it was not completed", file=str(delivery.place)
+        **(delivery_facts.about(delivery) | {"pool": pool}),
+        reason=delivery.reason or "it was not completed",
+        file=str(delivery.place),
     )
     state.record(fact)  # at once: another member may be given it while the holder's lane is still at work
     state.emit(ForgetMessage(holder, delivery.key, delivery.message, delivery.place, MessageEnd.HANDED_BACK))
@@ -416,12 +438,13 @@ def wait(state: EngineState, delivery: Delivery) -> None:
         line_up(state, delivery)
 
 
-def _tell_of_absence(state: EngineState, delivery: Delivery, why: str) -> None:
+def _tell_of_absence(state: EngineState, delivery: Delivery, why: str, *, goes_back: bool) -> None:
     """Escalate that the agent cannot be told. Mail from ackd leads to no mail, but an escalation must reach somebody,
     and messages that wait behind it may be from others."""
     agent = state.agents[delivery.agent]
     if delivery.message.sender == MONITOR:
-        endings.pass_on(state, delivery, why)
+        if not goes_back:  # else another member of its pool gets it
+            endings.pass_on(state, delivery, why)
         behind = (state.deliveries.get(key) for key in agent.line.keys())  # noqa: SIM118 - a Lineup is no dict
         delivery = next((d for d in behind if d is not None and d.message.sender != MONITOR), delivery)
     if agent.absence_told or delivery.message.sender == MONITOR:
@@ -445,17 +468,35 @@ def _hold(state: EngineState, delivery: Delivery, _happening: Happening, error: 
     If its last word (done, refused) came meanwhile, no claim is needed, and that move is asked for instead. If its
     agent has acknowledged it, it does not wait for a place in the window: it is claimed as soon as the disk allows.
     """
+    if delivery.message.pool:
+        _hold_in_pool(state, delivery, error)
+        return
     agent_rules.park(state, state.agents[delivery.agent], f"disk: {error}", hindered=True)
-    if delivery.message.pool:  # nobody has it: another member may be given it
-        if delivery.pending_event is not None and delivery.pending_event[0] is H.ACKED:
-            delivery.pending_event = None
-        state.deliveries.give(delivery, delivery.addressee)
     if delivery.pending_event is not None and delivery.pending_event[0] is not H.ACKED:
         _apply_pending(state, delivery)
         return
     line_up(state, delivery)
     if delivery.pending_event is not None:
         state.start_timer(TimerKind.DISK, delivery.key, DISK_RETRY_S)
+
+
+def _hold_in_pool(state: EngineState, delivery: Delivery, error: str) -> None:
+    """Give a message whose claim the disk refused back to its pool, and let it wait. The member is not parked for it:
+    it may be the file. If one after the other is refused, it is the disk, and the pool waits."""
+    key, holder = delivery.key, delivery.agent
+    state.emit(ForgetMessage(holder, key, delivery.message, delivery.place, MessageEnd.HANDED_BACK))
+    state.deliveries.give(delivery, delivery.addressee)
+    queue = state.agents[delivery.agent]
+    assert queue.pool is not None
+    if delivery.pending_event is not None and delivery.pending_event[0] is H.ACKED:
+        delivery.pending_event = None  # who acknowledged it has it no more
+    if queue.pool.refused not in (None, key):
+        agent_rules.park(state, queue, f"disk: {error}", hindered=True)
+    queue.pool.refused = key
+    if _apply_pending(state, delivery):
+        return
+    delivery.not_before = state.now.mono + DISK_RETRY_S
+    wait(state, delivery)
 
 
 # --- noticed ----------------------------------------------------------------------------------------------------------

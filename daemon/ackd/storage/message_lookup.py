@@ -58,6 +58,13 @@ def find(
     raise UnknownMessage(wanted)
 
 
+def files_of(root: Path, message_id: str) -> list[FoundMessage]:
+    """Return the files of the message with this whole id, live ones first and alone; none if there are none."""
+    groups = (in_folders(root, group, None) for group in _groups(EVERYWHERE))
+    found = ([one for one in group if one.message_id == message_id] for group in groups)
+    return next(filter(None, found), [])
+
+
 def find_for(root: Path, wanted: str, agent: str | None) -> FoundMessage:
     """Return a file of the message that ``wanted`` means to ``agent``: its own mail first, and of several that fit, the
     one it has in hand. Everybody's mail is searched."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,6 +115,23 @@ def test_what_a_killed_writer_left_is_swept(files: StoryFiles) -> None:
     assert files.ids() == ["A-1"]
     assert files.is_flagged("A-1", 0, 1, "done")
     assert (files.directory / ".lock").exists()
+
+
+@pytest.mark.parametrize(("replaces", "action"), [(True, "the lead's"), (False, "the worker's")])
+def test_what_a_worker_says_while_the_lead_is_about_to_note_something_is_kept(
+    files: StoryFiles, *, replaces: bool, action: str
+) -> None:
+    """The lead waits for the lock, and a worker that is quicker has written its checkpoint."""
+    lead = {"story": "A-1", "stage": 2, "last_action": "the lead's"}
+    note = threading.Thread(target=partial(files.note_action, "A-1", 2, lead, replaces=replaces))
+    with files.locked():
+        note.start()
+        said = {**lead, "last_action": "the worker's", "tasks_done": ["one"], "tasks_remaining": ["two"]}
+        path = files.checkpoint_path("A-1")
+        path.parent.mkdir(parents=True)
+        path.write_text(json.dumps(said))
+    note.join()
+    assert files.checkpoint("A-1", 2) == {**said, "last_action": action}
 
 
 def test_a_checkpoint_is_of_its_stage(files: StoryFiles) -> None:

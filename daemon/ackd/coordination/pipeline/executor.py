@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, assert_never
 
 import anyio
@@ -157,25 +158,22 @@ class Executor:
             )
         )
         if checkpoint is None:
-            await self.keep_checkpoint(story, one, f"Execute Stage {one.stage} was sent")
+            await self.keep_checkpoint(story, one, f"Execute Stage {one.stage} was sent", replaces=False)
 
     async def mark_executed(self, story: Story, one: Try) -> None:
         await self.decide(story.story_id, lambda it: StoryDecision(decisions.executed(it, one.generation)))
 
-    async def keep_checkpoint(self, story: Story, one: Try, action: str) -> None:
-        """Note where a stage stands, as far as the lead knows. What the worker said of its tasks is kept."""
-        before = self.files.checkpoint(story.story_id, one.stage) or {}
+    async def keep_checkpoint(self, story: Story, one: Try, action: str, *, replaces: bool = True) -> None:
+        """Note where a stage stands, as far as the lead knows. ``replaces``: as for ``note_action``."""
         said = {
             "story": story.story_id,
             "stage": one.stage,
             "worker": worker_name(story.story_id, one.stage),
             "generation": one.generation,
-            "tasks_done": before.get("tasks_done", []),
-            "tasks_remaining": before.get("tasks_remaining", []),
             "last_action": action,
             "at": self.wall(),
         }
-        await in_thread(self.files.keep_checkpoint, story.story_id, said)
+        await in_thread(partial(self.files.note_action, story.story_id, one.stage, said, replaces=replaces))
 
     async def ask(self, story: Story, one: Try) -> None:
         draft = drafts.status_check(story, one)

@@ -175,8 +175,18 @@ class StoryFiles:
     def keep_checkpoint(self, story_id: str, said: Mapping[str, object]) -> Path:
         path = self.checkpoint_path(story_id)
         with self.locked():
-            self._put(path, json.dumps(dict(said), ensure_ascii=False, indent=1).encode(errors="replace") + b"\n")
+            self._put(path, _encoded(said))
         return path
+
+    def note_action(self, story_id: str, stage: int, said: Mapping[str, object], *, replaces: bool) -> None:
+        """Write what the lead knows of a stage. What its worker has said of its tasks by now is kept, because it may
+        speak at any time. ``replaces``: False if any checkpoint of the stage knows more."""
+        with self.locked():
+            before = self.checkpoint(story_id, stage)
+            if before is not None and not replaces:
+                return
+            kept = {key: (before or {}).get(key, []) for key in ("tasks_done", "tasks_remaining")}
+            self._put(self.checkpoint_path(story_id), _encoded({**said, **kept}))
 
     def drop_checkpoint(self, story_id: str) -> None:
         """Remove the checkpoint of a story that begins anew. The caller holds the lock."""
@@ -197,6 +207,10 @@ class StoryFiles:
         """Write a record or a checkpoint, which have a form of their own. The caller holds the lock."""
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         atomic_file.write(path, data, durable=self.durable)
+
+
+def _encoded(checkpoint: Mapping[str, object]) -> bytes:
+    return json.dumps(dict(checkpoint), ensure_ascii=False, indent=1).encode(errors="replace") + b"\n"
 
 
 def reported_again(notes: Notes, at: float) -> Notes:

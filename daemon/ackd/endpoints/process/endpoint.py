@@ -330,18 +330,32 @@ class ProcessEndpoint(Inhabited):
         self._give_up_on(work, Outcome.FAILED, f"timed out after {work.timeout_s:g} s")
 
     def _give_up_on(self, work: Work, outcome: Outcome, why: str) -> None:
-        """Give back the work and restart the worker: it is still busy with it, and only its end frees it."""
-        self._give_back_one(work, outcome, why)
-        if not self._stopping and self._outgoing is None:
-            self._outgoing = anyio.Event()
-            self.services.tasks.start_soon(self._see_off, f"{work.task_id} {why}", name=f"restart of {self.agent}")
+        """Give back the work and restart the worker: it is still busy with it, and only its end frees it.
 
-    async def _see_off(self, why: str) -> None:
+        The work of a pool is given back after that end: another member may be told of it at once.
+        """
+        ended = RunEnded(work.key, outcome, why, work.attempt)
+        is_new = not self._stopping and self._outgoing is None
+        waits = is_new and bool(work.message.pool)
+        self._assignments.drop(work.key)
+        self._eased.set()
+        if not waits:
+            self.services.post(ended)
+        if is_new:
+            self._outgoing = anyio.Event()
+            said = f"{work.task_id} {why}"
+            self.services.tasks.start_soon(
+                self._see_off, said, ended if waits else None, name=f"restart of {self.agent}"
+            )
+
+    async def _see_off(self, why: str, then: RunEnded | None) -> None:
         outgoing = self._outgoing
         try:
             await self.restart(why)
         finally:
             self._outgoing = None
+            if then is not None:
+                self.services.post(then)
             if outgoing is not None:
                 outgoing.set()
 

@@ -54,13 +54,14 @@ if TYPE_CHECKING:
         gist,
         glance,
         glanced_id,
+        is_automatic,
         progress,
         standing,
         task_id,
     )
 
 _READING: Final = frozenset(
-    {"claimed_sender", "decode", "gist", "glance", "glanced_id", "progress", "standing", "task_id"}
+    {"claimed_sender", "decode", "gist", "glance", "glanced_id", "is_automatic", "progress", "standing", "task_id"}
 )
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "glanced_id",
     "header_line",
     "headers",
+    "is_automatic",
     "iso_seconds",
     "names",
     "new_message_id",

@@ -184,7 +184,7 @@ def _message(
         task_id(body) if b"task_id:" in body else None,
         progress(body) if kind == "progress_update" else None,
         _word(body, b"overall_status:") if kind == "evaluation_result" else None,
-        _is_automatic(auto) if auto else False,
+        is_automatic(auto) if auto else False,
         (),
         _id_of_another(part_of) if part_of else None,
         _id_of_another(root) if root else None,
@@ -201,7 +201,7 @@ def _id_of_another(value: str) -> str | None:
     return found if is_id(found) else None
 
 
-def _is_automatic(auto: str) -> bool:
+def is_automatic(auto: str) -> bool:
     """Judge an Auto-Submitted value (RFC 3834): a word, and perhaps parameters. ``no`` stands in mail of persons."""
     return auto.partition(";")[0].strip().lower() != "no"
 

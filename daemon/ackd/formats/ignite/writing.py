@@ -24,8 +24,10 @@ from ackd.formats.ignite.form import (
     KEYS,
     MAX_HEADER_BYTES,
     MIME_VERSION,
+    NEEDS,
     NOTIFY,
     PART_OF,
+    PREFERS,
     REQUIRED,
     ROOT,
     STATUS,
@@ -119,6 +121,8 @@ def build(
     notify: str | None = None,
     expires: str | None = None,
     deadline: str | None = None,
+    needs: str | None = None,
+    prefers: str | None = None,
     extra_types: Container[str] = frozenset(),
 ) -> bytes:
     """A new message in the seed's header order, read back before it is returned. A body gets its last line end."""
@@ -143,6 +147,8 @@ def build(
         (COPIES, copies or ""),
         (EXPIRES, expires or ""),
         (DEADLINE, deadline or ""),
+        (NEEDS, needs or ""),
+        (PREFERS, prefers or ""),
         ("Content-Type", CONTENT_TYPE),
         ("Content-Transfer-Encoding", TRANSFER_ENCODING),
     )

@@ -77,16 +77,22 @@ class DeadLetters:
         agent = self.called(receipt.agent) if receipt.agent else None
         if receipt.agent is not None and agent is None:
             return None  # for an unknown agent the engine would keep the letter open for ever
-        if agent is not None and self.deliveries.is_of(receipt.message_id, agent):
+        if agent is not None and self.deliveries.is_known_to(receipt.message_id, agent):
             return receipt.message_id, agent
         for name in self.named(receipt.message_id, receipt.file):
             found = self._dead(name)
-            if found is None or (agent is not None and found.message.recipient != agent):
+            if found is None or (agent is not None and not self._may_mean(receipt, agent, found)):
                 continue
             if receipt.message_id in ("", found.message.message_id):
                 self.post(found)
                 return found.message.message_id, found.message.recipient
         return None
+
+    def _may_mean(self, receipt: Receipt, agent: str, letter: events.Arrived) -> bool:
+        """True if the letter is the agent's own, or a pool's whose member completes it after all."""
+        to = letter.message.recipient
+        had_by = letter.standing.had_by if letter.standing is not None else ()
+        return to == agent or (receipt.kind is ReceiptKind.DONE and agent in had_by)
 
     def _dead(self, name: str) -> events.Arrived | None:
         place = Place("", Folder.DEAD, name)

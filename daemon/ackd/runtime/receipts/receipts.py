@@ -187,7 +187,7 @@ class Receipts:
         if receipt.file is not None or receipt.name in self._searched:
             return False
         agent = self.called(receipt.agent) if receipt.agent else None
-        return agent is None or not self.deliveries.is_of(receipt.message_id, agent)
+        return agent is None or not self.deliveries.is_known_to(receipt.message_id, agent)
 
     async def _search_dead_letters(self, receipt: Receipt) -> None:
         """Index the dead letters, of which very many may never have been read, then take the receipt again."""

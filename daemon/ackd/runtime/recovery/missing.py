@@ -435,6 +435,8 @@ class MissingMessages:
         if place is None:
             return
         message_id, agent = str(line.data["message_id"]), str(line.data.get("agent"))
+        if line.type == message_handed_back.type:
+            agent = str(line.data.get("pool"))  # nobody had it
         entry = TakenIn(
             agent, message_id, place.box, place.name, "", str(line.data.get("from")), "", 0, line.at, **_part(line)
         )

@@ -19,7 +19,6 @@ from ackd.core.message_facts import message_withdrawn
 from ackd.core.message_files import is_message_file
 from ackd.core.signals import MessageEnded
 from ackd.core.words import MessageEnd
-from ackd.storage.journal import LetGo
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -318,7 +317,7 @@ class Recovery:
         """Add to a message in hand what its run and the journal say about it."""
         known, before = _known_of(event.message), self._before
         run, entry = before.runs.get(known), before.in_flight.get(known)
-        if entry is not None and entry.pool != event.message.pool and self._is_member(entry):
+        if entry is not None and entry.pool != event.message.pool and self._is_held_for_pool(entry):
             event = replace(event, message=replace(event.message, pool=entry.pool))
         if run is not None and _heard_before(run, event.standing):
             before.heard[known] = before.runs.pop(known)
@@ -329,9 +328,13 @@ class Recovery:
         logged = entry is not None and before.clean_stop  # after a crash, lines may have died with the machine
         return replace(event, crashes=crashes, run_alive=speaks, logged=logged)
 
-    def _is_member(self, entry: TakenIn) -> bool:
-        agent = self.engine.state.agents.get(self.engine.state.agent_called(entry.agent) or "")
-        return not entry.pool or (agent is not None and entry.pool in agent.pools)
+    def _is_held_for_pool(self, entry: TakenIn) -> bool:
+        """True if the journal's word about the pool of a message holds: its agent is a member still, or has left the
+        team, and the message goes back. An agent that has only left the pool keeps it as its own."""
+        pool = self.engine.state.pools.get(entry.pool)
+        if not entry.pool or pool is None:
+            return not entry.pool
+        return entry.agent in pool.members or not self.intake.is_configured(entry.agent)
 
     def _crashes(self, event: events.Arrived, entry: TakenIn | None, *, clean: bool, run_known: bool) -> int:
         """Count the crashes of the daemon with this message in hand. This one counts if the message was being
@@ -399,10 +402,7 @@ class Recovery:
                 continue
             del before.in_flight[known]
             self._met.add(known)
-            now = self.services.clock.now().wall
-            self.journal.let_go(
-                LetGo(entry.agent, entry.message_id, entry.name, MessageEnd.WITHDRAWN, entry.digest, now)
-            )
+            self.missing.let_go(entry, MessageEnd.WITHDRAWN, self.services.clock.now().wall)
             if isinstance(found, events.Unreadable):
                 self._say_written_over(entry, f"what is no message ({found.code})")
             elif found.message.message_id != entry.message_id:  # else the message goes on, with other content

@@ -106,10 +106,10 @@ class FileMoves:
     def _box(self, effect: Moving) -> str | None:
         """Return the directory that the message is moved to, if that is not the one where it lies: a pool's message
         goes to its holder, and back."""
+        if isinstance(effect, effects.ReturnMessage):
+            return self.box(effect.message.addressee)
         if not effect.message.pool:
             return None
-        if isinstance(effect, effects.ReturnMessage):
-            return self.box(effect.message.pool)
         return self.box(effect.message.recipient) if isinstance(effect, effects.ClaimMessage) else None
 
     def move(self, effect: Moving, folder: Folder, date: str | None = None) -> Coroutine[None, None, None] | None:

@@ -309,9 +309,12 @@ class EffectRunner:
     def _forget(self, effect: effects.ForgetMessage) -> None:
         """Let the journal and the team forget a message. A duplicate is let go under the digest of its entry,
         because its twin may still be in hand."""
-        self._drop_kept(effect.key)
+        known = self._in_journal.get(effect.key)
+        is_anothers = effect.end is MessageEnd.HANDED_BACK and known is not None and known.agent != effect.lane
         self.team.let_go(effect.lane, effect.key, effect.message.message_id)
-        known = self._in_journal.pop(effect.key, None)
+        if not is_anothers:  # else the next member of its pool has it already
+            self._drop_kept(effect.key)
+            self._in_journal.pop(effect.key, None)
         message, name, end = effect.message, effect.place.name.rpartition("/")[2], effect.end
         digest = message.digest
         if effect.part is not None:
@@ -456,7 +459,7 @@ class EffectRunner:
     def _return(self, effect: effects.ReturnMessage) -> Coroutine[None, None, None] | None:
         """Move a message back to the queue of its pool. Its header says already how often it failed, and who had it."""
         try:
-            self.spool.ensure_box(self.team.box(effect.message.pool))
+            self.spool.ensure_box(self.team.box(effect.message.addressee))
         except OSError as error:
             self.services.post(events.SpoolFailed(effect.key, words_of(error)))
             return None

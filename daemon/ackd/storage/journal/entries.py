@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 _END_OF_TIME_S: Final = 1e11  # the year 5138
 STOP: Final = b'{"op":"stop"}\n'
 
-#: A message that an agent has in hand. The digest tells apart two messages of which one copied the other's id.
-Held: TypeAlias = tuple[str, str, str]
+#: A message that an agent has in hand: agent, id, digest, pool. The digest tells apart two messages of which one copied
+#: the other's id; the pool, what it has for itself and what it has as a member.
+Held: TypeAlias = tuple[str, str, str, str]
 _TWIN: Final = "twin "
 
 
@@ -60,7 +61,7 @@ class TakenIn:
 
     @property
     def key(self) -> Held:
-        return (self.agent, self.message_id, self.digest)
+        return (self.agent, self.message_id, self.digest, self.pool)
 
     @property
     def addressee(self) -> str:
@@ -91,7 +92,7 @@ class LetGo:
 
     @property
     def key(self) -> Held:
-        return (self.agent, self.message_id, self.digest)
+        return (self.agent, self.message_id, self.digest, self.pool)
 
     @property
     def addressee(self) -> str:

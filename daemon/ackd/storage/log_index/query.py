@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LONGEST_KEY: Final = 200
 
 _ABOUT: Final = ("message_id", "in_reply_to", "escalation_id")
-_NAMES: Final = ("agent", "from", "to", "a", "b")
+_NAMES: Final = ("agent", "pool", "from", "to", "a", "b")
 #: The first byte of a key says what the key is about.
 MESSAGE: Final = b"m"
 _HASH: Final = b"h"
