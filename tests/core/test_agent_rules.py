@@ -176,7 +176,7 @@ def test_a_pause_keeps_its_reason_whatever_happens_meanwhile() -> None:
     world.handle(ev.AgentPaused("worker"))
     world.settle()
     assert (world.agent("worker").state.value, world.agent("worker").reason) == ("paused", "by hand")
-    assert world.agent("worker").until is None
+    assert world.agent("worker").parked is None
 
 
 def test_a_resumed_agent_starts_with_a_clean_slate() -> None:

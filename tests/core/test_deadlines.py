@@ -120,6 +120,16 @@ def test_an_inbox_is_reminded_once_by_mail_when_most_of_the_time_is_over() -> No
     assert len(world.mail("notification", USER)) == 1, "known by its id"
 
 
+def test_a_deadline_that_was_past_before_its_message_was_written_is_told_of_once() -> None:
+    """The moment to remind of it is the same, and comes after it."""
+    world = World()
+    sent(world, due_s=-10)
+    world.wait(1)
+    world.says("ack", "m1")
+    world.wait(1)
+    assert [d["state"] for d in world.facts("deadline_passed")] == ["delivered"]
+
+
 def test_a_worker_is_reminded_by_a_status_check_and_a_command_not_at_all() -> None:
     child = replace(WATCHED_PANE, shows=False, heartbeat_timeout_s=10_000, volatile=True)
     world = World(TEAM | {"child": (child, "process")})

@@ -38,6 +38,7 @@ seen         =:note      =:note      =:note      =:note      =:note      =:note 
 enough       F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =           =           =           =         =           =           =         =           -  -
 acked        C:claim     =:remember  A:start     A:start     =           A:start   =        =           =           =           =         =           =           =         =           -  -
 done         F:finish    =:remember  F:finish    F:finish    F:finish    F:finish  =        =:remember  =:remember  =:remember  F:finish  =:remember  =:too_late  F:finish  =:too_late  -  -
+sent_twice   F:finish    -           -           -           -           -         -        -           -           -           -         -           -           -         -           -  -
 refused      B:bury      =:remember  B:bury      B:bury      B:bury      B:bury    =        =           =           =:remember  N:annul   =           =           =         =           -  -
 failed       =           =           R:retry     R:retry     R:retry     =         =        =           =           =           N:annul   =           =           =         =           -  -
 exhausted    =           =           B:bury      B:bury      B:bury      B:bury    =        =           =           =           N:annul   =           =           =         =           -  -

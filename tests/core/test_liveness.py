@@ -6,7 +6,7 @@ import pytest
 
 from ackd.core import liveness
 from ackd.core.errors import ImpossibleEvent
-from ackd.core.liveness import AskDecision, DisbelieveDecision, LookAgain, Pulse, Vital, decide_liveness, step
+from ackd.core.liveness import AskDecision, Asked, DisbelieveDecision, LookAgain, Pulse, Vital, decide_liveness, step
 
 GRID = """
             unseen   alive    suspect       unresponsive  down
@@ -46,19 +46,19 @@ def test_never_seen_is_not_alive() -> None:
 
 
 @pytest.mark.parametrize(
-    ("last_life", "asked_at", "now", "expected"),
+    ("last_life", "asked", "now", "expected"),
     [
         (None, None, 0, LookAgain(120)),
         (50, None, 120, LookAgain(170)),
         (50, None, 170, AskDecision(230)),
-        (50, 170, 229, LookAgain(230)),
-        (50, 170, 230, DisbelieveDecision()),
-        (171, 170, 230, LookAgain(291)),  # it answered
-        (171, 170, 291, AskDecision(351)),  # and fell quiet again
+        (50, Asked(170), 229, LookAgain(230)),
+        (50, Asked(170), 230, DisbelieveDecision()),
+        (171, Asked(170), 230, LookAgain(291)),  # it answered
+        (171, Asked(170), 291, AskDecision(351)),  # and fell quiet again
         (-500, None, 0, LookAgain(120)),  # before it had this work it owed no sign
     ],
 )
 def test_quiet_is_asked_and_no_answer_is_believed(
-    last_life: float | None, asked_at: float | None, now: float, expected: object
+    last_life: float | None, asked: Asked | None, now: float, expected: object
 ) -> None:
-    assert decide_liveness(0, last_life, asked_at, now, 120, 60) == expected
+    assert decide_liveness(0, last_life, asked, now, 120, 60) == expected

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from ackd.core.delivery import State
+from ackd.core.delivery import Completion, State
 from ackd.core.ladder import Ladder
 from ackd.core.message import Folder, Place
 from ackd.core.policy import AgentPolicy
@@ -97,7 +97,8 @@ def test_the_history_keeps_the_newest_attempts() -> None:
 
 def test_a_dug_up_message_counts_from_nothing_and_is_new() -> None:
     _, (one,) = deliveries_with("a")
-    one.retries, one.crashes, one.tells, one.late, one.reason = 3, 2, 4, True, "silent"
+    one.retries, one.crashes, one.tells, one.completion, one.reason = 3, 2, 4, Completion.LATE, "silent"
     one.reset_for_requeue(500.0)
-    assert (one.retries, one.crashes, one.tells, one.late, one.reason) == (0, 0, 0, False, "")
+    assert (one.retries, one.crashes, one.tells, one.reason) == (0, 0, 0, "")
+    assert one.completion is Completion.DEALT_WITH
     assert (one.arrived_at, one.met_at) == (500.0, 500.0)

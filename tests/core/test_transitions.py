@@ -9,7 +9,7 @@ import pytest
 from ackd.core import effects as fx
 from ackd.core import events as ev
 from ackd.core import transitions
-from ackd.core.delivery import Act, Happening, State
+from ackd.core.delivery import TABLE, Act, Happening, State
 from ackd.core.errors import ImpossibleEvent
 from ackd.core.message import Folder, ReceiptFile
 from tests.core.engine_world import TEAM, World, assert_effects, make_message
@@ -286,9 +286,12 @@ def test_a_failure_that_comes_late_changes_nothing() -> None:
 
 
 def test_every_act_is_in_the_table_and_every_one_is_tested_here_or_in_endings() -> None:
-    from ackd.core.delivery import TABLE
-
     assert {act for row in TABLE.values() for _, act in row.values()} == set(Act) == transitions._DO.keys()
+
+
+def test_every_event_that_finishes_a_message_says_how_it_is_completed() -> None:
+    finish = {happening for row in TABLE.values() for happening, (_, act) in row.items() if act is Act.FINISH}
+    assert finish == transitions._COMPLETIONS.keys()
 
 
 def test_an_impossible_step_changes_nothing() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from ackd.core.agent_rules import change_state
-from ackd.core.availability import AgentHappening
+from ackd.core.availability import AgentHappening, Parked
 from ackd.core.engine import Engine
 from ackd.core.escalations import OpenEscalation
 from ackd.core.events import AgentJoined, Arrived, Claimed, NotTold, Now
@@ -82,7 +82,7 @@ def test_a_pool_says_who_serves_it_what_waits_and_how_much_is_at_work() -> None:
 def test_a_parked_agent_says_why_and_until_when_and_an_open_escalation_is_listed() -> None:
     engine = engine_at_work()
     agent = engine.state.agents["worker"]
-    change_state(engine.state, agent, AgentHappening.WENT_AWAY, "no program ./work", NOW.wall + 5)
+    change_state(engine.state, agent, AgentHappening.WENT_AWAY, "no program ./work", Parked(NOW.wall + 5))
     engine.state.escalations.open(OpenEscalation("e@ignite.local", "worker", "away", "user", NOW.wall, 2))
     page = describe(engine)
     agents = page["agents"]

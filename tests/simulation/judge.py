@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from ackd.core import effects as fx
 from ackd.core.availability import QUIET, AgentState
 from ackd.core.delivery import MOVING, State
+from ackd.core.due_times import Deadline
 from ackd.core.message import Folder, Place
 from ackd.core.policy import CompletesOn, completes_on
 from ackd.core.timers import ENGINE, TimerKind
@@ -218,7 +219,8 @@ class Judge:
         due, now = delivery.due, engine_state.now.mono
         if due is not None and due.expires is not None and delivery.state in (S.QUEUED, S.RETRYING):
             return "it has expired, and waits" if due.expires + PATIENCE_S < now else None
-        if due is not None and due.deadline is not None and due.deadline + PATIENCE_S < now and not due.told:
+        is_past = due is not None and due.deadline is not None and due.deadline + PATIENCE_S < now
+        if due is not None and is_past and due.stage is not Deadline.PAST:
             return "its deadline is past, and nobody was told"
         agent = engine_state.agents[delivery.agent]
         if agent.pool is not None:

@@ -19,7 +19,7 @@ from ackd.core.availability import QUIET, AgentHappening, AgentState
 from ackd.core.delivery import Happening, State
 from ackd.core.effects import AskCheckpoint, ProbeAgent, RenewAgent, RestartAgent
 from ackd.core.escalations import Cause, derived_id, telling_id
-from ackd.core.liveness import AskDecision, DisbelieveDecision, LookAgain, Pulse, decide_liveness
+from ackd.core.liveness import AskDecision, Asked, DisbelieveDecision, LookAgain, Pulse, decide_liveness
 from ackd.core.timers import TimerKind
 from ackd.core.transitions import IN_HAND, apply, fail
 from ackd.core.worker import WorkerState
@@ -88,12 +88,11 @@ def _in_hand(state: EngineState, key: int, attempt: int) -> Delivery | None:
 # --- beginning and end ------------------------------------------------------------------------------------------------
 def _started(state: EngineState, agent: Agent, detail: str) -> None:
     agent.detail, agent.generation = detail, agent.generation + 1
-    agent.last_life = agent.asked_at = agent.context_usage = agent.reminding = None
-    agent.unasked = False
+    agent.last_life = agent.asked = agent.context_usage = agent.reminding = None
     idle_time.show(state, agent, None)
     agent_rules.note_pulse(state, agent, Pulse.STARTED)
     agent_rules.force_worker(state, agent, WorkerState.IDLE)
-    if agent.state in (AgentState.PARKED, AgentState.DOWN) and agent.waits is None:
+    if agent.state in (AgentState.PARKED, AgentState.DOWN) and agent.occupied is None:
         agent_rules.came_back(state, agent, "it was started")
         state.timers.cancel(TimerKind.PARK, agent.name)
         agent_rules.change_state(state, agent, AgentHappening.LIVED)
@@ -101,7 +100,7 @@ def _started(state: EngineState, agent: Agent, detail: str) -> None:
 
 
 def _died(state: EngineState, agent: Agent, event: events.AgentDied) -> None:
-    agent.detail, agent.waits, agent.reminding = "", None, None  # whatever it was doing is over
+    agent.detail, agent.occupied, agent.reminding = "", None, None  # whatever it was doing is over
     idle_time.show(state, agent, None)
     agent.deaths += 0 if event.wanted else 1
     agent.absence_told = True  # its supervisor tries again, or it is escalated below: not for each message
@@ -163,11 +162,10 @@ def look(state: EngineState, agent: Agent) -> None:
     decision = decide_liveness(
         held.taken_at,
         agent.last_life,
-        agent.asked_at,
+        agent.asked,
         state.now.mono,
         quiet_s,
         answer_s,
-        unasked=agent.unasked,
         deaf_s=agent.policy.busy_timeout_s,
     )
     match decision:
@@ -177,9 +175,10 @@ def look(state: EngineState, agent: Agent) -> None:
             _ask(state, agent, held, quiet_s)
             state.timers.start(TimerKind.LIVENESS, agent.name, until)
         case DisbelieveDecision():
-            asked = "could it be asked" if agent.unasked else "an answer to a status check"
-            waited_s = max(quiet_s + answer_s, agent.policy.busy_timeout_s if agent.unasked else 0.0)
-            why = f"no sign of life in {waited_s:.0f} s, nor {asked}"
+            is_deaf = agent.asked is not None and not agent.asked.made
+            what = "could it be asked" if is_deaf else "an answer to a status check"
+            waited_s = max(quiet_s + answer_s, agent.policy.busy_timeout_s if is_deaf else 0.0)
+            why = f"no sign of life in {waited_s:.0f} s, nor {what}"
             _disbelieve(state, agent, held, why)
         case _:
             assert_never(decision)
@@ -193,7 +192,7 @@ def _taken(state: EngineState, agent: Agent) -> Delivery | None:
 
 def _ask(state: EngineState, agent: Agent, held: Delivery, quiet_s: float) -> None:
     agent_rules.note_pulse(state, agent, Pulse.QUIET)
-    agent.asked_at, agent.unasked = state.now.mono, False
+    agent.asked = Asked(state.now.mono)
     text = f"Status check: are you still working on {held.message.task_id or held.message.message_id}?"
     state.record(probe(**delivery_facts.about(held), text=text, quiet_s=quiet_s))
     state.emit(ProbeAgent(agent.name, held.key, held.message, held.place, text, attempt=held.tells))
@@ -204,8 +203,8 @@ def _not_asked(state: EngineState, held: Delivery | None) -> None:
     if held is None:
         return
     agent = state.agents[held.agent]
-    if agent.asked_at is not None:
-        agent.unasked = True
+    if agent.asked is not None:
+        agent.asked = Asked(agent.asked.at, made=False)
 
 
 def _disbelieve(state: EngineState, agent: Agent, held: Delivery, why: str) -> None:

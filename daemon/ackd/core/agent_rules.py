@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from ackd.core import agent_facts, alerts, availability, escalations, idle_time, liveness
 from ackd.core.agent_facts import worker_state
-from ackd.core.availability import QUIET, AgentHappening, AgentState
+from ackd.core.availability import QUIET, AgentHappening, AgentState, Occupied, Parked
 from ackd.core.escalations import Cause
 from ackd.core.events import Absence
 from ackd.core.liveness import Pulse, Vital
@@ -35,15 +35,14 @@ PARK_CAP_S: Final = 300.0
 
 
 def change_state(
-    state: EngineState, agent: Agent, happening: AgentHappening, reason: str = "", until: float | None = None
+    state: EngineState, agent: Agent, happening: AgentHappening, reason: str = "", parked: Parked | None = None
 ) -> None:
     """Apply the availability table. A change between available and busy is ordinary and gets no line in the log."""
     before = agent.state
     agent.state = availability.step(before, happening)
     if agent.state is before:
         return
-    agent.reason, agent.until = ("", None) if agent.state in QUIET else (reason, until)
-    agent.hindered = False
+    agent.reason, agent.parked = ("", None) if agent.state in QUIET else (reason, parked)
     if before not in QUIET:
         idle_time.skip(state, agent)
     if not {agent.state, before} <= QUIET:
@@ -51,7 +50,7 @@ def change_state(
 
 
 def _record_state(state: EngineState, agent: Agent, reason: str | None) -> None:
-    until = escalations.stamp(agent.until) if agent.until is not None else None
+    until = escalations.stamp(agent.parked.until) if agent.parked is not None else None
     signal = AgentChanged(agent.name, down=agent.state is AgentState.DOWN)
     state.record(agent_facts.agent_state(agent=agent.name, state=agent.state.value, reason=reason, until=until), signal)
 
@@ -71,7 +70,7 @@ def sign_of_life(state: EngineState, agent: Agent) -> None:
     if agent.vital is not _ALIVE and agent.is_watched:
         note_pulse(state, agent, Pulse.BEAT)
         watch_liveness(state, agent)
-    if agent.state in _AWAY and agent.waits is None:
+    if agent.state in _AWAY and agent.occupied is None:
         came_back(state, agent, "it shows signs of life")
         change_state(state, agent, AgentHappening.LIVED)
     state.offer_later(agent.name)
@@ -120,7 +119,7 @@ def went_away(state: EngineState, agent: Agent, reason: str, absence: Absence, u
         case Absence.GONE:
             park(state, agent, reason)
         case Absence.BUSY | Absence.TAKEN:
-            agent.waits = absence
+            agent.occupied = Occupied(absence)
             busy_s = agent.policy.busy_timeout_s
             park_for(state, agent, PARK_CAP_S if busy_s == NEVER else busy_s, reason)
         case Absence.STUCK:
@@ -135,7 +134,7 @@ def stuck(state: EngineState, agent: Agent, reason: str, until: float | None, *,
     There is one escalation for each thing that it waits for (``new``), however often and in whichever words that is
     reported. A limit is one thing, whatever it says of the time left.
     """
-    agent.waits, agent.waits_until, agent.absence_told = Absence.STUCK, until, True
+    agent.occupied, agent.absence_told = Occupied(Absence.STUCK, until), True
     park_for(state, agent, PARK_CAP_S if until is None else max(0.0, until - state.now.wall), reason)
     asked = reason if until is None else "a limit"
     known = state.escalations.of(agent.name, Cause.STUCK)
@@ -183,7 +182,7 @@ def counted_of_open(state: EngineState, agent: Agent, waiting: int) -> str:
 
 def ready(state: EngineState, agent: Agent) -> None:
     """End the park of an agent that says that it takes work again."""
-    if agent.waits is not None:
+    if agent.occupied is not None:
         came_back(state, agent, "it goes on")
         state.timers.cancel(TimerKind.PARK, agent.name)
         change_state(state, agent, AgentHappening.PARK_ENDED)
@@ -210,29 +209,29 @@ def park(state: EngineState, agent: Agent, reason: str, *, hindered: bool = Fals
 
     ``hindered``: the machine refused, not the agent. Several messages that come back from one absence are one park.
     """
-    if agent.state is AgentState.PARKED:
-        if not hindered and agent.waits is None:
+    if agent.parked is not None:
+        if not hindered and agent.occupied is None:
+            agent.parked = Parked(agent.parked.until)  # it is away, whatever becomes of the machine's fault
             _set_park_reason(state, agent, reason)
         return parked_for(state, agent)
     wait_s = min(PARK_CAP_S, PARK_BASE_S * 2.0 ** min(agent.parks, 16))
     agent.parks += 1
-    park_for(state, agent, wait_s, reason)
-    agent.hindered = hindered
+    park_for(state, agent, wait_s, reason, hindered=hindered)
     return wait_s
 
 
-def park_for(state: EngineState, agent: Agent, wait_s: float, reason: str) -> None:
+def park_for(state: EngineState, agent: Agent, wait_s: float, reason: str, *, hindered: bool = False) -> None:
     """Tell the agent nothing for so long. If it is parked already, the later word counts."""
-    if agent.state is AgentState.PARKED:
-        agent.until = state.now.wall + wait_s
+    parked = Parked(state.now.wall + wait_s, hindered)
+    if agent.parked is not None:
+        agent.parked = parked
         _set_park_reason(state, agent, reason)
     else:
-        change_state(state, agent, AgentHappening.WENT_AWAY, reason, state.now.wall + wait_s)
+        change_state(state, agent, AgentHappening.WENT_AWAY, reason, parked)
     state.start_timer(TimerKind.PARK, agent.name, wait_s)
 
 
 def _set_park_reason(state: EngineState, agent: Agent, reason: str) -> None:
-    agent.hindered = False
     if agent.reason != reason:
         agent.reason = reason
         _record_state(state, agent, reason)
@@ -240,7 +239,7 @@ def _set_park_reason(state: EngineState, agent: Agent, reason: str) -> None:
 
 def parked_for(state: EngineState, agent: Agent) -> float:
     """Return the seconds that a park still lasts, by the clock that cannot jump; 0 if the agent is not parked."""
-    until = state.timers.at(TimerKind.PARK, agent.name) if agent.state is AgentState.PARKED else None
+    until = state.timers.at(TimerKind.PARK, agent.name) if agent.parked is not None else None
     return max(0.0, until - state.now.mono) if until is not None else 0.0
 
 
@@ -250,14 +249,16 @@ def park_ended(state: EngineState, agent: Agent) -> bool:
     An agent that waits for a person with work in its hands stays parked: there is nothing that could be tried. So does
     one that may be at work for ever.
     """
-    stuck_at_work = agent.waits is Absence.STUCK and agent.waits_until is None and bool(agent.window)
-    may_be_busy = agent.policy.busy_timeout_s == NEVER and agent.waits in (Absence.BUSY, Absence.TAKEN)
-    if stuck_at_work or (may_be_busy and agent.state is AgentState.PARKED):
+    occupied, is_parked = agent.occupied, agent.parked is not None
+    why = occupied.why if occupied is not None else None
+    stuck_at_work = occupied == Occupied(Absence.STUCK) and bool(agent.window)
+    may_be_busy = agent.policy.busy_timeout_s == NEVER and why in (Absence.BUSY, Absence.TAKEN)
+    if stuck_at_work or (may_be_busy and is_parked):
         park_for(state, agent, PARK_CAP_S, agent.reason)
         return False
-    busy = agent.waits is Absence.BUSY and agent.state is AgentState.PARKED and not agent.absence_told
+    busy = why is Absence.BUSY and is_parked and not agent.absence_told
     agent.absence_told = agent.absence_told or busy
-    agent.waits = None
+    agent.occupied = None
     change_state(state, agent, AgentHappening.PARK_ENDED)
     return busy
 
@@ -265,7 +266,7 @@ def park_ended(state: EngineState, agent: Agent) -> bool:
 def fault_ended(state: EngineState) -> None:
     """Let agents that were parked by a fault of the machine, and moves that the disk refused, go on at once."""
     for agent in state.agents.values():
-        if agent.hindered:
+        if agent.parked is not None and agent.parked.hindered:
             agent.parks = 0
             state.timers.cancel(TimerKind.PARK, agent.name)
             change_state(state, agent, AgentHappening.PARK_ENDED)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core import agent_rules, alerts, delivery_facts, due_times, holding, message_facts, parts_told, passing
 from ackd.core.dedup import FRESH, Repeated, SameIdOtherContent
-from ackd.core.delivery import SHOWN, Happening, State
+from ackd.core.delivery import SHOWN, Happening, State, Uptake
 from ackd.core.effects import QuarantineFile
 from ackd.core.errors import ImpossibleEvent
 from ackd.core.escalations import Cause, derived_id
@@ -82,7 +82,6 @@ def arrived(state: EngineState, event: events.Arrived) -> None:
         was_cancelled = event.standing is not None and event.standing.cancelled
         delivery.had_by = event.standing.had_by if event.standing is not None else ()
         state.deliveries.set_state(delivery, S.CANCELLED if was_cancelled else S.DEAD)
-        delivery.late = True
         return
     delivery.due = due_times.due_times(message, event.arrived_at, state.now)
     if event.recovered and not state.reading:
@@ -135,8 +134,7 @@ def _is_repeat(state: EngineState, delivery: Delivery, others: list[Delivery]) -
     open_ones = [d for d in others if d.state not in _ON_THEIR_WAY_OUT and not d.duplicate]
     twin = next((d for d in open_ones if d.message.digest == message.digest), None)
     if twin is not None or isinstance(verdict, Repeated):
-        delivery.duplicate = True
-        apply(state, delivery, H.DONE, SHOWN[twin.state] if twin else "completed")
+        apply(state, delivery, H.SENT_TWICE, SHOWN[twin.state] if twin else "completed")
         return True
     copied = any(d.message.digest != message.digest for d in others)
     if copied or isinstance(verdict, SameIdOtherContent):
@@ -288,16 +286,17 @@ def _carry_on(state: EngineState, delivery: Delivery, standing: Standing, *, run
     """Go on waiting for a message that was told before the restart: its time counts from the telling."""
     policy = state.agents[delivery.agent].policy
     waited_s = max(0.0, state.now.wall - standing.processed_at) if standing.processed_at is not None else 0.0
-    delivery.tells, delivery.told, delivery.seen = delivery.retries + 1, True, run_alive or standing.seen
+    delivery.tells, delivery.told = delivery.retries + 1, True
+    delivery.uptake = Uptake.SEEN if run_alive or standing.seen else Uptake.UNSEEN
     delivery.assigned = not policy.reminds or standing.status is Status.ACKED
     delivery.told_at = delivery.first_told_at = state.now.mono - waited_s
     delivery.taken_at = state.now.mono  # whatever its agent did meanwhile, it owes its next sign of life from now on
-    delivery.clock_from = delivery.moved_at = state.now.mono
+    delivery.clock_from = state.now.mono
     if policy.shows:  # else a person wrote that header
         delivery.idled, delivery.written_s = standing.idled, standing.idled.idle_s
     delivery.told_wall = standing.processed_at if standing.processed_at is not None else delivery.arrived_at
     if standing.status is Status.ACKED:
-        delivery.seen = delivery.started = True
+        delivery.uptake = Uptake.STARTED
         state.deliveries.set_state(delivery, S.ACKED)
         state.start_timer(TimerKind.TASK, delivery.key, max(0.0, policy.task_timeout_s - waited_s))
     else:

@@ -6,10 +6,14 @@ or a person.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import ImpossibleEvent
+from ackd.core.values import value
 from ackd.core.words import Word
+
+if TYPE_CHECKING:
+    from ackd.core.events import Absence
 
 
 class AgentState(Word):
@@ -29,6 +33,23 @@ class AgentHappening(Word):
     LIVED = "sign of life"
     PAUSED = "paused by hand"
     RESUMED = "resumed by hand"
+
+
+@value
+class Parked:
+    """A park that lasts. ``hindered``: it was made by a fault of the machine, not by an absence of the agent."""
+
+    until: float  # wall
+    hindered: bool = False
+
+
+@value
+class Occupied:
+    """What keeps an agent from being told until its own word ends that: it is at work, or waits for a person or a
+    limit. ``until`` (wall): the end of a limit; a person has no time."""
+
+    why: Absence
+    until: float | None = None
 
 
 S, H = AgentState, AgentHappening

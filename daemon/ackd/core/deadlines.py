@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ackd.core import alerts, delivery_facts, escalations
 from ackd.core.delivery import SHOWN, Happening
-from ackd.core.due_times import WAITING, is_expired
+from ackd.core.due_times import WAITING, Deadline, is_expired
 from ackd.core.effects import ProbeAgent, RecordFact, SendMessage
 from ackd.core.escalations import Cause
 from ackd.core.message import MONITOR, AutoSubmitted, Draft, Priority
@@ -45,7 +45,7 @@ def expire_instead(state: EngineState, delivery: Delivery, agent: str) -> bool:
         return False
     if state.agents[agent].policy.on_deadline is not OnDeadline.CANCEL:
         return False
-    if due.told:
+    if due.stage is Deadline.PAST:
         _cancel(state, delivery)
     else:
         passed(state, delivery, cancels=True)
@@ -57,7 +57,8 @@ def nearly_due(state: EngineState, delivery: Delivery) -> None:
     due = delivery.due
     if due is None:
         return
-    due.reminded = True
+    if due.stage is Deadline.AHEAD:  # it may be past in the same moment
+        due.stage = Deadline.NEAR
     if delivery.first_told_at > due.nearly_due:
         return  # it was told a moment ago, with its deadline
     how = _remind(state, delivery)
@@ -108,7 +109,7 @@ def _reminder(state: EngineState, delivery: Delivery) -> Draft:
 def passed(state: EngineState, delivery: Delivery, *, cancels: bool | None = None) -> None:
     if delivery.due is None:
         return
-    delivery.due.told = True
+    delivery.due.stage = Deadline.PAST
     if cancels is None:
         cancels = state.agents[delivery.agent].policy.on_deadline is OnDeadline.CANCEL
     fact = deadline_passed(

@@ -50,6 +50,7 @@ class Happening(Word):
     ENOUGH = "seen is enough"  # seen or acked, and it only informs: that completes it (completion.py)
     ACKED = "acked"
     DONE = "done"
+    SENT_TWICE = "sent twice"  # a twin of it is open, or was completed
     REFUSED = "refused"
     FAILED = "failed"  # deferred, non-zero exit, agent died: the retry policy says again
     EXHAUSTED = "exhausted"  # the same, and the retry policy says enough
@@ -97,6 +98,23 @@ class Act(Word):
     END = "end"  # the commit is on disk: write it down, forget the message
 
 
+class Uptake(Word):
+    """The stages of what an agent is known to have made of a message since it was told, or before."""
+
+    UNSEEN = "unseen"
+    SEEN = "seen"  # it has it; this session's log does not say that its task began
+    STARTED = "started"  # it has it, and the log says so of its task, if it is one
+
+
+class Completion(Word):
+    """The ways in which a message is completed."""
+
+    DEALT_WITH = "dealt with"  # its agent says so, or has removed it
+    BY_SIGHT = "by sight"  # it was seen, which is enough: nobody has said that it is dealt with
+    LATE = "late"  # done when it lay in dead_letter/ already
+    DUPLICATE = "duplicate"  # archived untold: its twin is open, or was completed
+
+
 S, H, A = State, Happening, Act
 
 #: Answers of an endpoint that may come after the message has moved on. They do nothing, and are no error.
@@ -120,6 +138,7 @@ TABLE: Final[dict[State, dict[Happening, tuple[State, Act]]]] = {
         H.ENOUGH: (S.FINISHING, A.FINISH),
         H.ACKED: (S.CLAIMING, A.CLAIM),  # it has it already: no telling
         H.DONE: (S.FINISHING, A.FINISH),
+        H.SENT_TWICE: (S.FINISHING, A.FINISH),
         H.REFUSED: (S.BURYING, A.BURY),
         H.VANISHED: (S.WITHDRAWN, A.END),
         H.SPOOL_LOST: (S.WITHDRAWN, A.END),

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core.delivery import State
 from ackd.core.timers import TimerKind
+from ackd.core.words import Word
 
 if TYPE_CHECKING:
     from ackd.core.events import Now
@@ -31,15 +32,22 @@ OPEN: Final = frozenset({S.QUEUED, S.CLAIMING, S.PROCESSING, S.DELIVERED, S.ACKE
 HELD: Final = frozenset({S.DELIVERED, S.ACKED})
 
 
+class Deadline(Word):
+    """The stages of a message's deadline: what was done about it."""
+
+    AHEAD = "ahead"
+    NEAR = "near"  # its holder was reminded, or knows without that
+    PAST = "past"  # somebody was told
+
+
 @dataclass(slots=True)
 class DueTimes:
-    """Monotonic times of one message. ``reminded`` and ``told``: that was done, or is not wanted any more."""
+    """Monotonic times of one message."""
 
     expires: float | None = None
     nearly_due: float = 0.0
     deadline: float | None = None
-    reminded: bool = False
-    told: bool = False
+    stage: Deadline = Deadline.AHEAD
 
 
 def due_times(message: Message, written_at: float, now: Now) -> DueTimes | None:
@@ -67,10 +75,10 @@ def watch(state: EngineState, delivery: Delivery) -> None:
         return
     if due.expires is not None and delivery.state in WAITING:
         state.timers.start(TimerKind.EXPIRES, key, due.expires)
-    if due.deadline is None or due.told or delivery.state not in OPEN:
+    if due.deadline is None or due.stage is Deadline.PAST or delivery.state not in OPEN:
         return
     state.timers.start(TimerKind.DEADLINE, key, due.deadline)
-    if not due.reminded and delivery.state in HELD:
+    if due.stage is Deadline.AHEAD and delivery.state in HELD:
         state.timers.start(TimerKind.NEARLY_DUE, key, due.nearly_due)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.core import agent_rules, alerts, delivery_facts, escalations, headers, message_facts, parts_told
-from ackd.core.delivery import IN_DEAD_LETTER, SHOWN, Happening, State
+from ackd.core.delivery import IN_DEAD_LETTER, SHOWN, Completion, Happening, State, Uptake
 from ackd.core.effects import (
     ArchiveMessage,
     BuryMessage,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ackd.core.state import Delivery, EngineState
 
 H, S = Happening, State
-_COMPLETED = State.COMPLETED
+_COMPLETED, _STARTED, _LATE = State.COMPLETED, Uptake.STARTED, Completion.LATE
 #: What an escalation of a death is called; any other death is ``DEAD``.
 _CAUSES: Final = {H.SILENT: Cause.SILENT, H.REFUSED: Cause.REFUSED, H.UNFINISHED: Cause.UNFINISHED}
 _ENDS: Final = {
@@ -228,9 +228,9 @@ def released(state: EngineState, delivery: Delivery, why: str, worker: WorkerSta
 
 
 def task_started(state: EngineState, delivery: Delivery) -> None:
-    if not delivery.started and delivery_facts.is_task(delivery):
+    if delivery.uptake is not _STARTED and delivery_facts.is_task(delivery):
         state.emit(delivery_facts.work(message_facts.task_start, delivery, in_lane=True))
-    delivery.started = True
+    delivery.uptake = _STARTED
 
 
 def _record_end(state: EngineState, delivery: Delivery, fact: Fact, how: MessageEnd) -> None:
@@ -242,7 +242,8 @@ def _record_end(state: EngineState, delivery: Delivery, fact: Fact, how: Message
 def _completed(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
     message, kept = delivery.message, delivery.place.folder is Folder.ARCHIVE
     state.totals.completed += 1
-    state.totals.dead -= delivery.late
+    late = delivery.completion is _LATE
+    state.totals.dead -= late
     state.completed.remember(message.message_id, delivery.addressee, message.digest, state.steady_wall)
     if delivery_facts.is_task(delivery):
         task_started(state, delivery)
@@ -251,7 +252,7 @@ def _completed(state: EngineState, delivery: Delivery, happening: Happening, why
         by=delivery.by or why or "file deleted by its agent",
         seconds=round(max(0.0, state.now.wall - delivery.met_at), 3),
         file=str(delivery.place) if kept else None,
-        late=delivery.late or None,
+        late=late or None,
     )
     _record_end(state, delivery, fact, MessageEnd.COMPLETED)
     if happening in _BY_HAND:
@@ -263,7 +264,6 @@ def _completed(state: EngineState, delivery: Delivery, happening: Happening, why
 
 def _dead(state: EngineState, delivery: Delivery) -> None:
     state.totals.dead += 1
-    delivery.late = True
     reason = delivery.reason
     fact = message_facts.message_dead(
         **delivery_facts.about(delivery),
@@ -311,7 +311,7 @@ def _close_escalations(state: EngineState, delivery: Delivery) -> None:
     """Close an escalation whose own mail has ended, or that was answered by a reply which the monitor has completed.
     The next case opens a new one."""
     message, how = delivery.message, delivery.state.value
-    if message.sender == MONITOR and delivery.only_seen:
+    if message.sender == MONITOR and delivery.completion is Completion.BY_SIGHT:
         _stays_open(state, message.message_id)
     elif message.sender == MONITOR:
         alerts.close_answered(state, message.message_id, delivery.agent, how)

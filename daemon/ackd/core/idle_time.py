@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.delivery import State
-from ackd.core.idleness import counts
+from ackd.core.idleness import Doing, counts
 from ackd.core.waits import Waiting
 
 if TYPE_CHECKING:
-    from ackd.core.idleness import Doing
     from ackd.core.state import Agent, Delivery, EngineState
 
 _TOLD: Final = frozenset({State.DELIVERED, State.ACKED})
+_IDLE: Final = Doing.IDLE
 #: Idle time counts unless the agent waits for others; in a circle of idle agents it counts again.
 COUNTS: Final = frozenset({Waiting.NOT, Waiting.CIRCLE})
 
@@ -31,7 +31,7 @@ def taken(state: EngineState, agent: Agent) -> list[Delivery]:
 
 def show(state: EngineState, agent: Agent, doing: Doing | None) -> None:
     """Note what the agent is seen to do from now on."""
-    if agent.idle_from is not None:
+    if agent.doing is _IDLE:
         _add_to_sums(state, agent, by_life=False)
     agent.show(doing, state.now.mono)
 
@@ -39,9 +39,9 @@ def show(state: EngineState, agent: Agent, doing: Doing | None) -> None:
 def sign_of_life(state: EngineState, agent: Agent) -> None:
     """End the idle time so far: it begins anew from now on."""
     agent.busy_told = False
-    if agent.idle_from is not None:
+    if agent.doing is _IDLE:
         _add_to_sums(state, agent, by_life=True)
-        agent.idle_from = state.now.mono
+        agent.doing_since = state.now.mono
 
 
 def skip(state: EngineState, agent: Agent) -> None:
@@ -52,14 +52,14 @@ def skip(state: EngineState, agent: Agent) -> None:
 
 def count(state: EngineState, agent: Agent) -> None:
     """Add the idle time up to now to the sums, which are about to be written."""
-    if agent.idle_from is not None:
+    if agent.doing is _IDLE:
         _add_to_sums(state, agent, by_life=False)
 
 
 def idle_since(agent: Agent, delivery: Delivery) -> float:
     """Return since when (monotonic) the agent has been idle with this message. Only for an agent that is idle."""
-    assert agent.idle_from is not None
-    return max(agent.idle_from, delivery.clock_from)
+    assert agent.doing is _IDLE
+    return max(agent.doing_since, delivery.clock_from)
 
 
 def idle_s(state: EngineState, agent: Agent, delivery: Delivery) -> float:
@@ -68,7 +68,7 @@ def idle_s(state: EngineState, agent: Agent, delivery: Delivery) -> float:
 
 
 def _uncounted_s(state: EngineState, agent: Agent, delivery: Delivery) -> float:
-    if agent.idle_from is None or delivery.waiting not in COUNTS:
+    if agent.doing is not _IDLE or delivery.waiting not in COUNTS:
         return 0.0
     return max(0.0, state.now.mono - max(idle_since(agent, delivery), delivery.counted_to))
 

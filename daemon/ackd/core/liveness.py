@@ -79,6 +79,14 @@ def step(vital: Vital, pulse: Pulse) -> Vital:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """The last status check, and when (monotonic). One that could not be made does not count: it is tried again."""
+
+    at: float
+    made: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class LookAgain:
     """The agent is not quiet for long enough: look again at ``at`` (monotonic)."""
 
@@ -103,23 +111,18 @@ LivenessDecision: TypeAlias = LookAgain | AskDecision | DisbelieveDecision
 def decide_liveness(
     held_since: float,
     last_life: float | None,
-    asked_at: float | None,
+    asked: Asked | None,
     now: float,
     quiet_s: float,
     answer_s: float,
     *,
-    unasked: bool = False,
     deaf_s: float = 0.0,
 ) -> LivenessDecision:
     """Decide what is due; all times are monotonic. ``held_since``: when the agent took the work; before that it owed no
-    sign.
-
-    ``unasked``: the last status check could not be made, and does not count: it is tried again, until the agent could
-    not be asked for ``deaf_s``.
-    """
+    sign. ``deaf_s``: for so long it is asked again if it could not be asked."""
     heard = max(held_since, last_life if last_life is not None else held_since)
-    if asked_at is not None and asked_at > heard:
-        if now < asked_at + answer_s:
-            return LookAgain(asked_at + answer_s)
-        return AskDecision(now + answer_s) if unasked and now < heard + deaf_s else DisbelieveDecision()
+    if asked is not None and asked.at > heard:
+        if now < asked.at + answer_s:
+            return LookAgain(asked.at + answer_s)
+        return AskDecision(now + answer_s) if not asked.made and now < heard + deaf_s else DisbelieveDecision()
     return AskDecision(now + answer_s) if now >= heard + quiet_s else LookAgain(heard + quiet_s)

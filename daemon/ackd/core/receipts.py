@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core import agent_rules, alerts, delivery_facts, endings, holding
 from ackd.core.arrivals import hear_out
-from ackd.core.delivery import IN_DEAD_LETTER, MOVING, SHOWN, Happening, State
+from ackd.core.delivery import IN_DEAD_LETTER, MOVING, SHOWN, Completion, Happening, State
 from ackd.core.effects import DropReceipt
 from ackd.core.message import USER, Receipt, ReceiptKind, identity
 from ackd.core.message_facts import message_cancel, message_warning
@@ -162,8 +162,8 @@ def _believe(state: EngineState, delivery: Delivery, receipt: Receipt, happening
     if happening not in _BY_OTHERS:
         speaker = state.agent_called(receipt.agent or "") or delivery.agent
         agent_rules.sign_of_life(state, state.agents[speaker])
-    if happening is H.DONE:
-        delivery.only_seen = False
+    if happening is H.DONE and delivery.completion is Completion.BY_SIGHT:
+        delivery.completion = Completion.DEALT_WITH
     if _is_on_disk(delivery, happening):
         _drop_now(state, delivery, receipt.receipt_file)
 

@@ -37,7 +37,7 @@ from ackd.core.message_facts import message_waits
 from ackd.core.policy import is_notice
 from ackd.core.timers import TimerKind
 from ackd.core.transitions import apply
-from ackd.core.waits import Wait, WaitAct, WaitEvent, Waiting
+from ackd.core.waits import Spell, Wait, WaitAct, WaitEvent, Waiting
 from ackd.core.words import REPORT_TYPES
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def showed(state: EngineState, agent: Agent, doing: Doing) -> None:
     idle_time.show(state, agent, doing)
     if doing is not Doing.BUSY and agent.ladder is not None and agent.ladder.hung:
         agent.ladder = None  # it hung at its work, and does something else now: the idle rules follow
-    if doing is not Doing.UNCLEAR and agent.waits is None and agent.window:
+    if doing is not Doing.UNCLEAR and agent.occupied is None and agent.window:
         agent_rules.goes_on(state, agent)
     if before is not doing and idle_time.taken(state, agent):
         state.record(agent_shows(agent=agent.name, doing=doing.value))
@@ -254,7 +254,7 @@ def _write_now_and_then(state: EngineState, agent: Agent, delivery: Delivery) ->
 def write_all(state: EngineState) -> None:
     """Write all sums of idle time before an ordinary stop, so that nothing of them is lost."""
     for agent in state.agents.values():
-        if agent.idle_from is not None:
+        if agent.doing is Doing.IDLE:
             for delivery in idle_time.taken(state, agent):
                 if idle_time.idle_s(state, agent, delivery) - delivery.written_s >= 1:
                     _write(state, agent, delivery)
@@ -264,40 +264,42 @@ def write_all(state: EngineState) -> None:
 def _look_at_waits(state: EngineState, agent: Agent, delivery: Delivery) -> float:
     """Check what the agent waits for, and return the monotonic time at which that must be done again."""
     now = state.now.mono
-    gather(state, agent, delivery)
-    if not delivery.waits_for:
+    spell = gather(state, agent, delivery)
+    if spell is None:
         return now + agent.policy.task_timeout_s
     members = _circle(state, agent)
     if members is None:
-        _turn(state, agent, delivery, WaitEvent.BROKEN)
+        _turn(state, agent, delivery, spell, WaitEvent.BROKEN)
     elif all(_is_long_idle(state, state.agents[name]) for name in members):
-        _turn(state, agent, delivery, WaitEvent.CLOSED, f"in a circle, {' → '.join((*members, members[0]))}")
-    _notice_moves(state, delivery)
-    unmoved_at = delivery.moved_at + agent.policy.task_timeout_s
+        _turn(state, agent, delivery, spell, WaitEvent.CLOSED, f"in a circle, {' → '.join((*members, members[0]))}")
+    _notice_moves(state, delivery, spell)
+    unmoved_at = spell.moved_at + agent.policy.task_timeout_s
     if now >= unmoved_at:
-        _turn(state, agent, delivery, WaitEvent.UNMOVED, f"nothing moved for {now - delivery.moved_at:.0f} s")
+        _turn(state, agent, delivery, spell, WaitEvent.UNMOVED, f"nothing moved for {now - spell.moved_at:.0f} s")
         return now + agent.policy.task_timeout_s
     return unmoved_at
 
 
-def gather(state: EngineState, agent: Agent, delivery: Delivery) -> None:
+def gather(state: EngineState, agent: Agent, delivery: Delivery) -> Spell | None:
     """Find out what the agent waits for while it holds this message."""
     found = _open_mail(state, agent, delivery)
     for others in agent.waits_on.values():
         found += others
-    waited = delivery.waiting is not Waiting.NOT
-    delivery.waits_for = tuple(dict.fromkeys(found))
-    if not found and not waited and delivery.idled.stalled and not state.reading:
+    things, spell = tuple(dict.fromkeys(found)), delivery.waits
+    if not things and spell is None and delivery.idled.stalled and not state.reading:
         delivery.idled = replace(delivery.idled, stalled=False)  # the wait ended while nobody looked
-    if bool(found) == waited:
-        return
-    idle_time.count(state, agent)
-    _turn(state, agent, delivery, WaitEvent.BEGAN if found else WaitEvent.ENDED)
-    delivery.clock_from = delivery.moved_at = state.now.mono
-    if not found and delivery.idled.stalled:
-        delivery.idled = replace(delivery.idled, stalled=False)
-    names = [str(each) for each in delivery.waits_for]
-    state.record(message_waits(**delivery_facts.about(delivery), waits_for=names or None))
+    if things and spell is not None:
+        spell.things = things
+    elif things or spell is not None:
+        idle_time.count(state, agent)
+        stage, _ = waits.step(delivery.waiting, WaitEvent.BEGAN if things else WaitEvent.ENDED)
+        delivery.waits = Spell(stage, things, moved_at=state.now.mono) if things else None
+        delivery.clock_from = state.now.mono
+        if not things and delivery.idled.stalled:
+            delivery.idled = replace(delivery.idled, stalled=False)
+        names = [str(each) for each in things]
+        state.record(message_waits(**delivery_facts.about(delivery), waits_for=names or None))
+    return delivery.waits
 
 
 def _open_mail(state: EngineState, agent: Agent, held: Delivery) -> list[Wait]:
@@ -336,19 +338,19 @@ def _in_thread(sent: Delivery, held: Delivery) -> bool:
     return thread is not None and sent.message.thread_id == thread
 
 
-def _notice_moves(state: EngineState, delivery: Delivery) -> None:
+def _notice_moves(state: EngineState, delivery: Delivery, spell: Spell) -> None:
     """Note that something changed in what the agent waits for, or that somebody it waits for gave a sign of life."""
-    deliveries, moves = state.deliveries, set[object](delivery.waits_for)
-    for whom in {each.whom for each in delivery.waits_for if each.whom is not None}:
+    deliveries, moves = state.deliveries, set[object](spell.things)
+    for whom in {each.whom for each in spell.things if each.whom is not None}:
         other = deliveries.agents.get(whom)
         if other is not None and other.last_life is not None:
-            delivery.moved_at = max(delivery.moved_at, other.last_life)
+            spell.moved_at = max(spell.moved_at, other.last_life)
     for sent in deliveries.sent_by(delivery.agent):
         moves.add((sent.key, sent.state, sent.seen, sent.tells))
     found = frozenset(moves)
-    if found != delivery.moves:
-        delivery.moved_at = state.now.mono if delivery.moves else delivery.moved_at
-        delivery.moves = found
+    if found != spell.moves:
+        spell.moved_at = state.now.mono if spell.moves else spell.moved_at
+        spell.moves = found
 
 
 def _circle(state: EngineState, agent: Agent) -> tuple[str, ...] | None:
@@ -370,20 +372,20 @@ def _all_waits(state: EngineState, agent: Agent, held: Delivery) -> list[Wait]:
 
 
 def _is_long_idle(state: EngineState, agent: Agent) -> bool:
-    if agent.idle_from is None or agent.state not in QUIET:
+    if agent.doing is not Doing.IDLE or agent.state not in QUIET:
         return False
-    return state.now.mono - agent.idle_from >= agent.policy.ack_timeout_s
+    return state.now.mono - agent.doing_since >= agent.policy.ack_timeout_s
 
 
-def _turn(state: EngineState, agent: Agent, delivery: Delivery, turn: WaitEvent, how: str = "") -> None:
-    before = delivery.waiting
-    delivery.waiting, act = waits.step(before, turn)
-    if delivery.waiting is Waiting.CIRCLE and before is not Waiting.CIRCLE:
+def _turn(state: EngineState, agent: Agent, delivery: Delivery, spell: Spell, turn: WaitEvent, how: str = "") -> None:
+    before = spell.stage
+    spell.stage, act = waits.step(before, turn)
+    if spell.stage is Waiting.CIRCLE and before is not Waiting.CIRCLE:
         delivery.clock_from = state.now.mono  # the idle rules hold again, from now on
     if act is not WaitAct.NOTICE or delivery.idled.stalled:
         return
     delivery.idled = replace(delivery.idled, stalled=True)
-    names = ", ".join(dict.fromkeys(map(str, delivery.waits_for)))
+    names = ", ".join(dict.fromkeys(map(str, spell.things)))
     delivery.remember(state.now.wall, f"waits for {names}: {how}")
     if delivery.message.sender != MONITOR:
         ident = delivery.message.message_id

@@ -10,15 +10,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from ackd.core.availability import AgentState
+from ackd.core.availability import AgentState, Occupied, Parked
 from ackd.core.dedup import CompletedMessages
-from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Happening, State
+from ackd.core.delivery import IN_DEAD_LETTER, IN_WINDOW, MOVING, Completion, Happening, State, Uptake
 from ackd.core.effects import RecordFact
 from ackd.core.escalations import Escalations
-from ackd.core.events import Absence, Now
-from ackd.core.idleness import Doing
+from ackd.core.events import Now
 from ackd.core.lineup import Lineup
-from ackd.core.liveness import Vital
+from ackd.core.liveness import Asked, Vital
 from ackd.core.loops import Chains, Loops, words_of_chain
 from ackd.core.message import FRESH, Folder, Idled, identity
 from ackd.core.notices import Notices
@@ -27,7 +26,7 @@ from ackd.core.policy import NEVER
 from ackd.core.pools import NO_LABELS, PoolLineup
 from ackd.core.timers import Timers
 from ackd.core.values import value
-from ackd.core.waits import Wait, Waiting
+from ackd.core.waits import Spell, Wait, Waiting
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from ackd.core.due_times import DueTimes
     from ackd.core.effects import Effect
     from ackd.core.fact import Fact
+    from ackd.core.idleness import Doing
     from ackd.core.ladder import Ladder
     from ackd.core.message import Message, Place, ReceiptFile
     from ackd.core.policy import AgentPolicy, EnginePolicy
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 # To ask an enum for a member takes Python 3.11 longer than the rest of counting a state, which every step does.
 _QUEUED, _RETRYING = State.QUEUED, State.RETRYING
 _COUNTED = frozenset({_QUEUED, _RETRYING})
+_UNSEEN, _DUPLICATE, _WAITS_FOR_NOBODY = Uptake.UNSEEN, Completion.DUPLICATE, Waiting.NOT
 
 #: States in which a message may stand on its agent's ladder: told and not answered, or answered and then fallen silent.
 ON_LADDER: Final = frozenset({State.DELIVERED, State.ACKED})
@@ -92,14 +93,13 @@ class Delivery:
     first_told_at: float = 0.0  # monotonic, of this attempt
     met_at: float = 0.0  # wall, for how long it took
     told: bool = False  # the log says so, of this telling
-    assigned: bool = False  # the log says that its agent works on it
-    seen: bool = False
+    assigned: bool = False  # the log says that its agent works on it: before it says "told" if an ack was quicker
+    uptake: Uptake = Uptake.UNSEEN  # with each telling anew
     taken_at: float = 0.0  # monotonic, seen or acked: from then on its agent owes signs of life
-    started: bool = False
     busy_told: bool = False  # someone was told that its agent lives and does not take it
     reason: str = ""  # of the death that is under way
     by: str = ""  # what completed it
-    only_seen: bool = False  # completed because it was seen: nobody has said that it is dealt with
+    completion: Completion = Completion.DEALT_WITH  # if it is completed, or being completed
     pending_event: tuple[Happening, str] | None = None  # came while a move was under way
     lost_reason: str = ""  # why its file is gone though nobody removed it, learned while a move was under way
     recovered: bool = False  # met by the scan at a start
@@ -108,17 +108,12 @@ class Delivery:
     counted_to: float = 0.0  # monotonic: idle time up to here is in ``idled``
     written_s: float = 0.0  # so much idle time is on disk
     untyped: int = 0  # reminders in a row that could not be typed
-    waiting: Waiting = Waiting.NOT
-    waits_for: tuple[Wait, ...] = ()
-    moved_at: float = 0.0  # monotonic: something that it waits for changed
-    moves: frozenset[object] = frozenset()  # what that looked like then
+    waits: Spell | None = None  # for others, with this message in hand
     opened_by_then: int = 0  # the newest key when it was told; 0: before this session
     told_wall: float = 0.0
     is_answer: bool = False  # to a message that its agent sent
-    duplicate: bool = False
-    held: bool = False  # in the queue, and not in line
+    held: bool = False  # it is the one that ``EngineState.held`` names, until its file has left the queue
     passed_on: bool = False  # an escalation that could not be delivered: a person was told
-    late: bool = False  # a dead letter
     due: DueTimes | None = None  # when it expires, and its deadline; None: it has neither
     cancellation: Cancellation | None = None
     ended: str = ""  # X-ACKD-Ended
@@ -133,6 +128,22 @@ class Delivery:
         """The agent or pool that it was sent to; ``agent`` is whoever has it now."""
         return self.message.pool or self.agent
 
+    @property
+    def seen(self) -> bool:
+        return self.uptake is not _UNSEEN
+
+    @property
+    def duplicate(self) -> bool:
+        return self.completion is _DUPLICATE
+
+    @property
+    def waiting(self) -> Waiting:
+        return _WAITS_FOR_NOBODY if self.waits is None else self.waits.stage
+
+    @property
+    def waits_for(self) -> tuple[Wait, ...]:
+        return () if self.waits is None else self.waits.things
+
     def remember(self, at_wall: float, what: str) -> None:
         self.history.append((at_wall, what))
         del self.history[:-HISTORY_LENGTH]
@@ -141,9 +152,10 @@ class Delivery:
         """Begin counts and times anew. The history stays, for whoever reads of the next death."""
         self.arrived_at = self.met_at = at_wall
         self.retries = self.crashes = self.tells = self.stamp = 0
-        self.seen = self.started = self.told = self.assigned = self.busy_told = self.late = False
-        self.told_at, self.reason, self.by, self.lost_reason = None, "", "", ""
-        self.idled, self.waiting, self.waits_for, self.untyped = FRESH, Waiting.NOT, (), 0
+        self.told = self.assigned = self.busy_told = False
+        self.completion = Completion.DEALT_WITH
+        self.uptake, self.told_at, self.reason, self.by, self.lost_reason = _UNSEEN, None, "", "", ""
+        self.idled, self.waits, self.untyped = FRESH, None, 0
         self.due, self.cancellation, self.ended = None, None, ""
         self.had_by, self.not_before = (), 0.0
 
@@ -157,9 +169,9 @@ class Agent:
     endpoint: str
     state: AgentState = AgentState.AVAILABLE
     reason: str = ""
-    until: float | None = None  # wall, of a park
+    parked: Parked | None = None  # while its state is PARKED
+    occupied: Occupied | None = None
     parks: int = 0  # in a row
-    hindered: bool = False  # parked by a fault of the machine, not by an absence of its own
     absence_told: bool = False  # someone knows that it is away
     window: set[int] = field(default_factory=set)
     #: Messages of the window that fill no place in it.
@@ -170,11 +182,10 @@ class Agent:
     line: Lineup = field(init=False)
     ladder: Ladder | None = None
     last_life: float | None = None  # monotonic
-    reminded: bool = False
+    reminded: bool = False  # a person was, of unread mail, and has given no sign of life since
     #: Whether the child or pane behind its endpoint is alive, if it has one.
     vital: Vital = Vital.UNSEEN
-    asked_at: float | None = None  # monotonic, the last status check
-    unasked: bool = False  # that check could not be made
+    asked: Asked | None = None  # by a status check, in this generation
     worker: WorkerState = WorkerState.IDLE
     context_usage: float | None = None
     detail: str = ""  # "pid 4242", "pane %3"
@@ -182,13 +193,9 @@ class Agent:
     deaths: int = 0
     #: The message with which it is handed over to a fresh generation.
     handing_over: int | None = None
-    #: Why it is parked, if only its own word ends that: it is at work, or waits for a person or a limit.
-    waits: Absence | None = None
-    waits_until: float | None = None  # wall, of a limit; a person has no time
     #: What its screen says that it is doing; None: nobody has looked since it was told, or at all.
     doing: Doing | None = None
-    doing_since: float = 0.0  # monotonic
-    idle_from: float | None = None  # monotonic: idle without a break since then; None: it is not idle
+    doing_since: float = 0.0  # monotonic; of an agent that is idle, since its last sign of life
     stepped_at: float = 0.0  # monotonic: the last reminder, tried or typed
     reminding: int | None = None  # the message of which it is being reminded
     busy_told: bool = False  # someone was told that it shows nothing but busy, or nothing that can be read
@@ -204,7 +211,7 @@ class Agent:
         self.line = PoolLineup(self.policy.aging_s) if self.pool is not None else Lineup(self.policy.aging_s)
 
     def came_back(self) -> None:
-        self.parks, self.absence_told, self.waits = 0, False, None
+        self.parks, self.absence_told, self.occupied = 0, False, None
 
     @property
     def is_watched(self) -> bool:
@@ -223,7 +230,6 @@ class Agent:
 
     def show(self, doing: Doing | None, at_mono: float) -> None:
         self.doing, self.doing_since, self.busy_told = doing, at_mono, False
-        self.idle_from = at_mono if doing is Doing.IDLE else None
 
 
 class Deliveries:

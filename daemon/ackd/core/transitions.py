@@ -21,12 +21,12 @@ from ackd.core import (
     message_facts,
     parts_told,
 )
-from ackd.core.delivery import IN_DEAD_LETTER, Act, Happening, State, step
+from ackd.core.delivery import IN_DEAD_LETTER, Act, Completion, Happening, State, Uptake, step
 from ackd.core.effects import CallOff, ClaimMessage, ForgetMessage, RecordFact, TellAgent, WriteStatus
 from ackd.core.escalations import Cause, Over
 from ackd.core.events import Absence
 from ackd.core.liveness import Vital
-from ackd.core.message import MONITOR, Idled, Status
+from ackd.core.message import MONITOR, Folder, Idled, Status
 from ackd.core.message_facts import (
     message_acked,
     message_handed_back,
@@ -39,7 +39,6 @@ from ackd.core.policy import CompletesOn, completes_on
 from ackd.core.pools import SERVING, Kept, PoolLineup, Setback, after_setback
 from ackd.core.retry import Again, GiveUp, RetryDecision, decide_retry
 from ackd.core.timers import TimerKind
-from ackd.core.waits import Waiting
 from ackd.core.words import MessageEnd
 from ackd.core.worker import WorkerState
 
@@ -52,6 +51,8 @@ H, S = Happening, State
 # To ask an enum for a member takes Python 3.11 long: members that every message needs have names of their own.
 _CLAIMED, _ACKED, _SEEN = Happening.CLAIMED, Happening.ACKED, Happening.SEEN
 _PROCESSING_TIMER, _STATUS_TIMER, _ACK_TIMER = TimerKind.PROCESSING, TimerKind.STATUS, TimerKind.ACK
+_UNSEEN, _SEEN_ONLY = Uptake.UNSEEN, Uptake.SEEN
+_DEAD_FOLDER = Folder.DEAD
 _REMIND_TIMER, _TASK_TIMER = TimerKind.REMIND, TimerKind.TASK
 
 #: A message that is told for longer than this gets that written to its header. A quick handler costs no rewrite.
@@ -141,8 +142,8 @@ def _tell(state: EngineState, delivery: Delivery, happening: Happening, _why: st
         return  # its agent has it already: no telling
     policy = state.agents[delivery.agent].policy
     delivery.tells += 1
-    delivery.seen = delivery.started = delivery.told = delivery.busy_told = False
-    delivery.idled, delivery.waiting, delivery.waits_for = Idled(beside=delivery.idled.beside), Waiting.NOT, ()
+    delivery.uptake, delivery.told, delivery.busy_told = _UNSEEN, False, False
+    delivery.idled, delivery.waits = Idled(beside=delivery.idled.beside), None
     delivery.untyped, delivery.written_s = 0, 0.0
     state.start_timer(_PROCESSING_TIMER, delivery.key, policy.processing_timeout_s)
     order = (delivery.agent, delivery.key, delivery.message, delivery.place)
@@ -166,7 +167,7 @@ def _apply_pending(state: EngineState, delivery: Delivery) -> bool:
 def _await_ack(state: EngineState, delivery: Delivery, _happening: Happening, proof: str) -> None:
     agent = state.agents[delivery.agent]
     agent_rules.came_back(state, agent, "it could be told")
-    delivery.told_at = delivery.first_told_at = delivery.clock_from = delivery.moved_at = state.now.mono
+    delivery.told_at = delivery.first_told_at = delivery.clock_from = state.now.mono
     delivery.told_wall, delivery.opened_by_then = state.now.wall, state.deliveries.last_key
     idle_time.show(state, agent, None)  # what it does with it is still to be seen
     _record_told(state, delivery, proof)
@@ -230,9 +231,9 @@ def _note(state: EngineState, delivery: Delivery, happening: Happening, why: str
 def _see(state: EngineState, delivery: Delivery, evidence: str) -> None:
     agent = state.agents[delivery.agent]
     agent_rules.sign_of_life(state, agent)
-    if delivery.seen:
+    if delivery.uptake is not _UNSEEN:
         return
-    delivery.seen = True
+    delivery.uptake = _SEEN_ONLY
     state.timers.cancel(_ACK_TIMER, delivery.key)
     state.timers.cancel(_REMIND_TIMER, delivery.key)
     state.record(message_seen(**delivery_facts.about(delivery), evidence=evidence))
@@ -273,7 +274,8 @@ def _start(state: EngineState, delivery: Delivery, _happening: Happening, by: st
     agent = state.agents[delivery.agent]
     agent.line.discard(delivery.key)  # it may have been due for another telling
     agent_rules.sign_of_life(state, agent)
-    delivery.seen = True
+    if delivery.uptake is _UNSEEN:
+        delivery.uptake = _SEEN_ONLY
     delivery.idled, delivery.clock_from = replace(delivery.idled, idle_s=0.0), state.now.mono
     _assign(state, delivery)
     state.emit(RecordFact(message_acked(**delivery_facts.about(delivery), by=by), lane=delivery.agent))
@@ -289,7 +291,7 @@ def _start(state: EngineState, delivery: Delivery, _happening: Happening, by: st
 
 def _rise(state: EngineState, delivery: Delivery) -> None:
     """Begin anew with a message that came back from dead_letter/."""
-    state.totals.dead -= delivery.late
+    state.totals.dead -= 1
     delivery.reset_for_requeue(state.now.wall)
     parts_told.came(state, delivery)
     state.emit(
@@ -349,7 +351,8 @@ def _postpone(state: EngineState, delivery: Delivery, happening: Happening, why:
     endings.released(state, delivery, why)
     delay_s = 0.0 if goes_back else agent_rules.parked_for(state, agent)
     _record_retry(state, delivery, why, delay_s, counted=False)
-    if happening is H.AWAY and agent.waits not in (Absence.BUSY, Absence.TAKEN) and not state.stopping:
+    at_work = agent.occupied is not None and agent.occupied.why is not Absence.STUCK
+    if happening is H.AWAY and not at_work and not state.stopping:
         _tell_of_absence(state, delivery, why, goes_back=goes_back)
     if goes_back:
         hand_back(state, delivery, why)
@@ -419,7 +422,7 @@ def _rejoin(state: EngineState, delivery: Delivery, _happening: Happening, _why:
     state.record(fact)  # at once: another member may be given it while the holder's lane is still at work
     state.emit(ForgetMessage(holder, delivery.key, delivery.message, delivery.place, MessageEnd.HANDED_BACK))
     delivery.reason, delivery.told_at = "", None
-    delivery.seen = delivery.started = delivery.told = delivery.busy_told = False
+    delivery.uptake, delivery.told, delivery.busy_told = _UNSEEN, False, False
     state.deliveries.give(delivery, pool)
     if _apply_pending(state, delivery):
         return
@@ -541,8 +544,16 @@ def _end(state: EngineState, delivery: Delivery, happening: Happening, why: str)
 
 
 # --- the cells --------------------------------------------------------------------------------------------------------
+#: What each event that leads to the archive says of how the message is completed, if it is not dead yet.
+_COMPLETIONS: Final = {
+    H.DONE: Completion.DEALT_WITH,
+    H.ENOUGH: Completion.BY_SIGHT,
+    H.SENT_TWICE: Completion.DUPLICATE,
+}
+
+
 def _finish(state: EngineState, delivery: Delivery, happening: Happening, why: str) -> None:
-    delivery.only_seen = happening is H.ENOUGH
+    delivery.completion = Completion.LATE if delivery.place.folder is _DEAD_FOLDER else _COMPLETIONS[happening]
     if delivery.told:
         _assign(state, delivery)  # an inbox's agent may answer without a word before
     delivery.by = why

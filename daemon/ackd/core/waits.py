@@ -8,6 +8,7 @@ leases, boards, stories. A pair that is not in the table cannot happen.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import ImpossibleEvent
@@ -40,6 +41,16 @@ class Waiting(Word):
     WAITS = "waits"
     STALLED = "stalled"  # nothing moved: someone was told, it fills no window; it still waits
     CIRCLE = "in a circle"  # the same, and the idle rules hold again
+
+
+@dataclass(slots=True)
+class Spell:
+    """A time in which the agent that holds a message waits for others."""
+
+    stage: Waiting
+    things: tuple[Wait, ...]
+    moved_at: float  # monotonic: it began, or something that the agent waits for changed
+    moves: frozenset[object] = frozenset()  # what that looked like then
 
 
 class WaitEvent(Word):

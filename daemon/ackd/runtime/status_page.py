@@ -18,6 +18,7 @@ import anyio
 from ackd.core import idle_time
 from ackd.core.delivery import SHOWN, State
 from ackd.core.escalations import stamp
+from ackd.core.idleness import Doing
 from ackd.core.screen_rules import is_awaited
 from ackd.storage.json_state import JsonState
 
@@ -60,8 +61,8 @@ def describe(engine: Engine, unread: Mapping[str, int] | None = None) -> dict[st
             entry |= {"members": list(agent.pool.members), "at_work": _at_work(state, agent.pool)}
         if agent.reason:
             entry["reason"] = agent.reason
-        if agent.until is not None:
-            entry["until"] = stamp(agent.until)
+        if agent.parked is not None:
+            entry["until"] = stamp(agent.parked.until)
         if agent.is_watched:
             entry |= _life(agent, state.now)
         if agent.policy.shows:
@@ -166,8 +167,8 @@ def _screen(state: EngineState, agent: Agent) -> dict[str, object]:
     waits = dict.fromkeys(str(wait) for each in held for wait in each.waits_for)
     if waits:
         said["waits_for"] = list(waits)
-    if held and agent.idle_from is not None:
-        since = max(agent.idle_from, *(each.clock_from for each in held))
+    if held and agent.doing is Doing.IDLE:
+        since = max(agent.doing_since, *(each.clock_from for each in held))
         said["idle_since"] = stamp(state.now.wall - (state.now.mono - since))
     if reminders := max((each.idled.reminders for each in held), default=0):
         said["reminders"] = reminders
