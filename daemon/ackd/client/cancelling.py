@@ -73,7 +73,10 @@ def _ask(site: Site, root: str, files: list[FoundMessage], by: str, reason: str 
     open_ones = [one for one in files if one.folder in _LIVE]
     pairs = list(dict.fromkeys((one.message_id, site.resolve_address(one.box)) for one in open_ones))
     paths = maildrop.drop_cancellations(site.receipts, pairs, by, reason, root, fsync=site.fsync)
-    asked = [CancelRequest(*pair, "open", str(path)) for pair, path in zip(pairs, paths, strict=True)]
+    asked = [
+        CancelRequest(message_id, addressee, "open", str(path))
+        for (message_id, addressee), path in zip(pairs, paths, strict=True)
+    ]
     over = [one for one in files if one.folder not in _LIVE]
     return asked + [CancelRequest(one.message_id, one.box, _STATES[one.folder], None) for one in over]
 

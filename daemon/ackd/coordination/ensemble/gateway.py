@@ -274,8 +274,16 @@ class EnsembleGateway(Gateway):
         await self._services.mail(draft)
         self._notices.taken_in(file, draft, task.names[0])
         end = dict(self._ended).get(draft.message_id, End.NOT_YET)
-        sent = (draft.message_id, draft.recipient, task.names, file.shown)
-        given = Dispatch(*sent, given_ns=file_ns, since=now.mono, wall=now.wall, end=end)
+        given = Dispatch(
+            message_id=draft.message_id,
+            agent=draft.recipient,
+            names=task.names,
+            file=file.shown,
+            given_ns=file_ns,
+            since=now.mono,
+            wall=now.wall,
+            end=end,
+        )
         self._saved.change(dispatches.added(self._saved.tasks, given))
         if self._saved.work is None:
             self._saved.set_work(OpenWork(draft.message_id, file_ns, now.mono, now.wall))

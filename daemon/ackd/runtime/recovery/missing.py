@@ -134,8 +134,17 @@ class MissingMessages:
             self.services.post(events.SpoolLost(box, tuple(places)))
 
     def let_go(self, entry: TakenIn, end: MessageEnd, now_wall: float) -> None:
-        words = (entry.agent, entry.message_id, entry.name, end, entry.digest, now_wall, entry.pool)
-        self.journal.let_go(LetGo(*words))
+        self.journal.let_go(
+            LetGo(
+                agent=entry.agent,
+                message_id=entry.message_id,
+                name=entry.name,
+                end=end,
+                digest=entry.digest,
+                at=now_wall,
+                pool=entry.pool,
+            )
+        )
 
     def is_back_in_pool(self, entry: TakenIn) -> bool:
         """True if a message that an agent had in hand for its pool lies in the pool's queue: it was given back, or had
