@@ -12,7 +12,7 @@ from tests.core.engine_world import START_WALL, make_message
 
 
 def a_delivery() -> Delivery:
-    return Delivery(1, make_message("m1"), Place("worker", Folder.PROCESSED, "x.mime"), "worker", 0)
+    return Delivery(1, make_message("m1"), Place("worker", Folder.PROCESSED, "x.mime"), "worker", "worker", 0)
 
 
 def test_seconds_are_written_as_date_does() -> None:

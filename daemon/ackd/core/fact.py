@@ -25,6 +25,9 @@ DIM: Final = "2"
 DIM_CYAN: Final = "2;36"
 PLAIN: Final = ""
 
+#: Optional fields that whoever makes a fact leaves out where they say nothing, instead of giving None.
+_LEFT_OUT: Final = frozenset({"pool"})
+
 Fields = ParamSpec("Fields")
 
 
@@ -126,7 +129,8 @@ def fact(
             data = {"from" if key == "from_" else key: value for key, value in items if value is not None}
             return new(pair, (type_, data))
 
-        make = make_with_from if renamed else make_without_none if function.__kwdefaults__ else make_whole
+        may_be_none = (function.__kwdefaults__ or {}).keys() - _LEFT_OUT
+        make = make_with_from if renamed else make_without_none if may_be_none else make_whole
         make.__name__ = type_
         make.__doc__ = function.__doc__
         row = FactType(type_, function, kind, symbol, style, sentence, routine, counts, loud, of_agent)

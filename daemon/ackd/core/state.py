@@ -81,7 +81,8 @@ class Delivery:
     key: int
     message: Message
     place: Place
-    agent: str
+    agent: str  # whoever has it now
+    addressee: str  # the agent or pool that it was sent to
     arrived_at: float  # wall, the file's mtime, not later than when it was met
     state: State = State.QUEUED
     retries: int = 0  # X-IGNITE-Retry-Count
@@ -122,11 +123,6 @@ class Delivery:
     receipts: list[ReceiptFile] = field(default_factory=list)  # acted on, to be dropped when that is on disk
     heard: set[ReceiptFile] = field(default_factory=set)  # all receipts so far: a hint may come twice
     history: list[tuple[float, str]] = field(default_factory=list)  # attempts, with their wall times
-
-    @property
-    def addressee(self) -> str:
-        """The agent or pool that it was sent to; ``agent`` is whoever has it now."""
-        return self.message.pool or self.agent
 
     @property
     def seen(self) -> bool:
@@ -251,12 +247,13 @@ class Deliveries:
 
     def open(self, message: Message, place: Place, arrived_at: float, met_at: float, stamp: int = 0) -> Delivery:
         self._last_key += 1
-        delivery = Delivery(self._last_key, message, place, message.recipient, arrived_at, met_at=met_at, stamp=stamp)
-        self._by_key[delivery.key] = delivery
-        self._by_place[place] = delivery.key
-        self._by_id.setdefault((message.message_id, delivery.addressee), []).append(delivery.key)
-        self._by_sender.setdefault(identity(message.sender), set()).add(delivery.key)
-        self.agents[delivery.agent].count(delivery.state, 1)
+        key, agent, addressee = self._last_key, message.recipient, message.pool or message.recipient
+        delivery = Delivery(key, message, place, agent, addressee, arrived_at, met_at=met_at, stamp=stamp)
+        self._by_key[key] = delivery
+        self._by_place[place] = key
+        self._by_id.setdefault((message.message_id, addressee), []).append(key)
+        self._by_sender.setdefault(identity(message.sender), set()).add(key)
+        self.agents[agent].count(delivery.state, 1)
         return delivery
 
     @property
@@ -315,9 +312,10 @@ class Deliveries:
                 agent.count(state, 1)
             if state in IN_WINDOW:
                 agent.window.add(delivery.key)
-            else:
+            elif before in IN_WINDOW:
                 agent.window.discard(delivery.key)
-            self.place_in_window(agent, delivery)
+            if agent.beside or delivery.idled.beside:
+                self.place_in_window(agent, delivery)
         if agent.ladder is not None and state not in ON_LADDER and agent.ladder.key == delivery.key:
             agent.ladder = None
 
