@@ -22,7 +22,9 @@ from tests.core.engine_world import PROCESS, START_WALL, TEAM, WATCHED_PANE, Wor
 
 
 def dying(message_id: str = "1700000000.7.abc@ignite.local", arrived_at: float = 5.0) -> Delivery:
-    return Delivery(1, make_message(message_id), Place("worker", Folder.PROCESSED, "x.mime"), "worker", "worker", arrived_at)
+    return Delivery(
+        1, make_message(message_id), Place("worker", Folder.PROCESSED, "x.mime"), "worker", "worker", arrived_at
+    )
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
