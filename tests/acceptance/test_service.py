@@ -64,7 +64,7 @@ def test_ready_when_it_watches_alive_while_it_turns_stopping_when_it_stops(tmp_p
     try:
         said = manager.hear_until("READY=1")
         assert len(manager.heard) == 1  # nothing before
-        assert "STATUS=watching 4 queues (inotify)" in said.splitlines()
+        assert "STATUS=1 agent, 0 queued, 0 dead; watching by inotify" in said.splitlines()
         assert team.status_pid() == team.pid
         message = team.post("worker")  # watching means: noticed without another start
         for _ in range(3):
@@ -97,7 +97,7 @@ def test_an_idle_watcher_is_alive_to_a_watchdog_that_asks_more_often_than_it_loo
     team = Team(tmp_path / "team", quick='[watch]\nmode = "polling"\npoll_interval_s = 30\n')
     team.start(ready=False, env={"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "150000"})
     try:
-        assert "(polling)" in manager.hear_until("READY=1")
+        assert "watching by polling" in manager.hear_until("READY=1")
         for _ in range(4):
             assert manager.hear(0.5) == "WATCHDOG=1"
     finally:
