@@ -21,7 +21,7 @@ import socket
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 from tests.waiting import PATIENCE_S
 
@@ -109,7 +109,9 @@ class Machine:
             check=False,
         )
         if check:
-            assert ended.returncode == 0, f"{shlex.join(command)}: exit {ended.returncode}\n{ended.stdout}{ended.stderr}"
+            assert ended.returncode == 0, (
+                f"{shlex.join(command)}: exit {ended.returncode}\n{ended.stdout}{ended.stderr}"
+            )
         return ended
 
     def start(self, *command: str, user: str = "root", cwd: str = "/") -> subprocess.Popen[bytes]:
@@ -144,7 +146,9 @@ class Machine:
 
     def write(self, inside: str, text: str, *, user: str = "root", mode: int = 0o644) -> None:
         self.run("mkdir", "-p", str(Path(inside).parent), user=user)
-        self.run("sh", "-c", f"cat > {shlex.quote(inside)} && chmod {mode:o} {shlex.quote(inside)}", user=user, stdin=text)
+        self.run(
+            "sh", "-c", f"cat > {shlex.quote(inside)} && chmod {mode:o} {shlex.quote(inside)}", user=user, stdin=text
+        )
 
     # --- units --------------------------------------------------------------------------------------------------------
     def unit(self, name: str, *properties: str, user: str = "") -> dict[str, str]:
@@ -220,7 +224,7 @@ class _NotifySocket:
         self.path = path
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC)
 
-    def __enter__(self) -> _NotifySocket:
+    def __enter__(self) -> Self:
         self._socket.bind(str(self.path))
         self._socket.settimeout(0.2)
         return self

@@ -209,7 +209,7 @@ def _escalations(engine: Engine) -> list[dict[str, object]]:
 
 
 def status_line(page: Mapping[str, Any], apart: Container[str] = ()) -> str:
-    """Say on one line what the page says: ``3 agents, 5 queued, 0 dead; watching by inotify``. ``apart``: names that are
+    """Say the page on one line: ``3 agents, 5 queued, 0 dead; watching by inotify``. ``apart``: names that are
     not counted, because they are no agents of this team's own."""
     agents = sum(name not in apart for name in page["agents"])
     totals, faults = page["totals"], page.get("faults")
