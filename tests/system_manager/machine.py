@@ -16,7 +16,6 @@ import json
 import os
 import shlex
 import shutil
-import signal
 import socket
 import subprocess
 import time
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 
 #: What a test may wait for something in there: units are started, stopped and restarted, beside all other tests.
 MACHINE_PATIENCE_S: Final = 2 * PATIENCE_S
+_ENDS_WITH_US: Final = ("setpriv", "--pdeathsig", "KILL")
+_NAMESPACES: Final = ("unshare", "--mount", "--propagation=private", "--pid", "--mount-proc", "--fork", "--kill-child")
 _NEEDED: Final = ("systemd-nspawn", "unshare", "nsenter", "setpriv", "runuser", "tmux")
 _PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -43,8 +44,9 @@ After=basic.target dbus.socket systemd-logind.service
 AllowIsolate=yes
 """
 
-#: Runs in a mount namespace of its own, which ends with it. The cgroup is a new one, because two systemds must not
-#: take each other's processes for their own.
+#: Runs as the first process of a pid namespace, and in a mount namespace: both end with it, and all that is in them.
+#: (The machine alone would outlive a killed systemd-nspawn.) The cgroup is a new one, because two systemds must not take
+#: each other's processes for their own.
 _BOOT: Final = """\
 set -eu
 while IFS=: read -r number controllers path; do
@@ -54,7 +56,7 @@ while IFS=: read -r number controllers path; do
         *) continue ;;
     esac
     mkdir "$top$path/$NAME"
-    echo $$ > "$top$path/$NAME/cgroup.procs"
+    echo 0 > "$top$path/$NAME/cgroup.procs"
 done < /proc/self/cgroup
 mount -t tmpfs -o size=2G,mode=0755 tmpfs "$PLACE"
 mkdir "$PLACE/upper" "$PLACE/work" "$PLACE/root"
@@ -62,7 +64,7 @@ mount -t overlay -o "lowerdir=/,upperdir=$PLACE/upper,workdir=$PLACE/work" overl
 cp "$FROM/ackd-tests.target" "$PLACE/root/etc/systemd/system/"
 rm -rf "$PLACE"/root/var/log/journal "$PLACE"/root/var/lib/systemd/linger
 for parent in $OPEN; do chmod o+x "$PLACE/root$parent"; done
-exec systemd-nspawn --directory="$PLACE/root" --machine="$NAME" --register=no --keep-unit --private-network \\
+systemd-nspawn --directory="$PLACE/root" --machine="$NAME" --register=no --keep-unit --private-network \\
     --link-journal=no --notify-ready=yes --console=read-only --bind-ro="$FROM:/from-outside" \\
     --boot -- --unit=ackd-tests.target --show-status=no
 """
@@ -83,10 +85,8 @@ def missing() -> str:
 class Machine:
     """``leader``: the pid of the machine's systemd, as seen from here."""
 
-    def __init__(self, process: subprocess.Popen[bytes], leader: int, console: Path) -> None:
-        self._process = process
+    def __init__(self, leader: int) -> None:
         self.leader = leader
-        self.console = console
 
     # --- commands -----------------------------------------------------------------------------------------------------
     def run(
@@ -176,13 +176,6 @@ class Machine:
         said = self.run("journalctl", "--no-pager", "--output=json", *chosen).stdout
         return [json.loads(line) for line in said.splitlines()]
 
-    # --- ending -------------------------------------------------------------------------------------------------------
-    def end(self) -> None:
-        """End it at once: its systemd is the first process of its pid namespace, so nothing in there outlives it."""
-        with contextlib.suppress(ProcessLookupError):
-            self._process.kill()
-        self._process.wait()
-
 
 @contextlib.contextmanager
 def booted(place: Path, from_outside: Path, readable: Path) -> Iterator[Machine]:
@@ -197,7 +190,7 @@ def booted(place: Path, from_outside: Path, readable: Path) -> Iterator[Machine]
     console = place / "console.txt"
     with _NotifySocket(place / "notify") as told, console.open("wb") as out:
         process = subprocess.Popen(
-            ["setpriv", "--pdeathsig", "KILL", "unshare", "--mount", "--propagation=private", "sh", "-c", _BOOT],
+            [*_ENDS_WITH_US, *_NAMESPACES, "sh", "-c", _BOOT],
             env={"PATH": _PATH, "NOTIFY_SOCKET": str(told.path), **variables},
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -209,10 +202,10 @@ def booted(place: Path, from_outside: Path, readable: Path) -> Iterator[Machine]
                 leader = told.leader_when_ready(process)
             except AssertionError as error:
                 raise AssertionError(f"{error}\n{console.read_text(errors='replace')}") from None
-            yield Machine(process, leader, console)
+            yield Machine(leader)
         finally:
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(signal.SIGKILL)
+                process.kill()
             process.wait()
             _remove_cgroups(name)
 
@@ -244,8 +237,21 @@ class _NotifySocket:
                 if line.startswith("X_NSPAWN_LEADER_PID="):
                     leader = int(line.partition("=")[2])
             if "READY=1" in said and leader:
-                return leader
+                return _from_here(process.pid, leader)
         raise AssertionError("the machine did not come up")
+
+
+def _from_here(top: int, wanted: int) -> int:
+    """The pid that a process below ``top`` has here, by the one that it has in the pid namespace around the machine."""
+    below = [top]
+    while below:
+        pid = below.pop()
+        status = Path(f"/proc/{pid}/status").read_text()
+        pids = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+        if len(pids) > 2 and pids[-2] == str(wanted):
+            return pid
+        below += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+    raise AssertionError(f"no process {wanted} below {top}")
 
 
 def _remove_cgroups(name: str) -> None:

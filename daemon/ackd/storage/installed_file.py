@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import os
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.errors import BadMessage
@@ -19,8 +20,7 @@ from ackd.storage import atomic_file
 from ackd.system.syscalls import identity_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
 MISSING: Final = "missing"
 OURS: Final = "ours"
@@ -61,8 +61,12 @@ def look(path: Path) -> Found:
 
 def put(path: Path, text: str, comment: str) -> None:
     """Write the file, 0644, with its mark; ``comment`` begins a comment in its language."""
+    _put(path, text, comment, _make_directories(path.parent))
+
+
+def _put(path: Path, text: str, comment: str, new_directories: int) -> None:
     before = look(path)
-    made = _make_directories(path.parent) + before.directories
+    made = new_directories + before.directories
     text = text if text.endswith("\n") else f"{text}\n"
     mark = f"{comment} written by `ackd service install` (sha256 {_hash(text)}, {made} new directories)\n"
     seen = None if before.state == MISSING else identity_of(str(path))
@@ -79,15 +83,22 @@ def keep_copy(path: Path) -> Path:
     raise FileExistsError(f"{path} has {_MOST_BACKUPS} copies already")
 
 
-def remove(path: Path) -> None:
-    """Remove the file, and those of the directories that were made for it that are empty now."""
-    found = look(path)
-    path.unlink(missing_ok=True)
-    for directory in [*path.parents][: found.directories]:
-        try:
+def remove(paths: Iterable[Path]) -> None:
+    """Remove the files, and then those directories that were made for them and are empty now."""
+    made = set[Path]()
+    for path in paths:
+        made.update([*path.parents][: look(path).directories])
+        path.unlink(missing_ok=True)
+    for directory in sorted(made, reverse=True):  # a directory comes after those in it
+        with contextlib.suppress(OSError):  # somebody else uses it
             directory.rmdir()
-        except OSError:  # somebody else uses it, or a parent of it is needed
-            return
+
+
+def hand_over(path: Path, heir: Path, comment: str) -> None:
+    """Let another file of ours in the same directory answer for the directories that were made for this one."""
+    directories = look(path).directories
+    if directories:
+        _put(heir, look(heir).text, comment, directories)
 
 
 def _copies(path: Path) -> Iterator[Path]:

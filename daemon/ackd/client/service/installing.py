@@ -117,7 +117,7 @@ def uninstall(service: Service, tell: Callable[[Step], None], *, force: bool = F
     """Stop the service and remove all that ``install`` wrote. Messages, logs and the team's config stay."""
     manager, unit, path = service
     manager.require()
-    found = installed_file.look(path)
+    found, others = installed_file.look(path), [one for one in _our_units(manager) if one != path]
     if found.state == MISSING:
         tell(Step("note", unit, f"is not installed: there is no {path}"))
     else:
@@ -127,15 +127,16 @@ def uninstall(service: Service, tell: Callable[[Step], None], *, force: bool = F
         _run(manager, tell, "disable", "--now", unit, dry_run=dry_run)
         if found.state != OURS:
             _keep_copy(path, tell, dry_run=dry_run)
-        _remove([path], tell, str(path), dry_run=dry_run)
+        if others and not dry_run:
+            installed_file.hand_over(path, others[0], _HASH)
+        _remove(path, tell, dry_run=dry_run)
         _run(manager, tell, "daemon-reload", dry_run=dry_run)
         if not dry_run and manager.show(unit, "ActiveState").get("ActiveState") == "failed":
             _run(manager, tell, "reset-failed", unit, dry_run=dry_run)
     if (extra := path.with_name(f"{path.name}.d")).is_dir():
         tell(Step("note", str(extra), "is kept: it is not of `ackd service install`"))
-    if not [one for one in _our_units(manager) if one != path]:
-        for directory, paths in _by_directory(_ours_of(manager.data_directory)).items():
-            _remove(paths, tell, _counted(directory, paths), dry_run=dry_run)
+    if not others:
+        _remove_shared(manager, tell, dry_run=dry_run)
 
 
 # --- the unit ---------------------------------------------------------------------------------------------------------
@@ -175,13 +176,11 @@ def _run(manager: Manager, tell: Callable[[Step], None], *words: str, dry_run: b
     tell(Step("ran", " ".join(manager.command(*words))))
 
 
-def _remove(paths: Iterable[Path], tell: Callable[[Step], None], words: str, *, dry_run: bool) -> None:
-    paths = list(paths)
+def _remove(path: Path, tell: Callable[[Step], None], *, dry_run: bool) -> None:
     if not dry_run:
-        for path in paths:
-            with creating(path.parent):
-                installed_file.remove(path)
-    tell(Step("removed", words, paths=tuple(map(str, paths))))
+        with creating(path.parent):
+            installed_file.remove([path])
+    tell(Step("removed", str(path)))
 
 
 def _may_write(manager: Manager, *, dry_run: bool) -> None:
@@ -208,10 +207,9 @@ def _shared_steps(manager: Manager, *, dry_run: bool) -> Iterator[Step]:
     written, foreign = list[Path](), list[Path]()
     for path, text, comment in _shared_files(manager):
         found = installed_file.look(path)
-        text = text if text.endswith("\n") else f"{text}\n"
         if found.state in (EDITED, FOREIGN):
             foreign.append(path)
-        elif found.state == MISSING or found.text != text:
+        elif found.state == MISSING or found.text.rstrip("\n") != text.rstrip("\n"):
             if not dry_run:
                 with creating(path.parent):
                     installed_file.put(path, text, comment)
@@ -231,6 +229,15 @@ def _ours_of(data: Path) -> list[Path]:
     return [path for path in candidates if installed_file.look(path).state == OURS]
 
 
+def _remove_shared(manager: Manager, tell: Callable[[Step], None], *, dry_run: bool) -> None:
+    paths = _ours_of(manager.data_directory)
+    if paths and not dry_run:
+        with creating(*{path.parent for path in paths}):
+            installed_file.remove(paths)
+    for directory, there in _by_directory(paths).items():
+        tell(Step("removed", _counted(directory, there), paths=tuple(map(str, there))))
+
+
 def _by_directory(paths: Iterable[Path]) -> dict[Path, list[Path]]:
     found: dict[Path, list[Path]] = {}
     for path in paths:
@@ -244,7 +251,7 @@ def _counted(directory: Path, paths: list[Path]) -> str:
 
 # --- this installation ------------------------------------------------------------------------------------------------
 def _program() -> list[str]:
-    """The absolute path of the ackd that runs; links are not followed, because an upgrade may change where they lead."""
+    """The absolute path of the ackd that runs. Links are not followed: an upgrade may change where they lead."""
     beside = Path(sysconfig.get_path("scripts")) / "ackd"
     return [str(beside)] if os.access(beside, os.X_OK) else [sys.executable, "-m", "ackd"]
 

@@ -1,0 +1,113 @@
+"""The hardened unit of the system: how exposed it is, and that agents of every kind work under it all the same."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pytest
+
+from tests.system_manager.conftest import ACCOUNT, ACKD, Team
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.system_manager.machine import Machine
+
+UNIT: Final = Path(__file__).parents[2] / "systemd" / "ackd-system.service"
+MOST_EXPOSED: Final = 3.5
+#: ``runner`` is told where it is, and makes a sandbox, as agents' own programs do.
+AGENTS: Final = """
+[agents.runner]
+endpoint = "exec"
+command = ["sh", "-c", "unshare --user --map-root-user --mount --pid --fork sh -c 'mount -t tmpfs t /mnt' && touch made"]
+
+[agents.builder]
+endpoint = "process"
+command = ["/opt/ackd/bin/python", "worker.py"]
+
+[agents.helper]
+endpoint = "tmux"
+start = "sh"
+profile = "shell"
+"""
+WORKER: Final = """
+from ackd.worker import Task, run
+def work(task: Task) -> None:
+    with open("built", "a") as file:
+        file.write("built\\n")
+run(work)
+"""
+
+
+def exposure(said: str) -> float:
+    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)
+    assert found is not None, said
+    return float(found[1])
+
+
+@pytest.fixture
+def team(machine: Machine) -> Iterator[Team]:
+    made = Team(machine, "/srv/team", AGENTS, user=ACCOUNT, scope="system")
+    made.write("worker.py", WORKER)
+    yield made
+    made.gone()
+    machine.run("runuser", "-u", ACCOUNT, "--", "tmux", "kill-server", check=False)
+
+
+def test_the_unit_as_it_comes_is_exposed_no_more_than_its_agents_need(machine: Machine) -> None:
+    machine.write("/run/ackd.service", UNIT.read_text())
+    said = machine.run("systemd-analyze", "security", "--offline=yes", "--no-pager", "/run/ackd.service").stdout
+    assert exposure(said) <= MOST_EXPOSED
+
+
+def test_agents_of_every_kind_are_served_under_it_and_panes_outlive_its_restart(machine: Machine, team: Team) -> None:
+    said = team.service("install").stdout
+    assert f"ran systemctl start {team.unit}" in said
+    assert "linger" not in said
+    assert team.shown("User", "UMask", "NoNewPrivileges", "ProtectSystem") == {
+        "User": ACCOUNT,
+        "UMask": "0077",
+        "NoNewPrivileges": "yes",
+        "ProtectSystem": "strict",
+    }
+    security = machine.run("systemd-analyze", "security", "--no-pager", team.unit).stdout
+    assert exposure(security) <= MOST_EXPOSED
+
+    team.send("runner", "--wait", "completed")
+    assert machine.path(f"{team.place}/made").stat().st_mode & 0o777 == 0o600
+    team.send("builder", "--wait", "completed")
+    assert team.read("built") == "built\n"
+    team.send("helper", "--wait", "told")
+    pane = team.machine.run("tmux", "list-panes", "-a", "-F", "#{pane_id} #{pane_pid}", user=ACCOUNT).stdout
+    assert pane.strip()
+    daemon = team.pid
+
+    team.service("restart")
+    assert team.pid != daemon
+    assert machine.run("tmux", "list-panes", "-a", "-F", "#{pane_id} #{pane_pid}", user=ACCOUNT).stdout == pane
+    team.send("helper", "--wait", "told")
+    machine.run("kill", "-KILL", str(team.pid))
+    killed = team.pid
+    team.until(
+        lambda: team.pid not in (0, killed) and team.shown("ActiveState")["ActiveState"] == "active", "a restart"
+    )
+    assert machine.run("tmux", "list-panes", "-a", "-F", "#{pane_id} #{pane_pid}", user=ACCOUNT).stdout == pane
+    for agent in ("runner", "builder"):
+        team.send(agent, "--wait", "completed")
+
+    # Whoever may not write outside of the workspace, does not: neither may its agents.
+    assert team.ackd("stop").stdout.count(team.unit)
+    team.service("uninstall")
+    assert not machine.path(f"/etc/systemd/system/{team.unit}").exists()
+
+
+def test_a_workspace_of_roots_is_refused(machine: Machine, team: Team) -> None:
+    machine.run("chown", "root", team.place)
+    refused = team.service("install", check=False)
+    assert refused.returncode == 65
+    assert "agents should not run as root" in refused.stderr
+    unknown = team.service("install", "--account", "nosuch", check=False)
+    assert unknown.returncode == 65
+    assert machine.run(ACKD, "service", "install", "--account", "team", cwd=team.place, check=False).returncode == 2
