@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 UNIT: Final = Path(__file__).parents[2] / "systemd" / "ackd-system.service"
 MOST_EXPOSED: Final = 3.5
-#: ``runner`` is told where it is, and makes a sandbox, as agents' own programs do.
+#: ``runner`` makes a sandbox, as agents' own programs do, and tries to write where everybody else may.
 AGENTS: Final = """
 [agents.runner]
 endpoint = "exec"
-command = ["sh", "-c", "unshare --user --map-root-user --mount --pid --fork sh -c 'mount -t tmpfs t /mnt' && touch made"]
+command = ["sh", "run.sh"]
 
 [agents.builder]
 endpoint = "process"
@@ -31,6 +31,12 @@ command = ["/opt/ackd/bin/python", "worker.py"]
 endpoint = "tmux"
 start = "sh"
 profile = "shell"
+"""
+RUN: Final = """
+set -e
+unshare --user --map-root-user --mount --pid --fork sh -c 'mount -t tmpfs t /mnt'
+if touch /srv/open/outside; then exit 3; fi
+touch /tmp/ackd-was-here made
 """
 WORKER: Final = """
 from ackd.worker import Task, run
@@ -55,6 +61,8 @@ def panes(machine: Machine) -> str:
 def team(machine: Machine) -> Iterator[Team]:
     made = Team(machine, "/srv/team", AGENTS, user=ACCOUNT, scope="system")
     made.write("worker.py", WORKER)
+    made.write("run.sh", RUN)
+    machine.run("install", "-d", "-m", "1777", "/srv/open")
     yield made
     made.gone()
     machine.run("runuser", "-u", ACCOUNT, "--", "tmux", "kill-server", check=False)
