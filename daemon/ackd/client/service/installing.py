@@ -41,6 +41,8 @@ _COMPLETIONS: Final = {
     "fish": ("ackd.fish", "fish/vendor_completions.d/ackd.fish"),
     "zsh": ("_ackd", "zsh/site-functions/_ackd"),
 }
+#: systemd refuses these in the name of a program, quoted or not.
+_NOT_IN_A_PROGRAM: Final = frozenset("\"'\\")
 _HASH, _ROFF = "#", '.\\"'
 
 
@@ -68,6 +70,8 @@ def plan(site: Site, manager: Manager, *, config: str | None, root: str | None, 
         raise CannotInstall(f"{workspace!r} cannot stand in a unit file: name the directory without such characters")
     service = service_of(site.base, manager)
     command = [*_program(), "run", "--quiet"]
+    if not command[0].isprintable() or set(command[0]) & _NOT_IN_A_PROGRAM:
+        raise CannotInstall(f"systemd runs no program called {command[0]!r}: install ackd in another directory")
     if config is not None and site.config_path is not None and site.config_path.name != CONFIG_NAME:
         command += ["--config", str(site.config_path)]
     if root is not None:

@@ -41,7 +41,7 @@ def text(shipped: str, words: UnitWords) -> str:
     instead = {
         "Description": [f"ackd: messages between the coding agents of {_plain(words.workspace)}"],
         "WorkingDirectory": [_plain(words.workspace)],
-        "ExecStart": [" ".join(map(_argument, words.command))],
+        "ExecStart": [" ".join([_quoted(words.command[0]), *map(_argument, words.command[1:])])],
         "Environment": [_quoted(f"PATH={words.path}")],
     }
     if words.account is not None:
@@ -87,5 +87,5 @@ def _quoted(value: str) -> str:
 
 
 def _argument(word: str) -> str:
-    """A word of a command line, in which ``$`` stands for a variable."""
+    """A word of a command line after the program, in which ``$`` stands for a variable."""
     return _quoted(word.replace("$", "$$"))
