@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = (
     "real_clis/",  # mostly waiting, one program after the other
+    "system_manager/",  # one machine, so all of it is one worker's
     "test_nearly_three_simulated_weeks",
     "faults/test_soak",
     "faults/test_pipeline_storm",

@@ -29,6 +29,7 @@ ACKD: Final = "/opt/ackd/bin/ackd"
 PERSON, VISITOR, ACCOUNT = "person", "visitor", "team"
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:

@@ -63,6 +63,7 @@ mkdir "$PLACE/upper" "$PLACE/work" "$PLACE/root"
 mount -t overlay -o "lowerdir=/,upperdir=$PLACE/upper,workdir=$PLACE/work" overlay "$PLACE/root"
 cp "$FROM/ackd-tests.target" "$PLACE/root/etc/systemd/system/"
 rm -rf "$PLACE"/root/var/log/journal "$PLACE"/root/var/lib/systemd/linger
+mkdir "$PLACE/root/var/log/journal"
 for parent in $OPEN; do chmod o+x "$PLACE/root$parent"; done
 systemd-nspawn --directory="$PLACE/root" --machine="$NAME" --register=no --keep-unit --private-network \\
     --link-journal=no --notify-ready=yes --console=read-only --bind-ro="$FROM:/from-outside" \\

@@ -115,11 +115,19 @@ def test_agents_of_every_kind_are_served_under_it_and_panes_outlive_its_restart(
     assert not machine.path(f"/etc/systemd/system/{team.unit}").exists()
 
 
-def test_a_workspace_of_roots_is_refused(machine: Machine, team: Team) -> None:
+def test_what_an_account_cannot_do_is_refused_before_anything_is_written(machine: Machine, team: Team) -> None:
     machine.run("chown", "root", team.place)
     refused = team.service("install", check=False)
     assert refused.returncode == 65
     assert "agents should not run as root" in refused.stderr
     unknown = team.service("install", "--account", "nosuch", check=False)
     assert unknown.returncode == 65
+    machine.run("chown", ACCOUNT, team.place)
+    machine.run("chmod", "0700", "/opt/ackd")
+    try:
+        closed = team.service("install", check=False)
+    finally:
+        machine.run("chmod", "0755", "/opt/ackd")
+    assert closed.returncode == 65
+    assert "/opt/ackd is closed" in closed.stderr
     assert machine.run(ACKD, "service", "install", "--account", "team", cwd=team.place, check=False).returncode == 2

@@ -65,6 +65,13 @@ def test_install_says_each_thing_and_uninstall_leaves_nothing(machine: Machine, 
     one.send("worker", "--wait", "completed")
     assert "hello" in one.read("got")
 
+    one.ackd("agent", "pause", "worker")
+    one.send("worker")
+    one.until(lambda: "1 agent, 1 queued, 0 dead" in one.shown("StatusText")["StatusText"], "the queued message")
+    one.ackd("agent", "resume", "worker")
+    one.until(lambda: "1 agent, 0 queued, 0 dead" in one.shown("StatusText")["StatusText"], "its delivery")
+    assert "session_start" in one.service("logs").stdout
+
     pid = one.pid
     again = one.service("install").stdout
     assert "wrote" not in again

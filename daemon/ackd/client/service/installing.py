@@ -284,8 +284,21 @@ def _account(site: Site, name: str | None) -> units.Account:
         )
     if name is not None and site.base.stat().st_uid != entry.pw_uid:
         raise CannotInstall(f"{site.base} does not belong to {name}, who could not write there: chown -R {name}")
+    _must_run_as(entry.pw_uid, entry.pw_name)
     try:
         group = grp.getgrgid(entry.pw_gid).gr_name
     except KeyError:
         group = str(entry.pw_gid)
     return units.Account(entry.pw_name, group, entry.pw_dir)
+
+
+def _must_run_as(uid: int, name: str) -> None:
+    """Raise CannotInstall if this ackd, or its Python, lies in a directory that is closed to the account."""
+    for program in (Path(_program()[0]), Path(sys.executable)):
+        for directory in (*program.parents, *program.resolve().parents):
+            status = directory.stat()
+            if not status.st_mode & 0o011 and status.st_uid != uid:
+                raise CannotInstall(
+                    f"{name} cannot run {program}: {directory} is closed to everybody else. Install ackd where {name} "
+                    "can reach it, for instance in an environment below /opt"
+                )
