@@ -186,7 +186,7 @@ def _hint(error: Exception) -> str:
             return _nearest(name, known).lstrip(":; ")
         case errors.NoRoot(path=path):
             return f"`ackd init --root {path}` makes a team"
-        case errors.BadConfig() if "`ackd init" in str(error):
+        case errors.NoTeam():
             return "`ackd init` makes a team"
         case _:
             return ""
