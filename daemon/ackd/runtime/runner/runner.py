@@ -28,7 +28,7 @@ from ackd.core.words import MessageEnd
 from ackd.formats import ignite
 from ackd.runtime.runner.lanes import Lanes
 from ackd.runtime.runner.moves import DurableWriter, FileMoves, words_of
-from ackd.storage.journal import LetGo, NoticeWritten, TakenIn, twin_digest
+from ackd.storage.journal import NoticeWritten, PutAway, TakenIn, twin_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -322,7 +322,7 @@ class EffectRunner:
         if end is MessageEnd.DUPLICATE:
             digest = known.digest if known is not None and known.is_duplicate else twin_digest(message.digest, name)
         self.journal.let_go(
-            LetGo(
+            PutAway(
                 message.recipient, message.message_id, name, end, digest, self.services.clock.now().wall, message.pool
             )
         )
@@ -429,6 +429,7 @@ class EffectRunner:
                 self.team.forget_run(effect.lane, effect.key)
 
     async def _bury(self, effect: effects.BuryMessage) -> None:
+        """Write a dead letter: the reason goes into the message's header, and the file to dead_letter/."""
         with self._moves.answering(effect):
             is_replaced = partial(self._moves.is_replaced, effect)
             if not await self._writer.rewrite(effect.place, effect.headers, unless=is_replaced):
