@@ -55,7 +55,7 @@ def holder(site: Site, wanted: str, given: str | None, *, or_former: bool = Fals
 
 
 def _was_with(one: FoundMessage, agent: str) -> bool:
-    """Whether the message's header says that the agent had it and gave it back, or had it when it died."""
+    """Say whether the agent had the message before, by its header: gave it back, or had it when it died."""
     from ackd.core.names import identity
     from ackd.formats import ignite
     from ackd.storage.message_lookup import read_head

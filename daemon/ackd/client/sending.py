@@ -49,7 +49,7 @@ class RecipientState(NamedTuple):
     state: str
     reason: str | None = None
     receipts: tuple[tuple[str, str, str], ...] = ()
-    #: Of a message to a pool: the member that has it, or had it when it ended.
+    #: For a message to a pool: the member that has it, or had it when it ended.
     holder: str = ""
 
 
