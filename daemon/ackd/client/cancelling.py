@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.client import lineage, threads
 from ackd.client.errors import MessageOver, NotSender
-from ackd.client.identity import agent_here
+from ackd.client.identity import sending_as
 from ackd.client.writing import check_reader, creating
-from ackd.core.errors import UnknownAgent
-from ackd.core.names import USER, agent_name, identity
+from ackd.core.names import USER, identity
 from ackd.core.policy import asks_for_work
 from ackd.core.words import Folder
 from ackd.formats import ignite
@@ -53,7 +52,7 @@ def cancel(
 ) -> tuple[CancelRequest, ...]:
     """Ask for the messages to be cancelled. All are found, and the right to cancel each is checked, before the first
     request is written. ``MessageOver``: nothing is left to cancel."""
-    by = _speaker(site, agent)
+    by = sending_as(site, agent)
     wanted = [_found(site, by, one) for one in message_ids]
     known = threads.links(site, by_thread=True) if tree else {}
     branches = [_open_below(site, known, files[0].message_id) if tree else [] for files in wanted]
@@ -94,15 +93,6 @@ def _ask_for_new(
             done += _ask(site, root, new, by, reason)
             asked |= {one.message_id for one in new}
     return done
-
-
-def _speaker(site: Site, given: str | None) -> str:
-    """Name who cancels: as the caller, the environment or the pane says; else it is a person."""
-    name = given or agent_here(site) or USER
-    try:
-        return site.resolve_agent(name)
-    except UnknownAgent:
-        return agent_name(name, site.reserved)  # a sender need not be an agent of this team
 
 
 def _found(site: Site, by: str, wanted: str) -> list[FoundMessage]:

@@ -12,7 +12,7 @@ reading directories may raise OSError, except that a directory which is not ther
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
@@ -20,7 +20,7 @@ from typing import Final, NamedTuple, TypeVar
 from ackd.config import plain_toml
 from ackd.coordination.registry import CAPABILITIES
 from ackd.core.errors import BadConfig, BadName, NoRoot, NoTeam, NotOneAgent, Problem, UnknownAgent
-from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
+from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, called, identity, is_agent_name
 
 CONFIG_NAME: Final = "ackd.toml"
 #: Directories that are a root even without a config: ours, and that of an IGNITE workspace.
@@ -142,7 +142,7 @@ class Site(NamedTuple):
             if identity(candidate) == wanted:
                 return candidate
         for kind, shared in (("group", self.groups), ("pool", self.pools)):
-            if (found := _called(name, shared)) is not None:
+            if (found := called(name, shared)) is not None:
                 raise NotOneAgent(found, kind, shared[found])
         raise UnknownAgent(name, tuple(known))
 
@@ -163,11 +163,11 @@ class Site(NamedTuple):
 
     def group_called(self, name: str) -> str | None:
         """The group of that name, in any spelling, as the config spells it; None if there is none."""
-        return _called(name, self.groups)
+        return called(name, self.groups)
 
     def pool_called(self, name: str) -> str | None:
         """The pool of that name, in any spelling, as the config spells it; None if there is none."""
-        return _called(name, self.pools)
+        return called(name, self.pools)
 
     def box_dir(self, agent: str) -> Path:
         """The agent's queue directory: the one that exists under any spelling of the name, else the one to make."""
@@ -188,10 +188,6 @@ class Site(NamedTuple):
             return f"{queue}/{agent}"
         same = (box for box in self.boxes() if identity(box) == identity(agent))
         return f"{queue}/{next(same, agent)}"
-
-
-def _called(name: str, names: Iterable[str]) -> str | None:
-    return next((one for one in names if identity(one) == identity(name)), None)
 
 
 def find_site(

@@ -24,7 +24,7 @@ from ackd.core.faults import is_nobodys
 from ackd.core.headers import NONE_OF_OURS
 from ackd.core.message import USER, Folder, ReceiptFile
 from ackd.core.message_facts import message_warning
-from ackd.core.words import MessageEnd
+from ackd.core.words import RECIPIENT, MessageEnd
 from ackd.formats import ignite
 from ackd.runtime.runner.lanes import Lanes
 from ackd.runtime.runner.moves import DurableWriter, FileMoves, words_of
@@ -49,7 +49,7 @@ SEND_TRIES: Final = 3
 _DAY_S: Final = 86_400.0
 #: Headers that a revived message loses. The recipient stays: if we crash before the message is moved, nothing else says
 #: which of several recipients is meant.
-CLEAN_SLATE: Final = tuple(each for each in NONE_OF_OURS if each[0] != "X-IGNITE-Recipient")
+CLEAN_SLATE: Final = tuple(each for each in NONE_OF_OURS if each[0] != RECIPIENT)
 
 
 class Roster(Protocol):
