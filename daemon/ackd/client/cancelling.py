@@ -34,8 +34,11 @@ if TYPE_CHECKING:
 #: How often parts are looked for that were sent while the others were asked for.
 LOOKS: Final = 3
 _LIVE: Final = frozenset(message_lookup.LIVE)
+#: By the folder, where the file itself does not say how its message ended.
 _STATES: Final = {Folder.ARCHIVE: "completed", Folder.DEAD: "dead"}
 _FROM: Final = re.compile(rb"(?mi)^from:[ \t]*([^\s]+)")
+#: Written by the daemon on what was withdrawn or cancelled, or has expired.
+_ENDED: Final = re.compile(rb"(?mi)^x-ackd-ended:[ \t]*([a-z]+)")
 
 
 class CancelRequest(NamedTuple):
@@ -77,7 +80,7 @@ def _ask(site: Site, root: str, files: list[FoundMessage], by: str, reason: str 
         for (message_id, addressee), path in zip(pairs, paths, strict=True)
     ]
     over = [one for one in files if one.folder not in _LIVE]
-    return asked + [CancelRequest(one.message_id, one.box, _STATES[one.folder], None) for one in over]
+    return asked + [CancelRequest(one.message_id, one.box, _ended(one), None) for one in over]
 
 
 def _ask_for_new(
@@ -116,7 +119,12 @@ def _every_file(site: Site, files: list[FoundMessage]) -> list[FoundMessage]:
 def _check_left(wanted: list[list[FoundMessage]], branches: list[list[FoundMessage]]) -> None:
     for files, branch in zip(wanted, branches, strict=True):
         if not branch and all(one.folder not in _LIVE for one in files):
-            raise MessageOver(files[0].message_id, _STATES[files[0].folder], "nothing is left to cancel")
+            raise MessageOver(files[0].message_id, _ended(files[0]), "nothing is left to cancel")
+
+
+def _ended(one: FoundMessage) -> str:
+    """Say how a message that is over has ended."""
+    return _header(one, _ENDED) or _STATES[one.folder]
 
 
 # --- what came of a message -------------------------------------------------------------------------------------------

@@ -170,7 +170,7 @@ def _recipient(told: MessageHistory, one: RecipientHistory) -> ThreadRecipient:
         if before is None or after.state != before.state:
             since = line.at
         before = after
-    reason = one.reason if one.state in ("retrying", "dead", "withdrawn") else None
+    reason = one.reason if one.state in ("retrying", "dead", "cancelled", "withdrawn") else None
     waits = () if one.state in OVER else waits
     return ThreadRecipient(one.agent, one.state, queued_at, since, reason, waits, one.holder)
 
