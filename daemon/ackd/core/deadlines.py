@@ -79,7 +79,7 @@ def _remind(state: EngineState, delivery: Delivery) -> str:
         key, message, place = delivery.key, delivery.message, delivery.place
         state.emit(ProbeAgent(agent.name, key, message, place, text, attempt=delivery.tells))
         return "by a status check"
-    return "not at all: it runs, and cannot be told anything"
+    return "in no way, because it runs and nothing can be said to it meanwhile"
 
 
 def _reminder(state: EngineState, delivery: Delivery) -> Draft:
