@@ -123,6 +123,21 @@ def test_with_json_an_error_is_one_object_on_stdout(
     assert said["error"]["hint"] is None if hint is None else hint in said["error"]["hint"]
 
 
+@pytest.mark.parametrize(
+    ("config", "hint"), [(None, "`ackd init` makes a team"), ("[", "`ackd check` looks the config over")]
+)
+def test_who_has_no_team_is_advised_to_make_one_and_who_has_a_broken_one_to_check_it(
+    tmp_path: Path, config: str | None, hint: str
+) -> None:
+    place = tmp_path / "run `ackd init` here"
+    place.mkdir()
+    if config is not None:
+        (place / "ackd.toml").write_text(config)
+    result = ackd("status", "--json", cwd=place)
+    said = json.loads(result.stdout)
+    assert (result.returncode, said["error"]["hint"]) == (78, hint)
+
+
 def test_a_word_after_two_dashes_asks_for_no_json(team: Team) -> None:
     result = team.ackd("send", "--body", "x", "--", "--json")
     assert (result.exit_code, result.stdout) == (67, "")

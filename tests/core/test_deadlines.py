@@ -118,6 +118,7 @@ def test_an_inbox_is_reminded_once_by_mail_when_most_of_the_time_is_over() -> No
     world.restart(away_s=10)
     world.wait(1)
     assert len(world.mail("notification", USER)) == 1, "known by its id"
+    assert [fact["how"] for fact in world.facts("deadline_near")] == ["by mail", "by mail, before the restart"]
 
 
 def test_a_deadline_that_was_past_before_its_message_was_written_is_told_of_once() -> None:

@@ -185,7 +185,7 @@ def _hint(error: Exception) -> str:
             return _nearest(name, known).lstrip(":; ")
         case errors.NoRoot(path=path):
             return f"`ackd init --root {path}` makes a team"
-        case errors.BadConfig() if "`ackd init" in str(error):
+        case errors.NoTeam():
             return "`ackd init` makes a team"
         case errors.UnknownMessage() | client_errors.MessageGone():
             return "`ackd status` shows the team, `ackd inbox AGENT --all` the messages of an agent"

@@ -69,8 +69,9 @@ def _remind(state: EngineState, delivery: Delivery) -> str:
     agent = state.agents[delivery.agent]
     if agent.policy.reminds or agent.policy.shows:
         draft = _reminder(state, delivery)
-        if not _was_sent(state, draft.message_id, agent.name):
-            state.emit(SendMessage(agent.name, draft))
+        if _was_sent(state, draft.message_id, agent.name):
+            return "by mail, before the restart"
+        state.emit(SendMessage(agent.name, draft))
         return "by mail"
     if agent.is_watched:
         subject = delivery.message.task_id or delivery.message.message_id

@@ -165,6 +165,11 @@ def _emptied_tables(index: Path) -> None:
         connection.execute("DELETE FROM posting")
 
 
+def _spoilt_schema(index: Path) -> None:
+    """SQLite quotes it in its complaint, which Python then cannot decode."""
+    index.write_bytes(index.read_bytes().replace(b"CREATE TABLE block", b"CREATE TABLE \xff\xfe\xfd\xff\xfe"))
+
+
 def _a_directory(index: Path) -> None:
     index.unlink()
     index.mkdir()
@@ -190,6 +195,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a newer version's": lambda index: _of_version(index, index_file.VERSION + 1),
     "an older version's": lambda index: _of_version(index, 0),
     "its rows deleted": _emptied_tables,
+    "no text in its schema": _spoilt_schema,
     "a directory": _a_directory,
     "a link": _a_link,
     "a pipe": _a_pipe,
