@@ -166,8 +166,11 @@ def _emptied_tables(index: Path) -> None:
 
 
 def _spoilt_schema(index: Path) -> None:
-    """SQLite quotes it in its complaint, which Python then cannot decode."""
-    index.write_bytes(index.read_bytes().replace(b"CREATE TABLE block", b"CREATE TABLE \xff\xfe\xfd\xff\xfe"))
+    """SQLite quotes the name of the table in its complaint, and Python cannot decode it."""
+    data = index.read_bytes()
+    spoilt = data.replace(b"tablepostingposting", b"table" + b"\xff" * 14).replace(b"CREATE TABLE posting", b"x" * 20)
+    assert spoilt != data
+    index.write_bytes(spoilt)
 
 
 def _a_directory(index: Path) -> None:
