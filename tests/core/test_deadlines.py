@@ -140,7 +140,7 @@ def test_a_worker_is_reminded_by_a_status_check_and_a_command_not_at_all() -> No
     assert world.fact("deadline_near", "m1")["how"] == "by a status check"
     (probe,) = [effect for effect in world.done if isinstance(effect, fx.ProbeAgent)]
     assert probe.text == "Status check: are you still working on m1? It is due at 2027-01-15T08:01:40Z."
-    assert str(world.fact("deadline_near", "m2")["how"]).startswith("not at all")
+    assert str(world.fact("deadline_near", "m2")["how"]).startswith("in no way")
 
 
 def test_whoever_is_told_near_the_deadline_is_not_reminded_of_it() -> None:
