@@ -1,8 +1,8 @@
 """One machine for all tests of this folder, with ackd installed in it from the wheel, and two people.
 
-Whoever adds tests about systemd (reload, the journal's fields) adds a file here and takes the fixture ``machine``. All
-of them run in one worker, because a second machine would cost its boot and its installation again. Each test has
-workspaces and units of its own, and leaves the machine as it found it.
+Whoever adds tests about systemd (reload, the journal's fields) adds a file here with ``pytestmark = ON_ONE_MACHINE`` and
+takes the fixture ``machine``. All of them run in one worker, because a second machine would cost its boot and its
+installation again. Each test has workspaces and units of its own, and leaves the machine as it found it.
 """
 
 from __future__ import annotations
@@ -29,12 +29,15 @@ ACKD: Final = "/opt/ackd/bin/ackd"
 PERSON, VISITOR, ACCOUNT = "person", "visitor", "team"
 
 
-@pytest.hookimpl(tryfirst=True)
+#: ``pytestmark`` of each file here: a second worker would boot a second machine.
+ON_ONE_MACHINE: Final = pytest.mark.xdist_group("system manager")
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if item.path.is_relative_to(here):
-            item.add_marker(pytest.mark.xdist_group("system manager"))
+        if item.path.is_relative_to(here) and item.get_closest_marker("xdist_group") is None:
+            raise pytest.UsageError(f"{item.path} lacks pytestmark = ON_ONE_MACHINE")
 
 
 @pytest.fixture(scope="session")

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from tests.system_manager.conftest import ACCOUNT, ACKD, Team
+from tests.system_manager.conftest import ACCOUNT, ACKD, ON_ONE_MACHINE, Team
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.system_manager.machine import Machine
+
+pytestmark = ON_ONE_MACHINE
 
 UNIT: Final = Path(__file__).parents[2] / "systemd" / "ackd-system.service"
 MOST_EXPOSED: Final = 3.5

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.system_manager.conftest import ACKD, PERSON, VISITOR, Team
+from tests.system_manager.conftest import ACKD, ON_ONE_MACHINE, PERSON, VISITOR, Team
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.system_manager.machine import Machine
+
+pytestmark = ON_ONE_MACHINE
 
 #: An agent whose run lasts until the test lets it end, and that writes down each of its runs.
 HELD = """
