@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.acceptance.teams import Team
+from tests.system_manager.exposure import MOST_EXPOSED, exposure
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -134,3 +135,14 @@ def test_systemd_takes_the_units(tmp_path: Path, unit: Path) -> None:
     complaints = [line for line in verified.stderr.splitlines() if "ackd.service" in line]
     assert complaints == []
     assert verified.returncode == 0, verified.stderr
+
+
+def test_the_system_unit_is_exposed_no_more_than_its_agents_need(tmp_path: Path) -> None:
+    """That agents work under it is shown in tests/system_manager."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / "ackd.service"
+    copy.write_text((UNITS / "ackd-system.service").read_text())
+    command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(copy)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert exposure(said) <= MOST_EXPOSED

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.system_manager.conftest import ACCOUNT, ACKD, ON_ONE_MACHINE, Team
+from tests.system_manager.exposure import MOST_EXPOSED, exposure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 pytestmark = ON_ONE_MACHINE
 
-UNIT: Final = Path(__file__).parents[2] / "systemd" / "ackd-system.service"
-MOST_EXPOSED: Final = 3.5
 #: ``runner`` makes a sandbox, as agents' own programs do, and tries to write where everybody else may.
 AGENTS: Final = """
 [agents.runner]
@@ -49,12 +46,6 @@ run(work)
 """
 
 
-def exposure(said: str) -> float:
-    found = re.search(r"Overall exposure level for \S+: ([0-9.]+)", said)
-    assert found is not None, said
-    return float(found[1])
-
-
 def panes(machine: Machine) -> str:
     return machine.run("tmux", "list-panes", "-a", "-F", "#{pane_id} #{pane_pid}", user=ACCOUNT).stdout
 
@@ -68,12 +59,6 @@ def team(machine: Machine) -> Iterator[Team]:
     yield made
     made.gone()
     machine.run("runuser", "-u", ACCOUNT, "--", "tmux", "kill-server", check=False)
-
-
-def test_the_unit_as_it_comes_is_exposed_no_more_than_its_agents_need(machine: Machine) -> None:
-    machine.write("/run/ackd.service", UNIT.read_text())
-    said = machine.run("systemd-analyze", "security", "--offline=yes", "--no-pager", "/run/ackd.service").stdout
-    assert exposure(said) <= MOST_EXPOSED
 
 
 def test_agents_of_every_kind_are_served_under_it_and_panes_outlive_its_restart(machine: Machine, team: Team) -> None:

@@ -196,24 +196,35 @@ def test_stop_lets_runs_finish_says_whose_and_systemd_does_not_start_it_again(
     assert one.ackd("stop", check=False).returncode == 69
 
 
-def test_a_daemon_by_hand_keeps_a_service_from_its_root_until_it_is_stopped(
-    machine: Machine, team: Callable[..., Team]
-) -> None:
+def test_a_service_is_ready_only_when_it_serves_the_root_itself(machine: Machine, team: Callable[..., Team]) -> None:
     one = team("by hand")
     by_hand = machine.start(ACKD, "run", "--quiet", user=PERSON, cwd=one.place)
     try:
-        one.until(lambda: one.ackd("status", "--json").stdout.find('"running": true') > 0, "the daemon")
+        one.until(lambda: one.status()["daemon"]["running"], "the daemon")
         refused = one.service("install", check=False)
         assert refused.returncode == 75
         assert "`ackd stop` ends it" in refused.stderr
-        stopped = one.ackd("stop").stdout
-        assert "has ended" in stopped
-        assert "systemctl" not in stopped
+
+        one.service("install", "--no-start")
+        one.systemctl("start", "--no-block", one.unit)
+        states = set[str]()
+
+        def tried_twice() -> bool:
+            shown = one.shown("ActiveState", "NRestarts")
+            states.add(shown["ActiveState"])
+            return int(shown["NRestarts"]) >= 2
+
+        one.until(tried_twice, "a second attempt")
+        assert states <= {"activating", "inactive"}
+        said = one.ackd("stop").stdout
+        assert "has ended" in said
+        assert "systemctl" not in said
     finally:
         by_hand.terminate()
-        assert by_hand.wait(60) is not None
-    one.service("install")
-    assert one.status()["daemon"]["running"]
+        by_hand.wait(60)
+    one.until(lambda: one.shown("ActiveState")["ActiveState"] == "active", "the service's turn")
+    assert one.status()["daemon"]["pid"] == one.pid
+    one.send("worker", "--wait", "completed")
 
 
 def test_who_has_no_systemd_or_no_right_to_it_is_told_what_to_do(machine: Machine, team: Callable[..., Team]) -> None:
