@@ -245,7 +245,7 @@ class Intake:
         if self.config.now.pools:
             agent = self.deliveries.agents.get(self._owners.get(place.box, ""))
             boxes = {owner: box for box, owner in self._owners.items()}
-            for pool in agent.pools if agent is not None else ():
+            for pool in agent.served_pools if agent is not None else ():
                 yield Place(boxes.get(pool, pool), Folder.QUEUE, place.name)
 
     async def _wait_until_settled(self, place: Place) -> None:
