@@ -65,7 +65,7 @@ MOVES = (fx.ClaimMessage, fx.ArchiveMessage, fx.BuryMessage, fx.ReviveMessage, f
 #: A command, a pane, a child and one that may have two in hand share a queue.
 POOLS = {"crew": ("runner", "worker", "child", "pair")}
 #: Agents whose tables change, one of them a pool's, and what they become.
-RELOADED = ("worker", "pair", "runner", "strict", "crew")
+RELOADED = ("worker", "pair", "runner", "strict", "pane", "child", "crew")
 ROLES = ((INBOX, "inbox"), (EXEC, "exec"), (PANE, "tmux"), (PROCESS, "process"), (HANDLER, "handler"))
 #: Ways in which an endpoint may answer.
 WAYS = ("well", "away", "busy", "stuck", "badly", "hindered")
@@ -277,7 +277,8 @@ class Watched(World):
                 in_line = key in agent.line and self.reason_to_wait_in_pool(delivery) is not None
                 return in_line or self.runs(TimerKind.RETRY, key)
             case S.QUEUED:
-                return key in agent.line and self.reason_to_wait(delivery) is not None
+                in_line = key in agent.line and self.reason_to_wait(delivery) is not None
+                return in_line or self.runs(TimerKind.RETRY, key)  # it lay in a pool, which has become an agent
             case S.RETRYING:
                 in_line = key in agent.line and self.reason_to_wait(delivery) is not None
                 return in_line or self.runs(TimerKind.RETRY, key)

@@ -86,6 +86,7 @@ class TmuxServerSettings(Table):
 class DaemonSettings(Table):
     drain_timeout_s: SecondsOrZero = 20
     stop_timeout_s: SecondsOrZero = 10
+    watch_config: bool = False
 
 
 class PoolSettings(Table):
@@ -188,6 +189,13 @@ class Config(_CapabilityTables):
         socket = self.tmux.socket
         return str(self.base_dir / socket) if "/" in socket else socket
 
+    def with_tables(self, tables: Mapping[str, Any]) -> Config:
+        """This config with other tables in place of its own. They are not checked again."""
+        other = self.model_copy(update=dict(tables))
+        for name in ("own_agents", "accepted_types"):  # computed from the tables, and copied with them
+            vars(other).pop(name, None)
+        return other
+
     def settings(self, kind: type[_Settings]) -> _Settings | None:
         """The table of a capability, by its class; None: the file has none."""
         tables = (getattr(self, name) for name, known in _CAPABILITY_TABLES.items() if known is kind)
@@ -217,16 +225,23 @@ class Config(_CapabilityTables):
     def agent(self, name: str) -> AgentSettings:
         """The agent's table, under any spelling of its name. An agent without one is an inbox, or one of those inside
         the daemon."""
-        if name in self.agents:  # mostly the case; searching for every agent would take the square of their number
+        if name in self.agents:  # mostly the case
             return self.agents[name]
-        for spelling, table in self.agents.items():
-            if identity(spelling) == identity(name):
-                return table
+        if (table := self._by_identity.get(identity(name))) is not None:
+            return table
         for own in self.own_agents:
             if (brought := own.table(name)) is not None:
                 return brought
         inside = (name in ALWAYS and name != USER) or self.group_called(name) is not None
         return agent_of(registry.INSIDE if inside else registry.DEFAULT)
+
+    def has_table(self, name: str) -> bool:
+        """Say whether the agent has a table in the file, or is made of a template."""
+        return name in self.agents or identity(name) in self._by_identity
+
+    @cached_property
+    def _by_identity(self) -> dict[str, AgentSettings]:
+        return {identity(name): table for name, table in self.agents.items()}
 
     @property
     def made_agents(self) -> Mapping[str, MadeAgent]:
@@ -331,6 +346,23 @@ def load(path: Path | str, *, root: Path | None = None) -> Config:
     if problems := tuple(_meaningless(config)):
         raise BadConfig(str(path), problems)
     return config
+
+
+def load_again(site: Site, old: Config) -> tuple[Config, tuple[str, ...]]:
+    """The config of a site whose daemon runs with ``old``: what can be put in force, and the keys whose new values
+    cannot. Raises BadConfig, also where the rest of the file goes with these new values only."""
+    from ackd.config.comparing import in_force  # noqa: PLC0415 - it is built on this module
+
+    config, not_live = in_force(old, load_site(site))
+    if not_live and (problems := tuple(_meaningless(config))):
+        what = f"the rest of the file needs the new {', '.join(not_live)}: start the daemon again"
+        raise BadConfig(str(config.path), (*problems, Problem("", what)))
+    return config, not_live
+
+
+def capability_tables() -> tuple[str, ...]:
+    """The names of the tables that belong to capabilities."""
+    return tuple(_CAPABILITY_TABLES)
 
 
 def load_site(site: Site) -> Config:
