@@ -13,6 +13,7 @@ from ackd.cli.command_line import AGENT, argument, at_least, command, for_team
 from ackd.cli.errors import INTERRUPTED, NO, NO_DAEMON, TRY_AGAIN, Ended, Failure, WrongUsage, accepted
 from ackd.cli.output import echo_folded, print_json, printable, read_stdin
 from ackd.client import BadText, Client
+from ackd.client.reloading import DIFFERS
 from ackd.client.sending import DEFAULT_WAIT_S, WAIT_STAGES, Progress
 
 if TYPE_CHECKING:
@@ -227,6 +228,8 @@ class PrintedProgress(Progress):
             with accepted(f"{sent.message_id} is queued"):
                 waits = self._wait is not None
                 note = "" if sent.daemon_running or waits else " (not yet delivered: no daemon is running)"
+                if sent.config_differs:
+                    echo_folded(f"ackd: ackd.toml differs from what the daemon runs with: {DIFFERS}", err=True)
                 new = [name for name in sent.recipients if name not in sent.repeated]
                 if new:
                     echo_folded(f"queued {sent.message_id} for {', '.join(new)}{note}")
@@ -292,6 +295,8 @@ def _as_data(sent: Sent) -> dict[str, object]:
         "files": list(sent.files),
         "daemon_running": sent.daemon_running,
     }
+    if sent.config_differs:
+        data["config_differs"] = True
     if sent.repeated:
         data["repeated"] = list(sent.repeated)
     if sent.groups:

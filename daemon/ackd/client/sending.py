@@ -77,6 +77,8 @@ class Sent(NamedTuple):
     recipients: tuple[str, ...]
     files: tuple[str, ...]
     daemon_running: bool = False
+    #: ackd.toml is not what the running daemon has read.
+    config_differs: bool = False
     warnings: tuple[str, ...] = ()
     waited: Waited | None = None
     #: Sent once, and sent before: recipients to whom nothing was sent now.
@@ -414,6 +416,7 @@ def _post_and_wait_for_all(
 def _queued(
     site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions, addressed: _Addressed
 ) -> Sent:
+    from ackd.client.reloading import has_drifted
     from ackd.storage import root_lock
 
     sent = queue(site, outgoing)
@@ -421,6 +424,7 @@ def _queued(
         delivery.progress.warned(words)
     sent = sent._replace(
         daemon_running=root_lock.holder(site.run) is not None,
+        config_differs=has_drifted(site),
         warnings=(*warnings, *sent.warnings),
         sender=outgoing.sender,
         groups=addressed.groups,

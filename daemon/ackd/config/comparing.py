@@ -3,11 +3,11 @@
 ``in_force`` puts back what cannot change while a daemon runs, and names it. ``compare`` says of every agent, group and
 pool whether it is to be treated differently, and from when:
 
-| ``When``        | what differs                                                              | from when                        |
-|-----------------|---------------------------------------------------------------------------|----------------------------------|
-| ``NOW``         | numbers, labels, members: of the table, [delivery], [liveness], the group | the next decision                |
-| ``NEXT_MESSAGE``| what a command or a handler is started with                               | the next message                 |
-| ``WHEN_FREE``   | another kind; what a process, or a pane, was made from; gone from the file | when nothing is in hand any more |
+| ``When``         | what differs                                                             | from                    |
+|------------------|--------------------------------------------------------------------------|-------------------------|
+| ``NOW``          | numbers, labels, members: of the table, [delivery], [liveness], the pool | the next decision       |
+| ``NEXT_MESSAGE`` | what a command or a handler is started with                              | the next message        |
+| ``WHEN_FREE``    | another kind; what a process or a pane was made from; gone from the file | when nothing is in hand |
 
 Nothing is read from disk and nothing is decided about messages: the daemon does that with the result.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from ackd.core.policy import AgentPolicy
 
-#: Keys that keep their value until the daemon is started again, beside the tables of capabilities: files that exist were
-#: written by it, watchers run by it, or every pane was found by it.
+#: Keys that keep their value until the daemon is started again, beside the tables of capabilities: files that exist
+#: were written by it, watchers run by it, or every pane was found by it.
 _NOT_LIVE: Final = (("delivery", "durability"), ("watch", "mode"), ("tmux", "socket"))
 #: Keys of the config that are about single agents, groups or pools.
 _OF_AGENTS: Final = frozenset({"agents", "groups", "pools", "templates", "profiles"})

@@ -37,6 +37,7 @@ from ackd.config.agents import (
     agent_of,
     read_agent,
 )
+from ackd.config.file_mark import mark_of
 from ackd.config.groups import (
     MOST_MEMBERS,
     MadeAgent,
@@ -63,6 +64,8 @@ from ackd.endpoints import registry
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
     from typing import Self
+
+    from ackd.config.file_mark import FileMark
 
 _AgentTable = Annotated[SerializeAsAny[AgentSettings], BeforeValidator(read_agent)]
 
@@ -173,6 +176,11 @@ class Config(_CapabilityTables):
     def path(self) -> Path | None:
         """The file it was read from; None for a root without a config."""
         return self._source.path if self._source is not None else None
+
+    @property
+    def file_mark(self) -> FileMark | None:
+        """The mark of the file as it was read; None for a root without a config."""
+        return self._source.mark if self._source is not None else None
 
     @property
     def base_dir(self) -> Path:
@@ -333,8 +341,9 @@ class Config(_CapabilityTables):
 def load(path: Path | str, *, root: Path | None = None) -> Config:
     """The config in a file, checked as a whole. ``root`` replaces the file's own (``--root``)."""
     path = Path(path).absolute()
+    mark = mark_of(path)  # first: of a file that is changed while it is read, it is known that it differs
     data = read_toml(path)
-    source = ConfigSource.of(path)
+    source = ConfigSource.of(path, mark)
     if root is not None:
         data = {**data, "root": str(root.absolute())}
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -23,6 +24,11 @@ class ServiceManager:
 
     def ready(self, status: str) -> None:
         self._tell(f"READY=1\nSTATUS={status}")
+
+    def reloading(self) -> None:
+        """Tell that the config is being read again; ``ready`` follows. The manager orders the two by the time."""
+        now_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        self._tell(f"RELOADING=1\nMONOTONIC_USEC={now_usec}\nSTATUS=reading the config again")
 
     def stopping(self) -> None:
         self._tell("STOPPING=1\nSTATUS=stopping: letting running deliveries finish")
