@@ -3,11 +3,11 @@
 ``in_force`` puts back what cannot change while a daemon runs, and names it. ``compare`` says of every agent, group and
 pool whether it is to be treated differently, and from when:
 
-| ``When``         | what differs                                                             | from                    |
-|------------------|--------------------------------------------------------------------------|-------------------------|
-| ``NOW``          | numbers, labels, members: of the table, [delivery], [liveness], the pool | the next decision       |
-| ``NEXT_MESSAGE`` | what a command or a handler is started with                              | the next message        |
-| ``WHEN_FREE``    | another kind; what a process or a pane was made from; gone from the file | when nothing is in hand |
+| ``When``         | what differs                                                             | from                   |
+|------------------|--------------------------------------------------------------------------|------------------------|
+| ``NOW``          | numbers, labels, members: of the table, [delivery], [liveness], the pool | the next decision      |
+| ``NEXT_MESSAGE`` | what a command or a handler is started with                              | the next message       |
+| ``WHEN_FREE``    | another kind; what a process or a pane was made from; gone from the file | nothing is in its hand |
 
 Nothing is read from disk and nothing is decided about messages: the daemon does that with the result.
 """
