@@ -16,6 +16,7 @@ import pytest
 from tests.acceptance.panes import Panes, panes_in
 from tests.acceptance.teams import Team, running
 from tests.acceptance.test_lifecycle import heeding_a_hangup
+from tests.acceptance.test_tmux_agents import done as says_done
 from tests.acceptance.test_tmux_agents import started
 from tests.acceptance.workers import agent as process
 from tests.acceptance.workers import notes, sdk
@@ -113,7 +114,7 @@ def test_a_process_that_is_removed_writes_down_where_it_stands_and_ends(tmp_path
         assert (
             "placed in the inbox" in team.until(lambda: team.facts("message_told", message=message_id)[1:])[0]["proof"]
         )
-        assert team.facts("checkpoint", message=message_id) or list((team.root / "state/checkpoints").glob("*.json"))
+        assert [*(team.root / "state/checkpoints").iterdir()]
         assert not team.facts("escalation")
         # Back in the file, it goes on from there with what nobody has read meanwhile.
         assert reload(team, process("worker"))["added"] == ["worker"]
@@ -123,16 +124,27 @@ def test_a_process_that_is_removed_writes_down_where_it_stands_and_ends(tmp_path
         assert notes(team) == [*"abcd"]
 
 
+def serve_one(team: Team) -> None:
+    """Have the agent in its pane told of a message, which it completes."""
+    message_id = team.send("worker")
+    team.fact("message_told", message=message_id)
+    says_done(team, message_id)
+
+
+def panes_there(panes: Panes) -> list[str]:
+    return panes.run("list-panes", "-a", "-F", "#{pane_id} #{pane_pid}").splitlines()
+
+
 def test_a_pane_that_is_removed_is_left_to_whoever_works_in_it(panes: Panes) -> None:
-    team = Team(panes.place, f"{panes.config()}\n{started(panes, '--obeys')}")
+    team = Team(panes.place, f"{panes.config()}\n{started(panes, '--work-s', '0')}")
     with running(team):
-        team.fact("message_completed", message=team.send("worker"))
-        pane = team.fact("pane_found", agent="worker")["pane"]
+        serve_one(team)
+        before = panes_there(panes)
         assert reload(team, panes.config())["removed"] == ["worker"]
         team.fact("endpoint_replaced", agent="worker")
         waits = team.send("worker")
         assert "placed in the inbox" in team.fact("message_told", message=waits)["proof"]
-        assert pane in panes.run("list-panes", "-a", "-F", "#{pane_id}")
+        assert panes_there(panes) == before
 
 
 # --- who becomes another ----------------------------------------------------------------------------------------------
@@ -195,15 +207,15 @@ def test_another_kind_of_endpoint_takes_over_what_nobody_has_read(tmp_path: Path
 
 
 def test_a_pane_that_ackd_started_is_opened_anew_with_another_command(panes: Panes) -> None:
-    team = Team(panes.place, f"{panes.config()}\n{started(panes, '--obeys')}")
+    team = Team(panes.place, f"{panes.config()}\n{started(panes, '--work-s', '0')}")
     with running(team):
-        team.fact("message_completed", message=team.send("worker"))
-        before = team.fact("pane_found", agent="worker")["pane"]
-        reload(team, f"{panes.config()}\n{started(panes, '--obeys', '--work-s', '0.1')}")
+        serve_one(team)
+        (before,) = panes_there(panes)
+        reload(team, f"{panes.config()}\n{started(panes, '--work-s', '0.1')}")
         team.fact("endpoint_replaced", agent="worker")
-        team.fact("message_completed", message=team.send("worker"))
-        assert team.facts("pane_found", agent="worker")[-1]["pane"] != before
-        assert before not in panes.run("list-panes", "-a", "-F", "#{pane_id}").split()
+        serve_one(team)
+        (after,) = panes_there(panes)
+        assert after != before
 
 
 def test_a_paused_agent_stays_paused(tmp_path: Path) -> None:
@@ -273,14 +285,14 @@ def test_what_is_not_live_is_named_and_keeps_its_value(tmp_path: Path) -> None:
     team = Team(tmp_path, "[agents.worker]\n")
     with running(team):
         top = 'root = ".elsewhere"\narchive_days = 7\n[delivery]\ndurability = "process"\n[watch]\nmode = "polling"\n'
-        team.write_config("[agents.worker]\n[board]\n", common=top)
-        done = team.ackd("--root", str(team.root), "reload", "--json")
+        team.write_config("[agents.worker]\n[bus]\n", common=top)
+        done = team.ackd("reload", "--json", "--root", str(team.root))
         assert done.returncode == 0, done.stderr
         said = json.loads(done.stdout)["reloaded"]
-        assert said["not_live"] == ["root", "delivery.durability", "watch.mode", "board"]
+        assert said["not_live"] == ["root", "delivery.durability", "watch.mode", "bus"]
         assert "archive_days" in said["settings"]
         assert team.status()["daemon"]["watch"] == "inotify"
-        words = team.ackd("--root", str(team.root), "status").stdout
+        words = team.ackd("status", "--root", str(team.root)).stdout
         assert "delivery.durability" in words
         assert not (team.place / ".elsewhere").exists()
 
@@ -425,4 +437,4 @@ def test_a_storm_of_reloads_among_a_thousand_messages_loses_none(tmp_path: Path)
         ended = [each["message_id"] for each in team.facts("message_completed")]
         assert sorted(ended) == sorted(sent), "each once"
         assert not team.facts("message_dead", "escalation")
-        assert not [path for path in (team.root / "queue").rglob("*.mime")]
+        assert not [*(team.root / "queue").rglob("*.mime")]
