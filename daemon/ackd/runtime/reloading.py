@@ -22,7 +22,7 @@ import anyio.lowlevel
 from ackd.config.comparing import When, compare
 from ackd.config.file_mark import NOTE_NAME, mark_of
 from ackd.config.model import load_again
-from ackd.config.site import read_toml
+from ackd.config.site import distrust, read_toml
 from ackd.core.daemon_facts import config_refused, config_reloaded, io_error
 from ackd.core.errors import BadConfig, Problem
 from ackd.core.escalations import stamp
@@ -91,14 +91,16 @@ class Reloads:
     _removed: dict[str, None] = field(default_factory=dict, init=False)
     #: The file as it was read last, in force or refused.
     _seen: FileMark | None = field(default=None, init=False)
+    #: Of the file that the daemon was started with: the root that it names, and whether others could have written it.
     _first_root: object = field(default=None, init=False)
+    _was_trusted: bool = field(default=True, init=False)
 
     # --- at the start -------------------------------------------------------------------------------------------------
     def begin(self) -> None:
         """Note the file that the daemon was started with."""
         self._seen = self.config.now.file_mark
         if self._path is not None:
-            self._first_root = _root_in(self._path)
+            self._first_root, self._was_trusted = _root_in(self._path), _why_not_trusted(self._path) is None
         self._leave_note()
 
     @property
@@ -208,9 +210,11 @@ class Reloads:
         """Read, check and compare the file. Raises BadConfig. Runs in a thread, and changes nothing."""
         path, old = self._path, self.config.now
         if path is None:
-            why = "this root has no ackd.toml: there is nothing to read again"
-            raise BadConfig(str(self.site.root), (Problem("", why),))
+            nothing = "this root has no ackd.toml: there is nothing to read again"
+            raise BadConfig(str(self.site.root), (Problem("", nothing),))
         self._seen = mark_of(path)
+        if self._was_trusted and (why := _why_not_trusted(path)) is not None:  # it says which commands are run
+            raise BadConfig(str(path), (Problem("", why),))
         config, not_live = load_again(self.site, old)
         changes = compare(old, config, known)
         for name, when in changes.agents.items():
@@ -287,6 +291,13 @@ def _is_named(config: Config, name: str) -> bool:
         or (bool(config.groups) and config.group_called(name) is not None)
         or (bool(config.pools) and config.pool_called(name) is not None)
     )
+
+
+def _why_not_trusted(path: Path) -> str | None:
+    try:
+        return distrust(path)
+    except OSError:
+        return None  # whoever reads it says why that is impossible
 
 
 def _root_in(path: Path) -> object:
