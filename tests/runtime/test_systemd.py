@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -30,9 +31,13 @@ def test_each_word_is_one_datagram(tmp_path: Path, manager: socket.socket, abstr
     service = ServiceManager(environ)
     service.ready("watching 3 queues")
     service.alive()
+    service.reloading()
     service.stopping()
     assert manager.recv(4096) == b"READY=1\nSTATUS=watching 3 queues"
     assert manager.recv(4096) == b"WATCHDOG=1"
+    reloading, at, _ = manager.recv(4096).split(b"\n")
+    assert reloading == b"RELOADING=1"
+    assert 0 < int(at.removeprefix(b"MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
     assert manager.recv(4096).startswith(b"STOPPING=1\nSTATUS=stopping")
 
 
