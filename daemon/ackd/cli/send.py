@@ -13,7 +13,6 @@ from ackd.cli.command_line import AGENT, argument, at_least, command, for_team
 from ackd.cli.errors import INTERRUPTED, NO, NO_DAEMON, TRY_AGAIN, Ended, Failure, WrongUsage, accepted
 from ackd.cli.output import echo_folded, print_json, printable, read_stdin
 from ackd.client import BadText, Client
-from ackd.client.reloading import DIFFERS
 from ackd.client.sending import DEFAULT_WAIT_S, WAIT_STAGES, Progress
 
 if TYPE_CHECKING:
@@ -229,6 +228,8 @@ class PrintedProgress(Progress):
                 waits = self._wait is not None
                 note = "" if sent.daemon_running or waits else " (not yet delivered: no daemon is running)"
                 if sent.config_differs:
+                    from ackd.config.file_mark import DIFFERS
+
                     echo_folded(f"ackd: ackd.toml differs from what the daemon runs with: {DIFFERS}", err=True)
                 new = [name for name in sent.recipients if name not in sent.repeated]
                 if new:

@@ -9,7 +9,7 @@ from ackd.cli.command_line import argument, command, for_team
 from ackd.cli.index_notice import announce_building
 from ackd.cli.output import clear_screen, echo, print_json
 from ackd.client import Client
-from ackd.client.reloading import DIFFERS
+from ackd.config.file_mark import DIFFERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,8 +1,7 @@
 """Have the running daemon read its config again, and say whether the file is what it runs with.
 
 The request is a receipt; the answer is a line of the session log (``config_reloaded``, ``config_refused``). Whether the
-file has changed since is told by the mark that the daemon leaves in ``run/config`` (``config/file_mark.py``), so that
-`ackd send` can ask at every call.
+file has changed since is told by the mark that the daemon leaves in ``run/config`` (``config/file_mark.py``).
 """
 
 from __future__ import annotations
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 _POLL_S = 0.03
-#: What everybody is told whose file differs from what the daemon runs with.
-DIFFERS = "the daemon has not read it since it was changed: `ackd reload`"
 
 
 class Reloaded(NamedTuple):
@@ -75,11 +72,8 @@ def _answer(site: Site, type_: str, data: Mapping[str, Any]) -> Reloaded | None:
 
 
 def has_drifted(site: Site) -> bool:
-    """Say whether the config has changed since the running daemon read it. Quick, and never fails; without a daemon,
-    or if it runs with another file, False."""
-    from ackd.config.file_mark import read_note
+    """Say whether the config has changed since the running daemon read it. Never fails; without a daemon, False."""
+    from ackd.config.file_mark import differs
     from ackd.storage import root_lock
 
-    if site.config_path is None or (mark := read_note(site.run)) is None or mark.path != str(site.config_path):
-        return False
-    return not mark.is_still(mark.path) and root_lock.holder(site.run) is not None
+    return differs(site.run, site.config_path) and root_lock.holder(site.run) is not None

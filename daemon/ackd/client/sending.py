@@ -416,15 +416,15 @@ def _post_and_wait_for_all(
 def _queued(
     site: Site, outgoing: Outgoing, warnings: tuple[str, ...], delivery: SendOptions, addressed: _Addressed
 ) -> Sent:
-    from ackd.client.reloading import has_drifted
     from ackd.storage import root_lock
 
     sent = queue(site, outgoing)
     for words in sent.warnings:
         delivery.progress.warned(words)
+    running = root_lock.holder(site.run) is not None
     sent = sent._replace(
-        daemon_running=root_lock.holder(site.run) is not None,
-        config_differs=has_drifted(site),
+        daemon_running=running,
+        config_differs=running and _config_differs(site),
         warnings=(*warnings, *sent.warnings),
         sender=outgoing.sender,
         groups=addressed.groups,
@@ -432,6 +432,12 @@ def _queued(
     )
     delivery.progress.queued(sent)
     return sent
+
+
+def _config_differs(site: Site) -> bool:
+    from ackd.config.file_mark import differs
+
+    return differs(site.run, site.config_path)
 
 
 def queue(site: Site, outgoing: Outgoing) -> Sent:

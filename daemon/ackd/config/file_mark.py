@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 #: The name of the daemon's note below run/.
 NOTE_NAME: Final = "config"
 _MAX_NOTE_BYTES: Final = 8192
+#: What everybody is told whose file differs from what the daemon runs with.
+DIFFERS: Final = "the daemon has not read it since it was changed: `ackd reload`"
 
 
 class FileMark(NamedTuple):
@@ -59,3 +61,11 @@ def read_note(run_directory: str | os.PathLike[str]) -> FileMark | None:
         return None
     size_bytes, mtime_ns, inode, checksum = map(int, numbers)
     return FileMark(path, size_bytes, mtime_ns, inode, checksum)
+
+
+def differs(run_directory: str | os.PathLike[str], config: str | os.PathLike[str] | None) -> bool:
+    """Say whether the config has changed since a daemon read it. False if the daemon ran with another file. Whether it
+    still runs is the caller's to know."""
+    if config is None or (mark := read_note(run_directory)) is None or mark.path != os.fspath(config):
+        return False
+    return not mark.is_still(mark.path)

@@ -13,7 +13,7 @@ endpoint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ackd.core import agent_rules
 from ackd.core.agent_facts import endpoint_replaced
@@ -25,7 +25,7 @@ from ackd.core.liveness import Vital
 from ackd.core.pools import Pool, PoolLineup
 from ackd.core.state import Agent
 from ackd.core.timers import TimerKind
-from ackd.core.transitions import apply, line_up, take_back
+from ackd.core.transitions import apply, hand_back, line_up, take_back
 from ackd.core.worker import WorkerState
 
 if TYPE_CHECKING:
@@ -33,7 +33,13 @@ if TYPE_CHECKING:
     from ackd.core.policy import EnginePolicy
     from ackd.core.state import EngineState
 
-_OF_ENDPOINT = (TimerKind.PARK, TimerKind.LIVENESS, TimerKind.CHECKPOINT)
+#: What ends the states that the old endpoint had brought about. A full window is one: it is empty now.
+_OVER: Final = {
+    AgentState.BUSY: AgentHappening.DRAINED,
+    AgentState.PARKED: AgentHappening.LIVED,
+    AgentState.DOWN: AgentHappening.LIVED,
+}
+_OF_ENDPOINT: Final = (TimerKind.PARK, TimerKind.LIVENESS, TimerKind.CHECKPOINT)
 
 
 def joined(state: EngineState, event: AgentJoined) -> None:
@@ -82,8 +88,8 @@ def _forget_endpoint(state: EngineState, agent: Agent) -> None:
     for kind in _OF_ENDPOINT:
         state.timers.cancel(kind, agent.name)
     agent_rules.came_back(state, agent, "it has another endpoint")
-    if agent.state in (AgentState.PARKED, AgentState.DOWN):
-        agent_rules.change_state(state, agent, AgentHappening.LIVED)
+    if (over := _OVER.get(agent.state)) is not None:
+        agent_rules.change_state(state, agent, over)
     agent.ladder = agent.last_life = agent.asked = agent.context_usage = agent.handing_over = None
     agent.doing = agent.reminding = None
     agent.vital, agent.worker, agent.detail = Vital.UNSEEN, WorkerState.IDLE, ""
@@ -108,6 +114,13 @@ def _adopt(state: EngineState, agent: Agent, event: AgentJoined) -> None:
 def _begin_pool(state: EngineState, agent: Agent, pool: Pool) -> None:
     agent.pool, state.pools[agent.name] = pool, pool
     _line_up_anew(state, agent, PoolLineup(agent.policy.aging_s))
+    for delivery in state.deliveries:
+        # It lies in the processed/ of the pool itself, where nobody works on it: its members take from the queue.
+        if delivery.agent == agent.name and delivery.state is State.RETRYING:
+            at = state.timers.at(TimerKind.RETRY, delivery.key)
+            agent.line.discard(delivery.key)
+            wait_s = 0.0 if at is None else max(0.0, at - state.now.mono)
+            hand_back(state, delivery, f"{agent.name} is a pool now", delay_s=wait_s)
     members, pool.members = pool.members, ()
     _set_members(state, pool, members)
 
