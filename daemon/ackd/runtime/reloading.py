@@ -55,7 +55,7 @@ _SLICE: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class _Read:
+class ReadAgain:
     """A file that was read again and may be put in force."""
 
     config: Config
@@ -206,7 +206,7 @@ class Reloads:
             )
         )
 
-    def _read(self, known: list[str]) -> _Read:
+    def _read(self, known: list[str]) -> ReadAgain:
         """Read, check and compare the file. Raises BadConfig. Runs in a thread, and changes nothing."""
         path, old = self._path, self.config.now
         if path is None:
@@ -222,7 +222,7 @@ class Reloads:
                 self.makers.verify(name, config)
         if _root_in(path) != self._first_root:
             not_live = ("root", *not_live)
-        return _Read(config, config.fingerprint(), not_live, changes)
+        return ReadAgain(config, config.fingerprint(), not_live, changes)
 
     async def _refuse(self, bad: BadConfig, by: str, receipt: str | None) -> None:
         problems = [str(one) for one in bad.problems]
@@ -230,7 +230,7 @@ class Reloads:
         await self.shown()
         self.services.record(config_refused(by=by, problems=problems, receipt=receipt))
 
-    async def _put_in_force(self, found: _Read) -> None:
+    async def _put_in_force(self, found: ReadAgain) -> None:
         old, config, changes = self.config.now, found.config, found.changes
         self.swap(config, found.fingerprint)
         self._swapped.set()
