@@ -234,3 +234,29 @@ def test_an_agent_that_becomes_a_pool_has_its_mail_served_by_the_members() -> No
     assert isinstance(world.agent("crew").line, PoolLineup)
     world.tell(ev.AgentResumed("crew"))
     assert {world.delivery("m1").agent, world.delivery("m2").agent} == {"worker", "runner"}
+
+
+# --- and a restart ----------------------------------------------------------------------------------------------------
+def test_after_a_restart_a_message_of_a_pool_that_was_removed_is_still_the_pools() -> None:
+    """As without the restart: its holder may finish it, and what it does not complete goes back to the pool's queue."""
+    world = World(pools={"crew": ("worker",)})
+    for name in ("m1", "m2"):
+        world.send(make_message(name, "crew"))
+    world.wait(1)  # its header says that it was told
+    world.reload("crew", INBOX, "inbox")
+    world.settle()
+    world.restart()
+    world.wait(1)
+    held = world.delivery("m1")
+    assert (held.agent, held.addressee, held.state.value) == ("worker", "crew", "delivered")
+    world.says("done", "m1")
+    assert world.folder_of("m1") is Folder.ARCHIVE
+
+
+def test_after_a_restart_what_a_command_had_for_a_pool_that_it_serves_no_longer_goes_back() -> None:
+    world = World(pools={"crew": ("runner",)})
+    world.send(make_message("m1", "crew"))
+    world.reload_pool("crew", "worker")
+    world.restart()
+    world.wait(1)
+    assert world.delivery("m1").agent == "worker"

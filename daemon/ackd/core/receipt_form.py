@@ -62,7 +62,8 @@ def checked(name: str, content: Mapping[str, object]) -> Said:
 def _check_target(name: str, kind: ReceiptKind, message_id: str | None, file: str | None) -> None:
     if kind in AGENT_REQUESTS or kind is ReceiptKind.RELOAD:
         if message_id is not None or file is not None:
-            raise BadReceipt(name, f"{kind.value} names no message")
+            whom = "no agent" if kind is ReceiptKind.RELOAD else "an agent"
+            raise BadReceipt(name, f"{kind.value} names {whom} and no message")
     elif message_id is None and (file is None or kind not in OPERATOR_KINDS):
         raise BadReceipt(name, "no message_id")
 

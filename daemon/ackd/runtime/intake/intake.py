@@ -394,10 +394,6 @@ class Intake:
             return message  # its own copy, as far as that can be told
         return replace(message, pool=next((name for name in pools if identity(name) in named), ""))
 
-    def is_configured(self, agent: str) -> bool:
-        """True if the agent has a table in the config, or is made by it; else it only has a queue directory."""
-        return any(identity(name) == identity(agent) for name in self.config.now.agents)
-
     def _with_group(self, message: Message, data: bytes) -> Message:
         """Note the group that a message names alone, in To, while it lies in another queue. (One name in To is no
         reason to copy it: the directory is the address. But a group is a wish for copies.)"""
