@@ -263,7 +263,10 @@ class Deliveries:
         self._by_place[place] = key
         self._by_id.setdefault((message.message_id, addressee), []).append(key)
         self._by_sender.setdefault(identity(message.sender), set()).add(key)
-        self.agents[agent].count(delivery.state, 1)
+        holder = self.agents[agent]
+        holder.count(delivery.state, 1)
+        if message.pool and message.pool not in holder.served_pools:  # it has left the pool while no daemon ran
+            holder.served_pools = (*holder.served_pools, message.pool)
         return delivery
 
     @property
