@@ -35,6 +35,7 @@ _OWN: Final[Mapping[str, tuple[str, str]]] = {
     "checkpoint": (f"{_HERE}.receipts:checkpoint", "Say where the work on a message stands."),
     "reply": (f"{_HERE}.send:reply", "Answer a message."),
     "cancel": (f"{_HERE}.cancel:cancel", "Have a message of yours worked on no more."),
+    "reload": (f"{_HERE}.reload:reload", "Have the running daemon read ackd.toml again."),
     "status": (f"{_HERE}.status:status", "Show the daemon, the agents and their mail."),
     "agent": (f"{_HERE}.agent:agent", "List agents; start, stop, restart, pause, resume them, or look in on one."),
     "nudge": (f"{_HERE}.agent:nudge", "Wake an agent for the messages in its hands."),

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ackd.client.mail import Inbox, ReadMessage
     from ackd.client.message_history import MessageHistory
     from ackd.client.receipts import WrittenReceipt
+    from ackd.client.reloading import Reloaded
     from ackd.client.sending import Body, Progress, Sent
     from ackd.client.status import AgentStatus, Status
     from ackd.client.stopping import Draining, Stopped
@@ -130,6 +131,13 @@ class Client:
             expires=expires, deadline=deadline, once=once,
             needs=",".join(_tuple(needs)) or None, prefers=",".join(_tuple(prefers)) or None,
         )  # fmt: skip
+
+    def reload(self, *, wait: bool = True, timeout_s: float = 30.0) -> Reloaded | None:
+        """Have the running daemon read its config again. Returns what is different; None without an answer in time.
+        Fails with ``BadConfig`` if the daemon refuses the file, and with ``NoDaemon``."""
+        from ackd.client import reloading
+
+        return reloading.reload(self._place(), wait=wait, timeout_s=timeout_s)
 
     def cancel(
         self, *message_ids: str, tree: bool = False, reason: str | None = None, agent: str | None = None
