@@ -42,6 +42,8 @@ _OWN: Final[Mapping[str, tuple[str, str]]] = {
     "dead": (f"{_HERE}.dead:dead", "List, show, requeue or purge files that could not be delivered or read."),
     "loop": (f"{_HERE}.loop:loop", "List and release messages that are held because they go around for ever."),
     "tail": (f"{_HERE}.tail:tail", "Show the session log, and follow it."),
+    "backup": (f"{_HERE}.backup:backup", "Write a consistent copy of the root into one file."),
+    "restore": (f"{_HERE}.backup:restore", "Bring a backup back as a new root, with every agent paused."),
     "message": (f"{_HERE}.message:message", "Build, parse, change and validate message files."),
     "config": (f"{_HERE}.shipped:config", "Print what may stand in ackd.toml."),
     "example": (f"{_HERE}.shipped:example", "List and print examples: teams, their programs, systemd units."),

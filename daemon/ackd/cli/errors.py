@@ -82,6 +82,7 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (client_errors.NotHeld, NO),
     (client_errors.NoSessionLog, NOT_FOUND),
     (client_errors.NoDaemon, NO_DAEMON),
+    (client_errors.NoAnswer, TRY_AGAIN),
     (client_errors.MessageOver, NO),
     (client_errors.MessageGone, NOT_FOUND),
     (client_errors.CannotRead, NOT_FOUND),

@@ -68,6 +68,10 @@ class Pauses:
         """Take an agent for paused until it is resumed. Written to disk with the next change of the file."""
         self._paused.setdefault(identity(agent), (agent, pause))
 
+    def save(self) -> None:
+        """Write down what was assumed, durably."""
+        self._save(self._paused)
+
     def add(self, agent: str, pause: Pause) -> bool:
         """Pause an agent, durably. False: it was paused already, and the first pause stays as it is."""
         if agent in self and not (pause.stopped and not self.is_stopped(agent)):

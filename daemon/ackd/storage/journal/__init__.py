@@ -4,7 +4,7 @@ entries: the lines and what they add up to · journal: the file, and when lines 
 """
 
 from ackd.storage.journal.entries import JournalState, LetGo, NoticeWritten, PartKey, TakenIn, part_key, twin_digest
-from ackd.storage.journal.journal import Compaction, Journal
+from ackd.storage.journal.journal import Compaction, Journal, add_stop
 
 __all__ = [
     "Compaction",
@@ -14,6 +14,7 @@ __all__ = [
     "NoticeWritten",
     "PartKey",
     "TakenIn",
+    "add_stop",
     "part_key",
     "twin_digest",
 ]
