@@ -15,7 +15,7 @@ from ackd.cli.output import print_json, say
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
-    from ackd.storage.backup import Contents
+    from ackd.storage.backup.bundle import Contents
 
 
 @command

@@ -51,6 +51,8 @@ def _print(site: Site, found: Status) -> None:
     from ackd.cli.table import say_folded as say
 
     say(daemon_line(site, found.daemon))
+    if (restored := found.details.get("restored")) is not None:
+        say(f"restored: {_restored_words(restored)}", "yellow")
     for fault in found.faults:
         say(f"fault: {_fault_words(fault)}", "red")
     echo("")
@@ -121,6 +123,15 @@ def daemon_line(site: Site, daemon: DaemonStatus) -> str:
     words += [f"session {daemon.session_id}"] if daemon.session_id else []
     words += [f"watching by {daemon.watch}"] if daemon.watch else []
     return f"daemon: {', '.join(words)}"
+
+
+def _restored_words(said: Mapping[str, Any]) -> str:
+    names = ", ".join(said["paused"]) or "every agent"
+    resume = " ".join(said["paused"]) or "AGENT..."
+    return (
+        f"from a backup of {said['root']}, taken {said['taken_at']}; paused for that: {names}. "
+        f"The original may still run: `ackd agent resume {resume}` lets them go on here"
+    )
 
 
 def _due_words(one: Mapping[str, Any]) -> str:

@@ -19,8 +19,9 @@ from ackd.core.escalations import stamp
 from ackd.core.words import ReceiptKind
 from ackd.endpoints import registry
 from ackd.storage import atomic_file, journal, maildrop, root_lock, state_version
-from ackd.storage.backup import Snapshot, bundle, restored
+from ackd.storage.backup import bundle, restored
 from ackd.storage.backup.bundle import Contents, Source
+from ackd.storage.backup.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from ackd.config.site import Site

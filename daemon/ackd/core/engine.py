@@ -191,8 +191,8 @@ class Engine:
                     state.add_agent(Agent(name, policy, endpoint, labels=labels, pool=pool))
                 else:
                     known.policy, known.endpoint, known.labels = policy, endpoint, labels
-            case events.AgentPaused(name):
-                agent_rules.change_state(state, state.agents[name], AgentHappening.PAUSED, "by hand")
+            case events.AgentPaused(name, reason):
+                agent_rules.change_state(state, state.agents[name], AgentHappening.PAUSED, reason)
             case events.AgentResumed(name):
                 agent_rules.resume(state, state.agents[name])
             case events.SignOfLife(name):

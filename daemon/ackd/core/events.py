@@ -44,6 +44,7 @@ class AgentJoined:
 @value
 class AgentPaused:
     agent: str
+    reason: str = "by hand"
 
 
 @value

@@ -72,7 +72,7 @@ from ackd.storage.backup import restored
 from ackd.storage.checkpoints import CheckpointFiles
 from ackd.storage.group_flush import DeviceFlusher, NoFlusher
 from ackd.storage.journal import Journal
-from ackd.storage.paused import BadPauses, Pauses
+from ackd.storage.paused import RESTORED, BadPauses, Pauses
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 
@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft
     from ackd.core.ports import Clock, Post, View
     from ackd.handlers import Handler
-    from ackd.storage.backup import Restored
+    from ackd.storage.backup.restored import Restored
 
 #: Signals that mean an orderly stop: somebody asked for it, or the power or the allowed CPU time runs out.
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU)
@@ -467,7 +467,7 @@ class Daemon:
         start that was interrupted does it again."""
         shared = {identity(name) for name in (*self.config.groups, *self.config.pools)}
         agents = [name for name in self._engine.state.agents if identity(name) not in shared]
-        self._requests.pause_all(agents, restored.BY)
+        self._requests.pause_all(agents, RESTORED)
         restored.save(self.site.state, mark._replace(done=True))
 
     def _pauses_unknown(self, why: str) -> Draft:

@@ -134,7 +134,7 @@ class AgentRequests:
             self.pauses.assume(agent, pause)
         if self._loaded and agent in self.pauses and agent not in self._said:
             self._said.add(agent)
-            self.services.post(events.AgentPaused(agent))
+            self.services.post(events.AgentPaused(agent, self.pauses.reason(agent)))
 
     # --- requests -----------------------------------------------------------------------------------------------------
     def take(self, receipt: Receipt) -> None:

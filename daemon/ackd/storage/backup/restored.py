@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME: Final = "restored.json"
-#: Stands as ``by`` in the pauses of a restored root.
-BY: Final = "restore"
 
 
 class Restored(NamedTuple):
