@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Self
 
 import pytest
 
@@ -50,7 +51,7 @@ class Senders:
         self.sent: list[str] = []
         self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self) -> Senders:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -79,7 +80,7 @@ def test_nothing_that_was_accepted_is_missing_and_nothing_that_was_completed_run
         with Senders(team, 21) as senders:
             for number in range(4):
                 wanted = len(completed(team)) + chance.randrange(5, 25)
-                team.until(lambda wanted=wanted: len(completed(team)) >= wanted)
+                team.until(partial(_has_completed, team, wanted))
                 before = set(senders.sent), completed(team)
                 file = tmp_path / f"{number}.tar{chance.choice(['', '.gz', '.xz'])}"
                 done = team.ackd("backup", str(file))
@@ -95,13 +96,17 @@ def test_nothing_that_was_accepted_is_missing_and_nothing_that_was_completed_run
             assert all(copy.status()["agents"][name]["state"] == "paused" for name in ("ann", "bob", "cleo", "dora"))
             assert ids_in(copy.place / "began") == []
             assert copy.ackd("agent", "resume", "ann", "bob", "cleo", "dora").returncode == 0
-            mail = copy.until(lambda copy=copy: _at_rest(copy))
+            mail = copy.until(partial(_at_rest, copy))
             ran = ids_in(copy.place / "ended")
             assert set(ran) & was_completed == set(), "completed before the backup, and worked on again"
             assert len(ran) == len(set(ran))
             assert accepted - was_completed - set(ran) - mail - completed(copy) == set(), "accepted, and missing"
             assert copy.facts("message_dead", "message_withdrawn") == []
             assert [one for one in copy.facts("message_completed") if "deleted" in str(one.get("by"))] == []
+
+
+def _has_completed(team: Team, wanted: int) -> bool:
+    return len(completed(team)) >= wanted
 
 
 def _at_rest(team: Team) -> set[str] | None:

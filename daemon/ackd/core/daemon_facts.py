@@ -75,14 +75,13 @@ def archive_swept(*, days: list[str]) -> None:
     """Days of the archive that are older than archive_days were removed."""
 
 
-@fact(
-    "snapshot",
-    "=",
-    BLUE,
-    lambda of: (
-        f"snapshot of {of['files']} files for a backup{of.time('seconds', ', in {}')}{of('error', ': refused, {}')}"
-    ),
-)
+def _snapshot(of: Shown) -> str:
+    if "error" in of.data:
+        return f"no snapshot for a backup: {of['error']}"
+    return f"snapshot of {of['files']} files for a backup: nothing was moved for {of['seconds']} s"
+
+
+@fact("snapshot", "=", BLUE, _snapshot)
 def snapshot_taken(*, receipt: str, files: int, seconds: float, error: str | None = None) -> None:
     """Everything below the root got a second name for a backup, while nothing was moved for ``seconds``. With
     ``error`` it did not."""
