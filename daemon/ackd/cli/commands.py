@@ -21,6 +21,7 @@ _HERE: Final = "ackd.cli"
 _OWN: Final[Mapping[str, tuple[str, str]]] = {
     "init": (f"{_HERE}.init:init", "Write a small ackd.toml and the directories."),
     "check": (f"{_HERE}.check:check", "Check the config and its surroundings; say what is wrong and how to mend it."),
+    "doctor": (f"{_HERE}.check:doctor", "The same as check."),
     "run": (f"{_HERE}.run:run", "Run the daemon in the foreground."),
     "demo": (f"{_HERE}.demo:demo", "Watch a small team work, fail and recover, in a temporary directory."),
     "send": (f"{_HERE}.send:send", "Queue a message for one or more agents."),

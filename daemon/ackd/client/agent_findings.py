@@ -11,7 +11,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.client.surroundings import FAIL, OK, Finding
+from ackd.client.findings import FAIL, OK, Finding
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:
