@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.cli.command_line import argument, command, for_team
+from ackd.cli.command_line import argument, command, for_team, shows_content
 from ackd.cli.index_notice import announce_building
 from ackd.cli.output import clear_screen, echo, print_json
 from ackd.client import Client
@@ -24,6 +24,7 @@ _MOST_WAITS: Final = 20
 
 @command
 @argument("--watch", action="store_true", help="Repeat every second, until Ctrl-C, which is exit 130.")
+@shows_content
 @for_team
 def status(site: Site, as_json: bool, watch: bool) -> None:
     """Show the daemon, the agents and their mail."""
