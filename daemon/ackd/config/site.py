@@ -81,7 +81,9 @@ class Site(NamedTuple):
         ]
         if not isinstance(defaults, bool):
             problems.append(Problem("redact.defaults", "must be true or false"))
-        patterns = found if isinstance(found, list) else [None]
+        if not isinstance(found, list):
+            problems.append(Problem("redact.patterns", "must be a list of texts"))
+        patterns = found if isinstance(found, list) else []
         for number, one in enumerate(patterns):
             what = problem(one) if isinstance(one, str) else "must be a text"
             if what is not None:

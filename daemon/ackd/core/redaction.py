@@ -41,7 +41,11 @@ DEFAULTS: Final = (
         r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY-----|\Z)",
     ),
     Default("AWS", ("akia", "asia", "aroa", "aida"), r"\b(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}\b"),
-    Default("GitHub", ("gh", "github_pat_"), r"\b(?:gh[pousr]_[A-Za-z0-9]{16,255}|github_pat_[A-Za-z0-9_]{22,255})"),
+    Default(
+        "GitHub",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        r"\b(?:gh[pousr]_[A-Za-z0-9]{16,255}|github_pat_[A-Za-z0-9_]{22,255})",
+    ),
     Default("GitLab", ("glpat-",), r"\bglpat-[A-Za-z0-9_-]{16,255}"),
     Default("OpenAI and Anthropic", ("sk-",), r"\bsk-[A-Za-z0-9_-]{16,255}"),
     Default("Google", ("aiza", "ya29."), r"\b(?:AIza[0-9A-Za-z_-]{30,60}|ya29\.[0-9A-Za-z_-]{16,255})"),
@@ -93,6 +97,11 @@ def by_default(text: str) -> str:
 def _likely(text: str) -> Iterator[str]:
     small = text.lower()
     return (one.pattern for one in DEFAULTS if any(hint in small for hint in one.hints))
+
+
+def may_hold_one(text: str) -> bool:
+    """Say whether one of our own patterns is worth trying."""
+    return next(_likely(text), None) is not None
 
 
 def replaced(pattern: re.Pattern[str], text: str) -> str:

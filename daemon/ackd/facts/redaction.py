@@ -58,7 +58,7 @@ def redacted_data(value: Any) -> Any:
 
 def redacted_line(line: bytes) -> bytes:
     """The same for a line that holds a JSON document; a line without secrets stays as it is, to the byte."""
-    if _in_use is None:
+    if _in_use is None or _is_clean(line):
         return line
     try:
         found = json.loads(line)
@@ -66,6 +66,14 @@ def redacted_line(line: bytes) -> bytes:
         return redacted(line.decode(errors="surrogateescape")).encode(errors="surrogateescape")
     clean = redacted_data(found)
     return line if clean == found else json.dumps(clean, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _is_clean(line: bytes) -> bool:
+    """Tell without reading the document that there is nothing to take out: a log has many lines, and few secrets."""
+    assert _in_use is not None
+    if _in_use.patterns or b"\\u00" in line:  # an escape may hide a letter
+        return False
+    return not _in_use.defaults or not redaction.may_hold_one(line.decode(errors="replace"))
 
 
 # --- patterns of a user -----------------------------------------------------------------------------------------------
