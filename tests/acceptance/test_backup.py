@@ -211,3 +211,30 @@ def test_a_backup_that_is_ended_leaves_no_file_and_the_next_start_clears_up(tmp_
         team.stop()
         team.start()
         team.until(lambda: team.files("run") == ["ackd.lock", "status.json"])
+
+
+def test_no_child_of_a_restored_root_is_started_and_none_of_the_originals_is_ended(tmp_path: Path) -> None:
+    workers = """[agents.eve]
+endpoint = "process"
+command = ["./worker"]
+"""
+    team = Team(tmp_path / "original", workers)
+    team.script("worker", "echo $$ >> started; exec sleep 1000")
+    with running(team):
+        theirs = int(team.written(team.place / "started"))
+        team.until(lambda: list((team.root / "state/children").glob("*.json")))
+        assert team.ackd("backup", str(tmp_path / "b.tar")).returncode == 0
+        place = tmp_path / "copy"
+        place.mkdir()
+        assert team.ackd("restore", str(tmp_path / "b.tar"), "--root", str(place / ".ackd")).returncode == 0
+        copy = Team(place, workers)
+        copy.script("worker", "echo $$ >> started; exec sleep 1000")
+        with running(copy):
+            assert copy.status()["agents"]["eve"]["state"] == "paused"
+            copy.fact("message_told", message=copy.send("user"))  # it serves by now
+            assert not (copy.place / "started").exists()
+            os.kill(theirs, 0)
+            assert copy.ackd("agent", "resume", "eve").returncode == 0
+            assert int(copy.written(copy.place / "started")) != theirs
+        os.kill(theirs, 0)
+        assert ids_in(team.place / "started") == [str(theirs)]

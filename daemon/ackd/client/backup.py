@@ -170,7 +170,9 @@ def _check_empty(root: Path) -> None:
         return
     if root.is_symlink() or not os.path.isdir(root):  # noqa: PTH112
         raise CannotWrite(f"{root} is there and no directory: name another root")
-    if next(os.scandir(root), None) is not None:
+    with os.scandir(root) as entries:
+        is_empty = next(entries, None) is None
+    if not is_empty:
         raise CannotWrite(f"{root} is not empty: a backup is restored into a new directory only. Name another root")
 
 
