@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.client.errors import CannotWrite, NoAnswer
 from ackd.client.writing import check_reader, creating
+from ackd.coordination.registry import CAPABILITIES, load
 from ackd.core.errors import RootHeld
 from ackd.core.escalations import stamp
 from ackd.core.words import ReceiptKind
@@ -22,6 +23,7 @@ from ackd.storage import atomic_file, journal, maildrop, root_lock, state_versio
 from ackd.storage.backup import bundle, restored
 from ackd.storage.backup.bundle import Contents, Source
 from ackd.storage.backup.snapshot import Snapshot
+from ackd.storage.paused import RESTORED
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
@@ -188,6 +190,9 @@ def _made_a_copy(directory: Path, contents: Contents) -> int:
     state = directory / "state"
     maildrop.make_private_directory(state, fsync=False)
     state_version.require(state)
+    for capability in CAPABILITIES:
+        if capability.restoring:
+            load(capability.restoring)(state, RESTORED)
     runs = 0
     for name, kind in registry.KINDS.items():
         if kind.keeps_processes:
