@@ -25,6 +25,7 @@ from tests.bench import (
     latency,
     leasing,
     pools,
+    reloading,
     starting,
     team_idle,
     throughput,
@@ -58,6 +59,7 @@ BENCHES: dict[str, Bench] = {
     "bus": bus.measure,
     "growth": growth.measure,
     "crowd": crowd.measure,
+    "reload": reloading.measure,
 }
 #: In a warning: there are no figures of that bench, and nothing is kept of such a run.
 FAILED = "was not measured"

@@ -10,8 +10,8 @@ from ackd.core.errors import BadReceipt
 from ackd.core.receipt_form import MAX_CHECKPOINT_BYTES, MAX_STEP, checked
 from ackd.core.words import AGENT_REQUESTS, Folder, ReceiptKind
 
-NOT_PLAIN = {ReceiptKind.CHECKPOINT, ReceiptKind.CANCEL, ReceiptKind.SNAPSHOT}
-ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - NOT_PLAIN, key=str)
+OTHERS = {ReceiptKind.CHECKPOINT, ReceiptKind.CANCEL, ReceiptKind.RELOAD, ReceiptKind.SNAPSHOT}
+ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - OTHERS, key=str)
 
 
 def said(**content: Any) -> Any:
@@ -67,6 +67,13 @@ def test_a_request_for_a_snapshot_names_its_directory_and_nothing_else() -> None
     for wrong in ({}, {"message_id": "1@x", "file": "a"}):
         assert why_not(kind="snapshot", **wrong) == "snapshot names a directory in file, and no message"
     assert why_not(kind="snapshot", file="../x") == "file is not a plain file name"
+
+
+def test_a_request_to_read_the_config_again_names_nobody_and_nothing() -> None:
+    found = said(kind="reload", by="leader")
+    assert (found.kind, found.agent, found.by) == (ReceiptKind.RELOAD, None, "leader")
+    assert why_not(kind="reload", agent="worker") == "reload names no agent"
+    assert why_not(kind="reload", message_id="1@x") == "reload names no agent and no message"
 
 
 @pytest.mark.parametrize("folder", [Folder.DEAD, Folder.CORRUPT])

@@ -66,6 +66,7 @@ class Receipts:
     dead_letter_requests: TakesReceipts
     agent_requests: TakesReceipts
     snapshots: TakesReceipts
+    reload_requests: TakesReceipts
     checkpoints: CheckpointReceipts
     #: Names of receipts that wait, and of those that have waited once for their message.
     _waiting: set[str] = field(default_factory=set)
@@ -132,7 +133,9 @@ class Receipts:
 
     # --- matching -----------------------------------------------------------------------------------------------------
     def _match(self, receipt: Receipt) -> None:
-        if receipt.kind in AGENT_REQUESTS:
+        if receipt.kind is ReceiptKind.RELOAD:
+            self.reload_requests.take(receipt)
+        elif receipt.kind in AGENT_REQUESTS:
             self.agent_requests.take(receipt)
         elif receipt.kind is ReceiptKind.SNAPSHOT:
             self.snapshots.take(receipt)
