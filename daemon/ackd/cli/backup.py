@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ackd.cli.command_line import argument, at_least, command, for_root
+from ackd.cli.command_line import argument, at_least, command, for_place, for_root
 from ackd.cli.errors import WrongUsage
 from ackd.cli.output import print_json, say
 
@@ -50,17 +50,23 @@ def backup(site: Site, as_json: bool, file: str, timeout: float) -> None:
 
 @command
 @argument("file", metavar="FILE", complete="files", help="The backup.")
-@argument("--root", metavar="DIR", help="The directory to restore it as: a new one, or an empty one.")
 @argument("--config-to", metavar="FILE", help="Also write the backup's ackd.toml, as this new file.")
 @argument("--dry-run", action="store_true", help="Verify the backup and say what is in it; write nothing.")
-def restore(as_json: bool, file: str, root: str | None, config_to: str | None, dry_run: bool) -> None:
+@for_place
+def restore(
+    as_json: bool, file: str, root: str | None, config: str | None, config_to: str | None, dry_run: bool
+) -> None:
     """Bring a backup back as a new root, with every agent paused.
+
+    `--root DIR` says where: a directory that is not there yet, or is empty.
 
     All of the file is verified before anything is written. The root that it was taken of may still be served, so
     nothing is delivered until `ackd agent resume` says so, agent by agent.
     """
     from ackd.client import backup as backups
 
+    if config is not None:
+        raise WrongUsage("no config is read: --config-to FILE says where the backup's own is written")
     if dry_run:
         contents = backups.verify(Path(file))
         if as_json:
