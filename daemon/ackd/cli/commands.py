@@ -22,6 +22,8 @@ _OWN: Final[Mapping[str, tuple[str, str]]] = {
     "init": (f"{_HERE}.init:init", "Write a small ackd.toml and the directories."),
     "check": (f"{_HERE}.check:check", "Check the config and its surroundings; say what is wrong and how to mend it."),
     "run": (f"{_HERE}.run:run", "Run the daemon in the foreground."),
+    "stop": (f"{_HERE}.stop:stop", "Stop the daemon, however it was started."),
+    "service": (f"{_HERE}.service:service", "Run ackd as a service of systemd."),
     "demo": (f"{_HERE}.demo:demo", "Watch a small team work, fail and recover, in a temporary directory."),
     "send": (f"{_HERE}.send:send", "Queue a message for one or more agents."),
     "inbox": (f"{_HERE}.inbox:inbox", "List an agent's mail."),

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ackd.client.reloading import Reloaded
     from ackd.client.sending import Body, Progress, Sent
     from ackd.client.status import AgentStatus, Status
+    from ackd.client.stopping import Draining, Stopped
     from ackd.client.thread_waiting import Awaited, AwaitedMessage
     from ackd.client.threads import Thread
     from ackd.config.site import Site
@@ -235,6 +236,14 @@ class Client:
         from ackd.client import status
 
         return status.status(self.site)
+
+    def stop_daemon(
+        self, *, timeout_s: float = 120.0, at_once: bool = False, heard: Callable[[Draining], None] | None = None
+    ) -> Stopped:
+        """Stop the daemon, however it was started, and wait for its end; ``heard`` is told what it waits for."""
+        from ackd.client import stopping
+
+        return stopping.stop(self._place(), timeout_s=timeout_s, at_once=at_once, heard=heard)
 
     def check(self) -> CheckResult:
         """Look at the config, the agents and the machine, and tell what is wrong and how to mend it.

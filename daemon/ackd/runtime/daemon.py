@@ -61,7 +61,7 @@ from ackd.runtime.reloading import Reloads
 from ackd.runtime.runner.runner import EffectRunner
 from ackd.runtime.saved_totals import SavedTotals, marks
 from ackd.runtime.signals import Signals
-from ackd.runtime.status_page import StatusPage, describe
+from ackd.runtime.status_page import StatusPage, describe, status_line
 from ackd.runtime.supervisor import Supervisor
 from ackd.runtime.systemd import ServiceManager
 from ackd.runtime.team import Makers, Team, command_environment, environment
@@ -189,6 +189,7 @@ class Daemon:
             record=self._recorder.record,
         )
         self._up, self._stop_asked, self._reason, self._failure = anyio.Event(), anyio.Event(), "", ""
+        self._is_ready = False
         self._make_team(tasks)
         self._make_receipts()
         self._make_intake()
@@ -350,7 +351,12 @@ class Daemon:
             fail=self._fail,
         )
         self._pump.overslept = self._upkeep.look_round
-        self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
+        self._page = StatusPage(
+            self.site.run / "status.json",
+            self.clock,
+            self._status_page,
+            told=self._tell_status,
+        )
         self._liveness_poll = LivenessPoll(
             deliveries=self._engine.state.deliveries, inhabited=self._team.inhabited, post=self._pump.post
         )
@@ -424,12 +430,14 @@ class Daemon:
         self._up.set()
         await self._shown()
         self._tell_ready()
+        self._is_ready = True
         tasks.start_soon(self._reloads.watch, name="watch of the config")
         if self.service.watchdog_s is not None:
             tasks.start_soon(self._upkeep.watchdog, self.service, self._pump, self._watching, name="watchdog")
 
     def _tell_ready(self) -> None:
-        self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._watching.mode})")
+        if not self._stop_asked.is_set():
+            self.service.ready(self._status_line(self._status_page()))
 
     def _lost_boxes(self) -> frozenset[str]:
         """List queue directories that were removed or replaced since the last session.
@@ -671,6 +679,14 @@ class Daemon:
         self._config.swap(config)
         self._fingerprint = fingerprint
         self._watching.config_changed()
+
+    def _tell_status(self, page: dict[str, object]) -> None:
+        if self._is_ready:
+            self.service.status(self._status_line(page))
+
+    def _status_line(self, page: dict[str, object]) -> str:
+        config = self._config.now
+        return status_line(page, {*config.groups, *config.pools, *ALWAYS})
 
     def _status_page(self) -> dict[str, object]:
         log, watch = self._recorder.log, self._watching.mode

@@ -17,12 +17,16 @@ if TYPE_CHECKING:
 
 
 class ServiceManager:
+    _address = ""
+    _status: str | None = ""
+
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
         address = environ.pop("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self.watchdog_s = _watchdog(environ)
 
     def ready(self, status: str) -> None:
+        self._status = status
         self._tell(f"READY=1\nSTATUS={status}")
 
     def reloading(self) -> None:
@@ -30,7 +34,14 @@ class ServiceManager:
         now_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._tell(f"RELOADING=1\nMONOTONIC_USEC={now_usec}\nSTATUS=reading the config again")
 
+    def status(self, status: str) -> None:
+        """Replace the line that `systemctl status` shows, if it has changed. Ignored once the daemon stops."""
+        if status != self._status and self._status is not None:
+            self._status = status
+            self._tell(f"STATUS={status}")
+
     def stopping(self) -> None:
+        self._status = None
         self._tell("STOPPING=1\nSTATUS=stopping: letting running deliveries finish")
 
     def alive(self) -> None:
