@@ -253,8 +253,9 @@ def test_a_group_goes_by_its_new_members(tmp_path: Path) -> None:
     team = Team(tmp_path, f'{both}[groups]\nall = ["a"]')
     with running(team):
         assert reload(team, f'{both}[groups]\nall = ["a", "b"]') == {"changed": ["all"]}
-        team.post("all")
-        team.fact("message_queued", agent="b")
+        handed_on = team.post("all")
+        team.fact("message_queued", message=handed_on, agent="b")
+        team.fact("message_completed", message=handed_on, agent="all")
         assert reload(team, both) == {"removed": ["all"]}
         assert kind_of(team, "all") == "inbox"
 
