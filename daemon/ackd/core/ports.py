@@ -150,8 +150,21 @@ class Endpoint(ABC):
     async def stop(self, drain_s: float) -> None:
         """Let what runs finish for ``drain_s``, end the rest, post RunEnded(STOPPED) for it."""
 
+    async def leave(self, drain_s: float) -> None:
+        """Stop, because another daemon follows at once: what can go on without one is left to it, the rest is stopped
+        as ``stop`` does it."""
+        await self.stop(drain_s)
+
     def has_work(self) -> bool:
         """Tell whether something runs that ``stop`` would let finish."""
+        return False
+
+    def is_asked_at_stop(self) -> bool:
+        """Tell whether ``stop`` asks whoever has work in hand to write down where it stands."""
+        return False
+
+    def leaves_work(self) -> bool:
+        """Tell whether something runs that ``leave`` would leave to the next daemon."""
         return False
 
     def call_off(self, order: CallOff) -> LetGo | None:

@@ -46,6 +46,16 @@ class Makers:
         return self._makers[kind]
 
 
+@dataclass(frozen=True, slots=True)
+class AtStop:
+    """Agents with work in hand when the daemon stops: those that are waited for, those of them that are asked for a
+    checkpoint, and those whose work is left to the next daemon."""
+
+    waited_for: list[str]
+    asked: list[str]
+    left: list[str]
+
+
 @dataclass(kw_only=True)
 class Team:
     config: LiveConfig
@@ -85,9 +95,12 @@ class Team:
     def endpoints(self) -> list[Endpoint]:
         return list(self._endpoints.values())
 
-    def with_work(self) -> list[str]:
-        """Return the agents of which something runs that the end of the daemon waits for."""
-        return [name for name, endpoint in self._endpoints.items() if endpoint.has_work()]
+    def at_stop(self, *, leaves: bool) -> AtStop:
+        """Return the agents that have work in hand, by what a stop does with it. ``leaves``: another daemon follows."""
+        left = [name for name, endpoint in self._endpoints.items() if leaves and endpoint.leaves_work()]
+        working = [name for name, endpoint in self._endpoints.items() if endpoint.has_work() and name not in left]
+        asked = [name for name in working if self._endpoints[name].is_asked_at_stop()]
+        return AtStop(working, asked, left)
 
     def box(self, agent: str) -> str:
         return self.site.box_dir(agent).name
