@@ -387,6 +387,7 @@ class Daemon:
         await self._recover(tasks, lost, left_behind)
         gc.freeze()  # objects made so far live as long as the daemon: the collector need not look at them again
         gc.set_threshold(20_000, 20, 20)
+        gc.enable()  # `ackd run` starts without it
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._saved_totals.keep_counting, name="totals")

@@ -16,6 +16,7 @@ from ackd.endpoints import registry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ackd.config.agents import AgentSettings
     from ackd.config.live import LiveConfig
@@ -35,10 +36,15 @@ class Makers:
         return self._of(table.endpoint).make(agent, table)
 
     async def clear(self) -> list[str]:
-        return [agent for kind in registry.KINDS for agent in await self._of(kind).clear()]
+        return [agent for kind in self._that_left() for agent in await self._of(kind).clear()]
 
     def found_runs(self) -> list[FoundRun]:
-        return [run for kind in registry.KINDS for run in self._of(kind).found_runs()]
+        return [run for kind in self._that_left() for run in self._of(kind).found_runs()]
+
+    def _that_left(self) -> list[str]:
+        """Return the kinds of which something may be left from an earlier daemon."""
+        state = self._offered.site.state
+        return [name for name, kind in registry.KINDS.items() if kind.leaves and _has_entries(state / kind.leaves)]
 
     def _of(self, kind: str) -> EndpointMaker:
         if kind not in self._makers:
@@ -131,6 +137,16 @@ class Team:
             if (endpoint := make(name)) is not None:
                 return endpoint
         return self.makers.make(name, table)
+
+
+def _has_entries(directory: Path) -> bool:
+    """Return whether there is anything in the directory. True if that cannot be read: whoever looks closer says why."""
+    try:
+        return any(directory.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def environment(site: Site) -> dict[str, str]:

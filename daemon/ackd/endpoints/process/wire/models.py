@@ -38,7 +38,7 @@ Files = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Wire(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, defer_build=True)
 
 
 # --- from a worker ----------------------------------------------------------------------------------------------------
