@@ -29,9 +29,12 @@ def test_each_word_is_one_datagram(tmp_path: Path, manager: socket.socket, abstr
     environ = {"NOTIFY_SOCKET": f"@{name}" if abstract else str(tmp_path / "notify")}
     service = ServiceManager(environ)
     service.ready("watching 3 queues")
+    service.say("watching 4 queues")
+    service.progress()  # it expects none
     service.alive()
     service.stopping()
     assert manager.recv(4096) == b"READY=1\nSTATUS=watching 3 queues"
+    assert manager.recv(4096) == b"STATUS=watching 4 queues"
     assert manager.recv(4096) == b"WATCHDOG=1"
     assert manager.recv(4096).startswith(b"STOPPING=1\nSTATUS=stopping")
 

@@ -1,7 +1,7 @@
 """The composition root: every part of the daemon is made here, started in order, and ended in order.
 
 Start: take the lock, make the directories, open the log, begin to watch (before the scan, so that no file falls
-between the two), recover, report ready.
+between the two), report ready, recover.
 
 Stop: claim nothing more, ask workers for a checkpoint, let running deliveries finish for ``drain_timeout_s``, end the
 rest (they are offered again by the next daemon, and the attempt is not counted), write the last lines, release the
@@ -397,7 +397,7 @@ class Daemon:
         self._gateways.start(tasks)
         self._up.set()
         await self._shown()
-        self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._watching.mode})")
+        self.service.say(f"watching {len(self._intake.boxes)} queues ({self._watching.mode})")
         if self.service.watchdog_s is not None:
             tasks.start_soon(self._upkeep.watchdog, self.service, self._pump, self._watching, name="watchdog")
 
@@ -439,6 +439,7 @@ class Daemon:
             adopt=self._team.adopt,
             missing=missing,
             backlog=self._backlog,
+            progress=self.service.progress,
         )
         self._first_line(recovery.count(state, runs))
         for agent in left_behind:
@@ -453,6 +454,8 @@ class Daemon:
         self._signals.subscribe(MessageMet, recovery.was_met)
         self._intake.hold()  # until recovery has met the messages in hand
         await self._watching.begin()
+        # Nothing that comes from now on is missed. What waits already may be long, and nobody has to wait for it.
+        self.service.ready(f"watching ({self._watching.mode}), and reading what waits")
         await recovery.recover(state, runs)
         tasks.start_soon(self._catch_up, tasks, recovery, missing, name="backlog")
 

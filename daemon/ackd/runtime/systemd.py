@@ -24,11 +24,19 @@ class ServiceManager:
     def ready(self, status: str) -> None:
         self._tell(f"READY=1\nSTATUS={status}")
 
+    def say(self, status: str) -> None:
+        self._tell(f"STATUS={status}")
+
     def stopping(self) -> None:
         self._tell("STOPPING=1\nSTATUS=stopping: letting running deliveries finish")
 
     def alive(self) -> None:
         self._tell("WATCHDOG=1")
+
+    def progress(self) -> None:
+        """Say that the daemon is alive while its start goes on, if the manager expects that."""
+        if self.watchdog_s is not None:
+            self.alive()
 
     def _tell(self, text: str) -> None:
         if not self._address:
