@@ -77,7 +77,7 @@ def _importing_ms(cwd: Path) -> float:
 
 
 def _ready_ms(team: Team) -> float:
-    """Start the daemon, wait for READY=1, and end it by force: how it stops is measured nowhere here."""
+    """Start the daemon, wait for READY=1, and stop it: the next start is none after a crash."""
     path = team.place / "notify"
     path.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
@@ -94,7 +94,7 @@ def _ready_ms(team: Team) -> float:
         except TimeoutError as error:
             raise BenchFailed(f"not ready within {PATIENCE_S:.0f} s") from error
         finally:
-            process.kill()
+            process.terminate()
             process.wait()
 
 
