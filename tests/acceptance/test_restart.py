@@ -170,3 +170,33 @@ def current_step(path: Path) -> int:
     step = kept.get("current_step", kept.get("checkpoint", {}).get("current_step"))
     assert isinstance(step, int)
     return step
+
+
+STAGE = """
+echo "$ACKD_STORY $ACKD_STAGE" >>begun
+case $ACKD_STAGE in
+0) text="Stage 0 COMPLETE for $ACKD_STORY. 3 tasks created. Plan score: 4/4." ;;
+1) text="Stage 1 COMPLETE for $ACKD_STORY. Verdict: GO. Readiness: 8." ;;
+2) text="Stage 2 COMPLETE for $ACKD_STORY. All tasks Done. Story set to To Review." ;;
+3) text="Stage 3 COMPLETE for $ACKD_STORY. Verdict: PASS. Quality Score: 91/100." ;;
+esac
+if [ "$ACKD_STAGE" = 1 ]; then until [ -e go ]; do sleep 0.05; done; fi
+echo "$text"
+"""
+
+
+def test_a_storys_command_runs_on_through_a_restart_and_its_stage_is_not_begun_anew(tmp_path: Path) -> None:
+    team = Team(tmp_path, '[pipeline]\nleave_s = 1\n[pipeline.worker]\ncommand = ["./stage.sh"]\n', quick=QUICK)
+    team.script("stage.sh", STAGE)
+    begun, record = tmp_path / "begun", team.root / "state/stories/PROJ-1.json"
+    with running(team):
+        assert team.ackd("story", "start", "PROJ-1").returncode == 0
+        team.until(lambda: begun.exists() and "PROJ-1 1" in begun.read_text())
+        team.fact("message_told", agent="story-PROJ-1-s1")
+        assert team.stop(signal.SIGUSR2) == 0
+        assert team.facts("session_stopping")[-1]["left"] == ["story-PROJ-1-s1"]
+        team.start()
+        (tmp_path / "go").touch()
+        team.until(lambda: json.loads(record.read_text())["state"] == "done")
+        assert begun.read_text() == "PROJ-1 0\nPROJ-1 1\nPROJ-1 2\nPROJ-1 3\n"
+        assert team.stop() == 0

@@ -13,6 +13,8 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ackd.storage.atomic_file import make_private
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -28,6 +30,13 @@ def session_files(logs_dir: Path) -> list[Path]:
     except (FileNotFoundError, NotADirectoryError):
         return []
     return [logs_dir / name for _, _, name in sorted(found)]
+
+
+def age_order(name: str) -> tuple[str, int]:
+    """Return the sort key of a session log's name. As text ``…-2.ndjson`` would come before ``….ndjson``, which is
+    older. Other names sort first."""
+    found = _NAME.fullmatch(name)
+    return (found[1], int(found[2] or 1)) if found else ("", 0)
 
 
 def _regular(entry: os.DirEntry[str]) -> bool:
@@ -89,9 +98,3 @@ def show_in(directory: Path, path: Path) -> None:
         except FileExistsError:
             continue
         return
-
-
-def make_private(directory: Path) -> None:
-    if not directory.is_dir():
-        make_private(directory.parent)
-        directory.mkdir(mode=0o700, exist_ok=True)
