@@ -40,7 +40,7 @@ class _StopWhenReady(ServiceManager):
         self.daemon: Daemon | None = None
         self.was_ready = False
 
-    def ready(self, status: str) -> None:
+    def say(self, status: str) -> None:
         assert self.daemon is not None
         self.was_ready = True
         self.daemon._stop_asked.set()

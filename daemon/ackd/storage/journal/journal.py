@@ -237,9 +237,8 @@ def _write_state(path: Path, state: JournalState) -> Path:
             file.writelines(map(encode, state.notices.values()))
             file.writelines(map(encode, state.in_flight.values()))
             file.flush()
-            # Without this flush, a power cut after the rename could leave an empty journal: no loss if it is empty.
-            if file.tell():
-                os.fsync(file.fileno())
+            # Without this flush, a power cut after the rename could leave an empty journal.
+            os.fsync(file.fileno())
     except OSError:
         with contextlib.suppress(OSError):  # a disk with trouble may refuse this, too: the next start removes the file
             temp.unlink()
