@@ -40,6 +40,9 @@ class _StopWhenReady(ServiceManager):
         self.daemon: Daemon | None = None
         self.was_ready = False
 
+    def ready(self, status: str) -> None:
+        pass
+
     def say(self, status: str) -> None:
         assert self.daemon is not None
         self.was_ready = True
