@@ -23,6 +23,25 @@ if TYPE_CHECKING:
 UNITS = Path(__file__).parents[2] / "systemd"
 
 
+#: A daemon that looks at what waits in its queues only when the test lets it.
+SLOW_READING = """
+import os, sys, time
+class Gate:
+    def find_spec(self, name, path=None, target=None):
+        if name == "ackd.runtime.recovery.backlog":
+            sys.meta_path.remove(self)
+            from ackd.storage.spool.spool import Spool
+            waiting = Spool.waiting
+            def slowly(spool, box):
+                while not os.path.exists(os.environ["GATE"]):
+                    time.sleep(0.01)
+                return waiting(spool, box)
+            Spool.waiting = slowly
+        return None
+sys.meta_path.insert(0, Gate())
+"""
+
+
 class Manager:
     """The receiving end of NOTIFY_SOCKET."""
 
@@ -65,7 +84,8 @@ def test_ready_when_it_watches_alive_while_it_turns_stopping_when_it_stops(tmp_p
     try:
         said = manager.hear_until("READY=1")
         assert len(manager.heard) == 1  # nothing before
-        assert "STATUS=1 agent, 0 queued, 0 dead; watching by inotify" in said.splitlines()
+        assert "STATUS=watching (inotify), and reading what waits" in said.splitlines()
+        manager.hear_until("STATUS=1 agent, 0 queued, 0 dead; watching by inotify")
         assert team.status_pid() == team.pid
         message = team.post("worker")  # watching means: noticed without another start
         for _ in range(3):
@@ -91,6 +111,31 @@ def test_ready_when_it_watches_alive_while_it_turns_stopping_when_it_stops(tmp_p
     assert "WATCHDOG_USEC" not in environment
 
 
+def test_ready_does_not_wait_until_everything_that_waits_was_read(tmp_path: Path, manager: Manager) -> None:
+    """A queue that cannot be read on for now stands for one of a hundred thousand messages."""
+    team = Team(tmp_path / "team", '[agents.worker]\nendpoint = "exec"\ncommand = ["true"]\n')
+    waits = [team.post("worker") for _ in range(3)]
+    gate = tmp_path / "lib" / "sitecustomize.py"
+    gate.parent.mkdir()
+    gate.write_text(SLOW_READING)
+    team.start(
+        ready=False,
+        env={"NOTIFY_SOCKET": str(manager.path), "GATE": str(tmp_path / "go"), "PYTHONPATH": str(gate.parent)},
+    )
+    try:
+        manager.hear_until("READY=1")
+        assert team.status_pid() is None
+        comes = team.post("worker")
+        (tmp_path / "go").touch()
+        for message in (*waits, comes):
+            team.fact("message_completed", message=message)
+        assert team.stop() == 0
+    finally:
+        if team.process is not None:
+            team.process.kill()
+            team.process.wait()
+
+
 def test_an_idle_watcher_is_alive_to_a_watchdog_that_asks_more_often_than_it_looks(
     tmp_path: Path, manager: Manager
 ) -> None:
@@ -98,7 +143,8 @@ def test_an_idle_watcher_is_alive_to_a_watchdog_that_asks_more_often_than_it_loo
     team = Team(tmp_path / "team", quick='[watch]\nmode = "polling"\npoll_interval_s = 30\n')
     team.start(ready=False, env={"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "150000"})
     try:
-        assert "watching by polling" in manager.hear_until("READY=1")
+        assert "(polling)" in manager.hear_until("READY=1")
+        manager.hear_until("watching by polling")
         for _ in range(4):
             assert manager.hear(0.5) == "WATCHDOG=1"
     finally:
@@ -111,6 +157,7 @@ def test_a_watchdog_that_means_another_process_is_not_fed(tmp_path: Path, manage
     team.start(ready=False, env={"NOTIFY_SOCKET": str(manager.path), **other})
     try:
         manager.hear_until("READY=1")
+        manager.hear_until("queues (inotify)")
         assert manager.hear(0.3) is None
     finally:
         team.stop()

@@ -34,7 +34,7 @@ SDK = f"""
 import signal, subprocess, sys
 import ackd.worker.task
 from ackd.worker import Refuse, Task, run
-ackd.worker.task._KEEP_EVERY_S = 0.0
+ackd.worker.task.KEEP_EVERY_S = 0.0
 {TOOLS}
 """
 

@@ -23,6 +23,8 @@ class Scale:
     idle_s: float = 60.0
     #: Start-ups of each command, in turns.
     starts: int = 25
+    #: Starts of a daemon until it is ready, in turns.
+    readiness_starts: int = 15
     #: A team of agents that live: kept-alive children, and panes.
     team_workers: int = 50
     team_panes: int = 20
@@ -67,6 +69,7 @@ QUICK = Scale(
     backlog_repetitions=1,
     idle_s=10.0,
     starts=9,
+    readiness_starts=7,
     team_workers=10,
     team_panes=5,
     crashes=5,

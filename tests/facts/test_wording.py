@@ -18,6 +18,8 @@ GOLDEN = [
     ("session_end", {"reason": "SIGTERM", "totals": {"completed": 3, "dead": 1}}, "daemon      ended: SIGTERM; 3 completed, 1 dead"),
     ("session_stopping", {"agents": ["coder"], "seconds": 20}, "daemon      stopping: coder may finish its message, for at most 20 s; Ctrl-C again stops at once"),
     ("session_stopping", {"agents": ["coder", "tester"], "seconds": 90}, "daemon      stopping: coder, tester may finish their messages, for at most 90 s; Ctrl-C again stops at once"),
+    ("session_stopping", {"agents": ["coder", "tester"], "seconds": 20, "asked": ["coder"]}, "daemon      stopping: coder, tester may finish their messages, for at most 20 s; coder is asked for a checkpoint; Ctrl-C again stops at once"),
+    ("session_stopping", {"agents": [], "seconds": 20, "left": ["tester"]}, "daemon      stopping: commands of tester run on, and the next daemon takes them up; Ctrl-C again stops at once"),
     ("message_queued", about(**{"from": "leader"}, message_type="task_assignment", priority="high", file="f.mime"), "queued      1763.42.ab12  builder       from leader: task_assignment, high"),
     ("message_queued", about(**{"from": "a"}, message_type="message", priority="low", file="f", task_id="T1", in_reply_to="9.9.ff@x", recovered=True), "queued      1763.42.ab12  builder       from a: message, low, task T1, in reply to 9.9.ff, found at start"),
     ("message_claimed", about(file="f.mime"), "claimed     1763.42.ab12  builder       taken up: f.mime"),

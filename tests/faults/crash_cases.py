@@ -129,7 +129,7 @@ class Case:
     def _after_an_end(self, child: Child, verdict: Verdict) -> None:
         assert child.code is not None
         verdict.codes.append(child.code)
-        if child.code not in {-signal.SIGKILL, *CLEAR_ENDS}:
+        if child.code not in {-signal.SIGKILL, *CLEAR_ENDS} and not (self.stage.is_stopped and child.code == 0):
             verdict.problems.append(f"ended with {child.code}: {self.stage.output()[-2000:]}")
         self._note_committed()
 

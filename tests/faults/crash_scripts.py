@@ -10,6 +10,8 @@ import contextlib
 import itertools
 import json
 import os
+import signal
+import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -86,6 +88,26 @@ async def scribe(mail: Mail, ctx: Context) -> None:
         raise RuntimeError("not mended yet")
 """
 
+HAND = """
+import os, time
+import ackd.worker.task
+from ackd.worker import run
+ackd.worker.task.KEEP_EVERY_S = 0.0
+place = os.environ["TEAM_PLACE"]
+def note(name, text):
+    with open(os.path.join(place, name), "ab", buffering=0) as file:
+        file.write(text.encode() + b"\\n")
+def work(task):
+    note("ledger", f"{task.message_id} {os.environ['ACKD_AGENT']}")
+    for step in task.steps("abcd"):
+        if step == "c":
+            note("in-c", "")
+            while not task._to_stop and not os.path.exists(os.path.join(place, "go")):
+                time.sleep(0.005)
+        note("steps", step)
+run(work, heartbeat_s=0.2)
+"""
+
 Key: TypeAlias = tuple[str, str]
 
 
@@ -115,6 +137,8 @@ class Stage(Team):
         #: A write that was cut short leaves a fragment, which readers skip. Without one there is none.
         self.torn_lines_allowed = False
         self.disk_refuses = self.disk_refused = False
+        #: A step of the script has asked a daemon to stop.
+        self.is_stopped = False
         #: What a script waits for besides, and what it looks at in the end: it yields what does not hold, in words.
         self.also_settled: list[Callable[[], bool]] = []
         #: What else must hold in the end, in words for what does not.
@@ -199,6 +223,20 @@ class Stage(Team):
         ]
         with (self.place / "ackd.toml").open("a") as config:
             config.write("\n" + "\n".join([*tables, f"[pools.{name}]\nmembers = {json.dumps(members)}\n"]))
+
+    def make_worker(self, name: str) -> None:
+        """A process that is kept alive and stands in its third step until ``go`` is there, or it is asked to stop.
+        Before the daemon starts."""
+        (self.place / "hand.py").write_text(HAND)
+        command = json.dumps([sys.executable, "hand.py"])
+        with (self.place / "ackd.toml").open("a") as config:
+            config.write(f'\n[agents.{name}]\nendpoint = "process"\ncommand = {command}\n')
+
+    def ask_to_stop(self) -> None:
+        """Ask the daemon to stop. One that has died of its fault just now is started again all the same."""
+        self.is_stopped = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.facts("session_start")[-1]["pid"], signal.SIGTERM)
 
     def ledger(self) -> Counter[Key]:
         try:
@@ -530,6 +568,28 @@ def an_agent_is_paused_and_resumed(stage: Stage) -> Iterator[Step]:
     yield _started(stage), lambda: ask(ReceiptKind.PAUSE)
     yield paused, give
     yield lambda: stage.said(waiting[0], "message_queued"), resume
+
+
+@script
+def a_worker_hands_over_at_a_stop_and_the_next_daemon_goes_on(stage: Stage) -> Iterator[Step]:
+    stage.make_worker("hand")
+    task = stage.give("hand", "steps", "message_completed")
+    starts: list[int] = []
+
+    def stop() -> None:
+        starts.append(len(stage.facts("session_start")))
+        stage.ask_to_stop()
+
+    def uncounted() -> Iterator[str]:
+        if any(fact["counted"] for fact in stage.facts("message_retry", message=task)):
+            yield "an attempt was counted for our stop"
+        done = (stage.place / "steps").read_text().split()
+        if done[-1:] != ["d"] or set(done) != {*"abcd"}:
+            yield f"these steps were done: {done}"
+
+    stage.checks.append(uncounted)
+    yield (stage.place / "in-c").exists, stop
+    yield lambda: len(stage.facts("session_start")) > starts[0], (stage.place / "go").touch
 
 
 @script

@@ -41,6 +41,9 @@ class _StopWhenReady(ServiceManager):
         self.was_ready = False
 
     def ready(self, status: str) -> None:
+        pass
+
+    def status(self, status: str) -> None:
         assert self.daemon is not None
         self.was_ready = True
         self.daemon._stop_asked.set()

@@ -49,6 +49,10 @@ class NotingServiceManager(ServiceManager):
 
     def ready(self, status: str) -> None:
         self.said.append(f"ready: {status}")
+
+    def status(self, status: str) -> None:
+        if status not in self.said:
+            self.said.append(status)
         self.up.set()
 
     def alive(self) -> None:
@@ -109,7 +113,10 @@ async def serving(run: Run) -> AsyncIterator[Run]:
 
 async def test_it_starts_says_so_stops_and_leaves_a_clean_house(tmp_path: Path) -> None:
     async with serving(make(tmp_path)) as run:
-        assert run.service.said == ["ready: 0 agents, 0 queued, 0 dead; watching by inotify"]
+        assert run.service.said == [
+            "ready: watching (inotify), and reading what waits",
+            "0 agents, 0 queued, 0 dead; watching by inotify",
+        ]
         assert root_lock.holder(run.site.run) == os.getpid()
         assert (run.site.run / "status.json").exists()
     assert run.failure == []

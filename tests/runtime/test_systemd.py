@@ -30,6 +30,7 @@ def test_each_word_is_one_datagram(tmp_path: Path, manager: socket.socket, abstr
     environ = {"NOTIFY_SOCKET": f"@{name}" if abstract else str(tmp_path / "notify")}
     service = ServiceManager(environ)
     service.ready("3 agents, 0 queued")
+    service.progress()  # it expects none
     service.alive()
     service.status("3 agents, 1 queued")
     service.reloading()

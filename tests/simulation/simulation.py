@@ -53,17 +53,19 @@ class OutOfTime(BaseException):
 
 
 class Service:
-    """The service manager: it only hears that the daemon is ready."""
+    """The service manager: it only hears that the daemon is up, which it says after its recovery."""
 
     watchdog_s: None = None
 
     def __init__(self) -> None:
         self.is_ready = False
 
-    def ready(self, status: str) -> None:
-        self.is_ready = True
+    def ready(self, status: str) -> None: ...
 
-    def status(self, status: str) -> None: ...
+    def progress(self) -> None: ...
+
+    def status(self, status: str) -> None:
+        self.is_ready = True
 
     def reloading(self) -> None: ...
 

@@ -89,6 +89,11 @@ class Child:
     def ask_checkpoint(self, task_id: str | None = None) -> None:
         self.tell(worker_json.checkpoint_request("ignitian_1", time.time(), "context at 70 %", task_id))
 
+    def ask_last_checkpoint(self, ends_in_s: float = 20) -> None:
+        self.tell(
+            worker_json.checkpoint_request("ignitian_1", time.time(), "ackd is stopping", None, ends_in_s=ends_in_s)
+        )
+
     def shut_down(self) -> None:
         self.tell(worker_json.shutdown("ignitian_1", time.time(), "ackd stops"))
 

@@ -364,7 +364,7 @@ def work(task):
         if step == "c" and task.attempt == 1:
             os.kill(os.getpid(), signal.SIGKILL)
 """
-    with child(tmp_path, "import ackd.worker.task as t; t._KEEP_EVERY_S = 0.0" + script) as worker:
+    with child(tmp_path, "import ackd.worker.task as t; t.KEEP_EVERY_S = 0.0" + script) as worker:
         worker.assign()
         kept = [one.checkpoint for one in worker.hear_out() if isinstance(one, Progressed) and one.checkpoint]
     with child(tmp_path, script) as worker:
@@ -408,6 +408,46 @@ def test_a_shutdown_in_the_middle_of_work_hands_over_before_the_next_step(tmp_pa
         assert said.checkpoint.step == 2
         assert worker.ended() == 0
         assert worker.done() == ["a", "b"]
+
+
+def test_asked_for_its_last_checkpoint_it_says_what_is_done_and_hands_over_before_the_next_step(tmp_path: Path) -> None:
+    script = """
+def work(task):
+    for step in task.steps("abcd"):
+        note(step)
+        if step == "c":
+            until()
+"""
+    with child(tmp_path, script) as worker:
+        worker.assign()
+        worker.until_noted("c")
+        worker.ask_last_checkpoint()
+        while (kept := worker.hear(Progressed).checkpoint) is None or (kept.step or 0) < 2:
+            pass  # sent by the thread that reads, while the step runs
+        worker.go()
+        said = worker.hear(ContextThreshold)
+        assert said.checkpoint is not None
+        assert said.checkpoint.step == 3
+        worker.shut_down()
+        assert worker.ended() == 0
+        assert worker.done() == ["a", "b", "c"]
+
+
+def test_quick_steps_before_a_long_one_are_said_while_it_runs(tmp_path: Path) -> None:
+    script = """
+def work(task):
+    for step in task.steps("abc"):
+        note(step)
+        if step == "c":
+            until()
+"""
+    with child(tmp_path, script) as worker:
+        worker.assign()
+        worker.until_noted("c")
+        while (kept := worker.hear(Progressed).checkpoint) is None or (kept.step or 0) < 2:
+            pass
+        worker.go()
+        worker.hear(Completed)
 
 
 def test_a_shutdown_lets_work_without_steps_finish(tmp_path: Path) -> None:

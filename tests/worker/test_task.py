@@ -169,6 +169,57 @@ def test_progress_brings_the_checkpoint_when_it_changed_and_not_too_often(monkey
     assert brought == [None, 1, None, 3, 4]
 
 
+def positions(listener: Listener) -> list[int]:
+    found = [said["payload"].get("checkpoint") for said in listener.of("progress")]
+    return [checkpoint["current_step"] for checkpoint in found if checkpoint is not None]
+
+
+def test_a_position_that_was_held_back_is_sent_when_its_time_has_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr("ackd.worker.task.time.monotonic", lambda: now)
+    task, listener = a_task()
+    for step in task.steps("abc"):
+        if step == "c":  # which takes long
+            task.checkpoint["half"] = "done"
+            task.catch_up()
+            assert positions(listener) == [1], "too soon"
+            now += 1.0
+            task.catch_up()
+            task.catch_up()
+            assert positions(listener) == [1, 2]
+            assert listener.of("progress")[-1]["payload"]["checkpoint"]["data"] == {}, "that of the steps that are done"
+            assert listener.of("progress")[-1]["step"] == 2
+
+
+def test_who_is_asked_to_stop_says_at_once_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackd.worker.task.time.monotonic", lambda: 100.0)
+    task, listener = a_task()
+    with pytest.raises(HandOver):
+        for step in task.steps("abcd"):
+            if step == "c":
+                task.ask_to_stop()
+                assert positions(listener) == [1, 2]
+    assert [said["payload"]["current_step"] for said in listener.of("context_threshold")] == [3]
+
+
+def test_who_is_asked_to_stop_in_the_last_step_says_that_it_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ackd.worker.task.time.monotonic", lambda: 100.0)
+    task, listener = a_task()
+    for step in task.steps("ab"):
+        if step == "b":
+            task.ask_to_stop()
+    assert positions(listener) == [1, 2]
+
+
+def test_nothing_is_caught_up_with_after_the_last_line() -> None:
+    task, listener = a_task()
+    for step in task.steps("abc"):
+        if step == "c":
+            task.drop_held_back()
+            task.catch_up(at_once=True)
+    assert 2 not in positions(listener)
+
+
 def test_a_failure_brings_where_to_go_on_if_anything_is_done() -> None:
     task, _ = a_task()
     assert task.checkpoint_for_a_retry() is None

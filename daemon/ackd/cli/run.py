@@ -35,6 +35,10 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
     The first signal lets running deliveries finish (drain_timeout_s); a second one leaves at once, and what still runs
     is taken up again by the next start.
     """
+    import gc
+
+    gc.disable()  # what is imported stays: looking it through again and again takes a sixth of a start; see Daemon
+
     import anyio
 
     from ackd.cli.terminal_view import StructuredView, TerminalView

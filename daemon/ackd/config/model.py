@@ -160,12 +160,13 @@ class Config(_CapabilityTables):
     max_message_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = DEFAULT_MAX_MESSAGE_BYTES
     extra_types: Words = ()
     unknown_types: Literal["quarantine", "deliver"] = "quarantine"
-    delivery: DeliverySettings = DeliverySettings()
-    watch: WatchSettings = WatchSettings()
-    liveness: LivenessSettings = LivenessSettings()
-    daemon: DaemonSettings = DaemonSettings()
-    redact: RedactSettings = RedactSettings()
-    tmux: TmuxServerSettings = TmuxServerSettings()
+    # The defaults are right: made without validation, they need no validators of their own, which take time to build.
+    delivery: DeliverySettings = DeliverySettings.model_construct()
+    watch: WatchSettings = WatchSettings.model_construct()
+    liveness: LivenessSettings = LivenessSettings.model_construct()
+    daemon: DaemonSettings = DaemonSettings.model_construct()
+    redact: RedactSettings = RedactSettings.model_construct()
+    tmux: TmuxServerSettings = TmuxServerSettings.model_construct()
     #: Profiles of terminal programs, by name. Their keys are checked by endpoints/tmux/screen/profile.py.
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)
     groups: dict[str, Words] = Field(default_factory=dict)

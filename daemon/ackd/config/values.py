@@ -21,7 +21,7 @@ Words = Annotated[tuple[str, ...], Strict(strict=False)]
 class Table(BaseModel):
     """A table of the file. An unknown key is a mistake, and a value must have the right TOML type."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
 
 #: A key of a table, and what is wrong with it.

@@ -39,6 +39,8 @@ class Capability(NamedTuple):
     next_commands: Mapping[str, str] = _NONE
     #: Makes its gateway (coordination/gateway.py: GatewayContext).
     gateway: str = ""
+    #: True: only a team that has the table [name] gets a gateway, and nobody else loads its code.
+    gateway_by_table: bool = False
     #: The module that declares its types of log lines (core/fact.py).
     facts: str = ""
     #: Commands of the command line: name → where it is, one line of help. `ackd --help` lists them right after
@@ -60,6 +62,7 @@ CAPABILITIES: Final = (
     Capability(
         name="ensemble",
         gateway=f"{_HERE}.ensemble.gateway:make",
+        gateway_by_table=True,
         facts=f"{_HERE}.ensemble.facts",
         settings=f"{_HERE}.ensemble.settings:EnsembleSettings",
         commands={"lint": (f"{_HERE}.ensemble.commands:lint", "Find vague words in a report.")},
@@ -115,6 +118,7 @@ CAPABILITIES: Final = (
     Capability(
         name="pipeline",
         gateway=f"{_HERE}.pipeline.gateway:make",
+        gateway_by_table=True,
         facts=f"{_HERE}.pipeline.facts",
         settings=f"{_HERE}.pipeline.settings:PipelineSettings",
         own_agents=f"{_HERE}.pipeline.own_agents:PipelineAgents",

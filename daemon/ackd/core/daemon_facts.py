@@ -30,19 +30,25 @@ def session_start(
 
 
 def _session_stopping(of: Shown) -> str:
-    agents = of.data.get("agents")
-    several = isinstance(agents, list) and len(agents) > 1
-    what = "their messages" if several else "its message"
-    return (
-        f"stopping: {of['agents']} may finish {what}, for at most {of.time('seconds', '{}') or '?'}; "
-        "Ctrl-C again stops at once"
-    )
+    parts = []
+    if agents := of.data.get("agents"):
+        what = "their messages" if isinstance(agents, list) and len(agents) > 1 else "its message"
+        parts.append(f"{of['agents']} may finish {what}, for at most {of.time('seconds', '{}') or '?'}")
+    if asked := of.data.get("asked"):
+        verb = "are" if isinstance(asked, list) and len(asked) > 1 else "is"
+        parts.append(f"{of['asked']} {verb} asked for a checkpoint")
+    if of.data.get("left"):
+        parts.append(f"commands of {of['left']} run on, and the next daemon takes them up")
+    return f"stopping: {'; '.join(parts)}; Ctrl-C again stops at once"
 
 
 @fact("daemon", "■", BLUE, _session_stopping)
-def session_stopping(*, agents: list[str], seconds: float) -> None:
-    """A daemon was told to end, and lets ``agents`` finish what they have in hand, for ``seconds`` at most. A second
-    signal ends it at once. Without anything in hand there is no such line."""
+def session_stopping(
+    *, agents: list[str], seconds: float, asked: list[str] | None = None, left: list[str] | None = None
+) -> None:
+    """A daemon was told to end, and lets ``agents`` finish what they have in hand, for ``seconds`` at most; ``asked``:
+    those of them that were asked for a checkpoint. ``left``: agents whose commands run on, because another daemon
+    follows at once. A second signal ends it at once. Without anything in hand there is no such line."""
 
 
 def _session_end(of: Shown) -> str:

@@ -150,8 +150,21 @@ class Endpoint(ABC):
     async def stop(self, drain_s: float) -> None:
         """Let what runs finish for ``drain_s``, end the rest, post RunEnded(STOPPED) for it."""
 
+    async def leave(self, drain_s: float) -> None:
+        """Stop, because another daemon follows at once: what can go on without one is left to it, the rest is stopped
+        as ``stop`` does it."""
+        await self.stop(drain_s)
+
     def has_work(self) -> bool:
         """Tell whether something runs that ``stop`` would let finish."""
+        return False
+
+    def is_asked_at_stop(self) -> bool:
+        """Tell whether ``stop`` asks whoever has work in hand to write down where it stands."""
+        return False
+
+    def leaves_work(self) -> bool:
+        """Tell whether something runs that ``leave`` would leave to the next daemon."""
         return False
 
     def call_off(self, order: CallOff) -> LetGo | None:
@@ -180,7 +193,7 @@ class Endpoint(ABC):
         """Called when the agent is no longer in the config: have it finish or hand over within ``drain_s`` what could
         go on without an end. What comes to an end by itself is left alone."""
 
-    def leave(self) -> None:  # noqa: B027 - most kinds keep nothing up
+    def make_way(self) -> None:  # noqa: B027 - most kinds keep nothing up
         """Called when another endpoint takes its place. Nothing that it was told is in its agent's hands; a command
         that is still at its end goes on to it."""
 

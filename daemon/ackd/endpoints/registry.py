@@ -21,6 +21,9 @@ class Kind(NamedTuple):
     instead: str = ""
     #: The module that declares its own types of log lines (core/fact.py).
     facts: str = ""
+    #: The directory of state/ that names what its processes left behind. While it is empty, and no agent is of this
+    #: kind, a daemon does not load its code.
+    leaves: str = ""
     #: Commands of the command line: name → module:attribute, one line of help. `ackd --help` lists them last.
     commands: Mapping[str, tuple[str, str]] = MappingProxyType({})
     #: The module ``restoring`` takes the kind's processes out of a root that is restored from a backup.
@@ -39,6 +42,7 @@ KINDS: Final = {
     "process": Kind(
         f"{_HERE}.process",
         facts=f"{_HERE}.process.facts",
+        leaves="children",
         commands={"worker": (f"{_HERE}.process.commands:worker", "Print the worker protocol's JSON Schemas.")},
         keeps_processes=True,
     ),
@@ -47,6 +51,7 @@ KINDS: Final = {
         "its command is started for every message",
         _PAUSE,
         f"{_HERE}.exec.facts",
+        leaves="runs",
         keeps_processes=True,
     ),
     "inbox": Kind(f"{_HERE}.inbox", "whoever reads it looks by itself", "`ackd inbox {}` shows what waits"),

@@ -1,10 +1,11 @@
 """The composition root: every part of the daemon is made here, started in order, and ended in order.
 
 Start: take the lock, make the directories, open the log, begin to watch (before the scan, so that no file falls
-between the two), recover, report ready.
+between the two), report ready, recover.
 
-Stop: claim nothing more, let running deliveries finish for ``drain_timeout_s``, end the rest (they are offered again by
-the next daemon, and the attempt is not counted), write the last lines, release the lock. A second signal ends the
+Stop: claim nothing more, ask workers for a checkpoint, let running deliveries finish for ``drain_timeout_s``, end the
+rest (they are offered again by the next daemon, and the attempt is not counted), write the last lines, release the
+lock. With SIGUSR2 another daemon follows at once, and commands that run are left to it. A second signal ends the
 process at once. The journal then lacks its closing entry, and so the next start treats it as a crash.
 
 ``serve`` raises ``RootHeld``, ``NewerState``, ``BadConfig`` (a handler that is not installed), or ``CannotGoOn`` when
@@ -93,12 +94,14 @@ if TYPE_CHECKING:
 
 #: Signals that mean an orderly stop: somebody asked for it, or the power or the allowed CPU time runs out.
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU)
+#: The signal for a stop after which another daemon is started at once: commands that run are left to it. The units
+#: name it in RestartKillSignal=, so that `systemctl restart` costs no command its run, and `systemctl stop` ends all.
+RESTARTING: Final = signal.SIGUSR2
 #: Signals that would end the process by default and mean nothing here. Each is logged once. They are handled and not
 #: ignored, because an ignored signal stays ignored in every command that we start. (Python itself ignores SIGPIPE and
 #: SIGXFSZ.)
 MEANINGLESS: Final = (
     signal.SIGUSR1,
-    signal.SIGUSR2,
     signal.SIGALRM,
     signal.SIGVTALRM,
     signal.SIGPROF,
@@ -194,6 +197,7 @@ class Daemon:
         )
         self._up, self._stop_asked, self._reason, self._failure = anyio.Event(), anyio.Event(), "", ""
         self._is_ready = False
+        self._leaves = False
         self._make_team(tasks)
         self._make_receipts()
         self._make_intake()
@@ -426,6 +430,7 @@ class Daemon:
         await self._recover(tasks, lost, left_behind)
         gc.freeze()  # objects made so far live as long as the daemon: the collector need not look at them again
         gc.set_threshold(20_000, 20, 20)
+        gc.enable()  # `ackd run` starts without it
         tasks.start_soon(self._pump.run, name="pump")
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._saved_totals.keep_counting, name="totals")
@@ -436,8 +441,8 @@ class Daemon:
         self._reloads.begin()
         self._up.set()
         await self._shown()
-        self._tell_ready()
         self._is_ready = True
+        self._tell_status(self._status_page())
         tasks.start_soon(self._reloads.watch, name="watch of the config")
         if self.service.watchdog_s is not None:
             tasks.start_soon(self._upkeep.watchdog, self.service, self._pump, self._watching, name="watchdog")
@@ -483,6 +488,7 @@ class Daemon:
             adopt=self._team.adopt,
             missing=missing,
             backlog=self._backlog,
+            progress=self.service.progress,
         )
         self._first_line(recovery.count(state, runs))
         for agent in left_behind:
@@ -500,6 +506,8 @@ class Daemon:
         self._signals.subscribe(MessageMet, recovery.was_met)
         self._intake.hold()  # until recovery has met the messages in hand
         await self._watching.begin()
+        # Nothing that comes from now on is missed. What waits already may be long, and nobody has to wait for it.
+        self.service.ready(f"watching ({self._watching.mode}), and reading what waits")
         await recovery.recover(state, runs)
         tasks.start_soon(self._catch_up, tasks, recovery, missing, name="backlog")
 
@@ -552,7 +560,7 @@ class Daemon:
 
     # --- stopping -----------------------------------------------------------------------------------------------------
     async def _hear_signals(self) -> None:
-        heard = list(ENDING)
+        heard = [*ENDING, RESTARTING]
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # SIGHUP is ignored under nohup, and stays so
             heard.append(signal.SIGHUP)
         nothing = [number for number in MEANINGLESS if signal.getsignal(number) is signal.SIG_DFL]
@@ -569,7 +577,7 @@ class Daemon:
                     continue
                 if self._stop_asked.is_set():
                     self._leave_at_once(number)
-                self._reason = number.name
+                self._reason, self._leaves = number.name, number is RESTARTING
                 self._stop_asked.set()
 
     def _has_hung_up(self) -> bool:
@@ -595,11 +603,19 @@ class Daemon:
         self.service.stopping()
         self._pump.post(StopRequested())
         drain_s = self._config.now.daemon.drain_timeout_s
-        if drain_s and (working := self._team.with_work()):
-            self._recorder.record(session_stopping(agents=working, seconds=drain_s))
+        at_stop = self._team.at_stop(leaves=self._leaves)
+        if (drain_s and at_stop.waited_for) or at_stop.left:
+            self._recorder.record(
+                session_stopping(
+                    agents=at_stop.waited_for,
+                    seconds=drain_s,
+                    asked=(drain_s and at_stop.asked) or None,
+                    left=at_stop.left or None,
+                )
+            )
         async with anyio.create_task_group() as ending:
             for endpoint in self._team.endpoints():
-                ending.start_soon(endpoint.stop, drain_s)
+                ending.start_soon(endpoint.leave if self._leaves else endpoint.stop, drain_s)
         await self._supervisor.shutdown()
         with anyio.move_on_after(LAST_WORDS_S):
             await self._runner.settled(self._pump.idle)

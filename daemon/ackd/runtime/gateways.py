@@ -64,6 +64,8 @@ def make_gateways(context: GatewayContext) -> list[Gateway]:
     """Make the team's gateways, in the order of the registry. A capability's code is imported only here."""
     made: dict[str, Gateway] = {}
     for capability in CAPABILITIES:
+        if capability.gateway_by_table and context.config.settings(load(capability.settings)) is None:
+            continue
         if capability.gateway and (gateway := load(capability.gateway)(context, made)) is not None:
             made[capability.name] = gateway
     return list(made.values())

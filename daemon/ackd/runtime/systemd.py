@@ -50,6 +50,11 @@ class ServiceManager:
     def alive(self) -> None:
         self._tell("WATCHDOG=1")
 
+    def progress(self) -> None:
+        """Say that the daemon is alive while its start goes on, if the manager expects that."""
+        if self.watchdog_s is not None:
+            self.alive()
+
     def _tell(self, text: str) -> None:
         if not self._address:
             return

@@ -24,6 +24,7 @@ from ackd.endpoints.inbox.endpoint import InboxEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from ackd.config.agents import AgentSettings
     from ackd.config.live import LiveConfig
@@ -53,15 +54,30 @@ class Makers:
         self._of(table.endpoint).adapt(endpoint, table, agent)
 
     async def clear(self) -> list[str]:
-        return [agent for kind in registry.KINDS for agent in await self._of(kind).clear()]
+        return [agent for kind in self._that_left() for agent in await self._of(kind).clear()]
 
     def found_runs(self) -> list[FoundRun]:
-        return [run for kind in registry.KINDS for run in self._of(kind).found_runs()]
+        return [run for kind in self._that_left() for run in self._of(kind).found_runs()]
+
+    def _that_left(self) -> list[str]:
+        """Return the kinds of which something may be left from an earlier daemon."""
+        state = self._offered.site.state
+        return [name for name, kind in registry.KINDS.items() if kind.leaves and _has_entries(state / kind.leaves)]
 
     def _of(self, kind: str) -> EndpointMaker:
         if kind not in self._makers:
             self._makers[kind] = registry.part(kind, "maker").MAKER(self._offered)
         return self._makers[kind]
+
+
+@dataclass(frozen=True, slots=True)
+class AtStop:
+    """Agents with work in hand when the daemon stops: those that are waited for, those of them that are asked for a
+    checkpoint, and those whose work is left to the next daemon."""
+
+    waited_for: list[str]
+    asked: list[str]
+    left: list[str]
 
 
 @dataclass(kw_only=True)
@@ -146,7 +162,7 @@ class Team:
             await drained.wait()
         old, before = self._endpoints[agent], self._kinds[agent]
         table = self.config.now.agent(agent)
-        old.leave()
+        old.make_way()
         if self.keeper.keeps(agent):
             # A pane that is no longer ours to look after is left to whoever works in it.
             await self.keeper.forget(agent, end=before == table.endpoint)
@@ -160,9 +176,12 @@ class Team:
             self._endpoints[agent] = _Missing(str(bad))
         self._kinds[agent] = table.endpoint
 
-    def with_work(self) -> list[str]:
-        """Return the agents of which something runs that the end of the daemon waits for."""
-        return [name for name, endpoint in self._endpoints.items() if endpoint.has_work()]
+    def at_stop(self, *, leaves: bool) -> AtStop:
+        """Return the agents that have work in hand, by what a stop does with it. ``leaves``: another daemon follows."""
+        left = [name for name, endpoint in self._endpoints.items() if leaves and endpoint.leaves_work()]
+        working = [name for name, endpoint in self._endpoints.items() if endpoint.has_work() and name not in left]
+        asked = [name for name in working if self._endpoints[name].is_asked_at_stop()]
+        return AtStop(working, asked, left)
 
     def box(self, agent: str) -> str:
         return self.site.box_dir(agent).name
@@ -203,6 +222,16 @@ class _Missing(InboxEndpoint):
 
     def tell(self, order: TellAgent) -> EndpointAway:  # type: ignore[override]
         return EndpointAway(order.key, self.why, attempt=order.attempt)
+
+
+def _has_entries(directory: Path) -> bool:
+    """Return whether there is anything in the directory. True if that cannot be read: whoever looks closer says why."""
+    try:
+        return any(directory.iterdir())
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def environment(site: Site) -> dict[str, str]:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ackd.worker import pipes
 from ackd.worker.interrupts import EndedByOthers, Interrupts
-from ackd.worker.task import Cancelled, HandOver, Refuse, Task
+from ackd.worker.task import KEEP_EVERY_S, Cancelled, HandOver, Refuse, Task
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -150,6 +150,7 @@ class Life:
 
         A task that was handed over has had its last line already, so a result of the work after that is dropped.
         """
+        task.drop_held_back()
         with self._hands:
             if task.handed_on:
                 self._last = _last_word(task)
@@ -180,10 +181,10 @@ class Life:
         elif kind == "status_check":
             self._answer()
         elif kind == "checkpoint_request":
-            meant = line.get("payload", {}).get("task_id")
+            payload = line.get("payload", {})
             for task in self._held():
-                if meant in (None, task.task_id):
-                    task.ask_to_hand_over()
+                if payload.get("task_id") in (None, task.task_id):
+                    task.ask_to_stop() if payload.get("stopping") is True else task.ask_to_hand_over()
         elif kind == "cancel":
             payload = line.get("payload", {})
             for task in self._held():
@@ -241,8 +242,19 @@ class Life:
         """Send heartbeats. The first is sent at once and says that the worker is up."""
         while not self._alone:
             self._answer()
-            self._began.wait(self._heartbeat_s if self._held() else self._idle_heartbeat_s)
-            self._began.clear()
+            self._wait_for_the_next_beat()
+
+    def _wait_for_the_next_beat(self) -> None:
+        """Wait until it is time, or work begins. Positions that were held back are sent meanwhile: the step that
+        follows may take long, and a crash in it must not cost the steps before it."""
+        held = self._held()
+        due = time.monotonic() + (self._heartbeat_s if held else self._idle_heartbeat_s)
+        while (left_s := due - time.monotonic()) > 0:
+            if self._began.wait(min(left_s, KEEP_EVERY_S) if held else left_s):
+                break
+            for task in held:
+                task.catch_up()
+        self._began.clear()
 
     def _answer(self) -> None:
         with self._hands:  # no heartbeat for a task is written after its last line

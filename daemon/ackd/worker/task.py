@@ -9,6 +9,7 @@ work must stop.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
@@ -21,7 +22,7 @@ Step = TypeVar("Step")
 #: The threshold when the assign gives none (worker-protocol, "Context Threshold Handling").
 CONTEXT_THRESHOLD: Final = 0.70
 #: ackd flushes every checkpoint to the disk, so a checkpoint is sent at most this often; many small steps share one.
-_KEEP_EVERY_S: Final = 1.0
+KEEP_EVERY_S: Final = 1.0
 
 
 class HandOver(BaseException):
@@ -90,6 +91,9 @@ class Task:
         self._is_cancelled = False
         self._began_with = self._place()
         self._kept, self._kept_at = self._began_with, 0.0
+        #: The position after the last step, as JSON, while it has not been sent. Whichever thread is first sends it.
+        self._held_back: str | None = None
+        self._keeping = threading.RLock()  # guards it, and the order in which positions are sent
 
     # --- for the work -------------------------------------------------------------------------------------------------
     @property
@@ -167,8 +171,34 @@ class Task:
         self._to_hand_over = True
 
     def ask_to_stop(self) -> None:
-        """Hand the task over before its next step, even if none is done yet. Called when this process is to end."""
+        """Hand the task over before its next step, even if none is done yet. Called when this process is to end.
+
+        The steps that are done are reported at once: the one that runs now may outlast this process.
+        """
         self._to_stop = True
+        self.catch_up(at_once=True)
+
+    def catch_up(self, *, at_once: bool = False) -> None:
+        """Send the position that was held back because another one had just been sent. Called by other threads."""
+        with self._keeping:
+            place = self._held_back
+            if place is None or not (at_once or self._may_be_sent(time.monotonic())):
+                return
+            self._held_back, self._kept, self._kept_at = None, place, time.monotonic()
+            reached = json.loads(place)
+            total = max(self._announced, reached["current_step"]) or None
+            self._say(
+                "progress",
+                {"checkpoint": reached},
+                step=reached["current_step"],
+                total_steps=total,
+                description=f"{reached['current_step']} of {total} steps done",
+            )
+
+    def drop_held_back(self) -> None:
+        """Send no position any more. Called before the last line about the task."""
+        with self._keeping:
+            self._held_back = None
 
     def cancel(self) -> None:
         """Stop the work before its next step. Called when ackd says that its message was cancelled."""
@@ -233,6 +263,7 @@ class Task:
             raise HandOver
         moved = self._place() != self._began_with
         if self._to_stop or (self._to_hand_over and moved):
+            self.drop_held_back()
             self.state = "waiting"
             usage = {"checkpoint_ready": True, "context_usage": self.context_usage}
             self.handed_on = {**self.where_it_stands(), **self.echo(), **usage}
@@ -242,11 +273,16 @@ class Task:
     def _keep(self, description: str) -> None:
         """Report progress, with a checkpoint if the position has changed, for the attempt that follows a crash."""
         place, now = self._place(), time.monotonic()
-        if place == self._kept or now < self._kept_at + _KEEP_EVERY_S:
-            self._report(description)
-            return
-        self._kept, self._kept_at = place, now
-        self._report(description, checkpoint=self.where_it_stands())
+        with self._keeping:
+            if place != self._kept and self._may_be_sent(now):
+                self._held_back, self._kept, self._kept_at = None, place, now
+                self._report(description, checkpoint=self.where_it_stands())
+                return
+            self._held_back = place if place != self._kept else None
+        self._report(description)
+
+    def _may_be_sent(self, now: float) -> bool:
+        return self._to_stop or now >= self._kept_at + KEEP_EVERY_S
 
     def _report(self, description: str, **payload: object) -> None:
         self._at_work("executing")

@@ -70,6 +70,15 @@ class FakeProcess:
     async def end(self, why: str) -> None:
         self.told.append(f"end: {why}")
 
+    def is_asked_at_stop(self) -> bool:
+        return False
+
+    def leaves_work(self) -> bool:
+        return False
+
+    async def leave(self, drain_s: float) -> None:
+        await self.stop(drain_s)
+
     def has_work(self) -> bool:
         return False
 

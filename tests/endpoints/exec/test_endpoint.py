@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from ackd.core.effects import NudgeAgent
+from ackd.core.effects import CallOff, NudgeAgent
 from ackd.core.events import EndpointAway, Event, Hindered, NotTold, Outcome, RunEnded, Told
 from ackd.endpoints.exec.run_files import scan_runs
 from tests.endpoints.exec.exec_agent import MESSAGE, PLACE, ExecAgent, tell
@@ -184,6 +184,35 @@ async def test_what_still_runs_after_the_drain_is_stopped_not_failed(exec_agent:
     exec_agent.assert_no_child_left()
     (found,) = scan_runs(exec_agent.runs)  # and should we die before that is committed, the next daemon reads the same
     assert (found.alive, found.outcome) == (False, Outcome.STOPPED)
+
+
+async def test_what_runs_when_another_daemon_follows_is_left_to_it(exec_agent: ExecAgent) -> None:
+    async with exec_agent.sh("echo $$ >pid; until [ -e go ]; do sleep 0.01; done") as endpoint:
+        assert not endpoint.leaves_work()
+        await endpoint.tell(tell())
+        await exec_agent.pid_in("pid")
+        assert endpoint.leaves_work()
+        await endpoint.leave(60)
+        assert exec_agent.events == []
+        assert await endpoint.tell(tell(2)) == EndpointAway(2, "ackd is stopping", attempt=2)
+        (found,) = scan_runs(exec_agent.runs)
+        assert found.alive
+    async with exec_agent.sh("exit 1") as next_one:
+        next_one.adopt(7, found, speaks_for=2)
+        (exec_agent.tmp / "work" / "go").touch()
+        ended = await exec_agent.news()
+        assert isinstance(ended, RunEnded)
+        assert (ended.key, ended.outcome) == (7, Outcome.DONE)
+
+
+async def test_a_run_that_is_being_ended_is_not_left_to_the_next_daemon(exec_agent: ExecAgent) -> None:
+    async with exec_agent.sh("echo $$ >pid; exec sleep 60") as endpoint:
+        await endpoint.tell(tell())
+        await exec_agent.pid_in("pid")
+        endpoint.call_off(CallOff("worker", 1, MESSAGE, PLACE, "nobody wants it", 2))
+        assert not endpoint.leaves_work()
+        await endpoint.leave(60)
+        assert [one.outcome for one in exec_agent.events if isinstance(one, RunEnded)] == [Outcome.STOPPED]
 
 
 async def test_a_stop_is_a_stop_even_if_the_disk_will_not_take_a_note_of_it(exec_agent: ExecAgent) -> None:

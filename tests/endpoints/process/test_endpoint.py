@@ -714,6 +714,47 @@ def shutdown(m): say("context_threshold", payload={"task_id": "T-1", "current_st
         assert [one.outcome for one in process_agent.all(RunEnded)] == [Outcome.STOPPED]
 
 
+async def test_at_the_end_a_worker_is_asked_for_a_checkpoint_before_it_is_asked_to_leave(
+    process_agent: ProcessAgent,
+) -> None:
+    script = """
+def assign(a): touch("at-it")
+def checkpoint_request(m):
+    say("context_threshold", payload={"task_id": m["payload"]["task_id"], "current_step": 4})
+"""
+    async with process_agent.worker(script) as work:
+        assert not work.endpoint.is_asked_at_stop()
+        await work.tell()
+        await until((process_agent.work / "at-it").exists)
+        assert work.endpoint.is_asked_at_stop()
+        await work.endpoint.stop(20)
+        assert process_agent.all(CheckpointCame) == [CheckpointCame(1, 1, None)]
+        assert [one.outcome for one in process_agent.all(RunEnded)] == [Outcome.STOPPED]
+    asked, *_ = process_agent.heard_of("checkpoint_request")
+    assert asked["payload"] == {"reason": "ackd is stopping", "stopping": True, "ends_in_s": 20, "task_id": "T-1"}
+    heard = [line["type"] for line in process_agent.heard]
+    assert "shutdown" not in heard[: heard.index("checkpoint_request")]
+
+
+async def test_a_worker_without_work_is_not_asked_for_a_checkpoint_at_the_end(process_agent: ProcessAgent) -> None:
+    async with process_agent.worker() as work:
+        await work.tell()
+        await work.outcome()
+        await work.endpoint.stop(20)
+    assert process_agent.heard_of("checkpoint_request") == []
+
+
+@pytest.mark.parametrize("leaves", ["sys.exit(0)", "sys.exit(3)", "os.kill(os.getpid(), signal.SIGTERM)"])
+async def test_at_the_end_it_is_nobodys_failure_how_a_worker_leaves(process_agent: ProcessAgent, leaves: str) -> None:
+    """The service manager may end it, too, and a worker with several tasks leaves all but the first."""
+    script = f"def assign(a): touch('at-it')\ndef shutdown(m): {leaves}"
+    async with process_agent.worker(script) as work:
+        await work.tell()
+        await until((process_agent.work / "at-it").exists)
+        await work.endpoint.stop(20)
+        assert [one.outcome for one in process_agent.all(RunEnded)] == [Outcome.STOPPED]
+
+
 async def test_at_the_end_who_does_not_finish_is_ended_and_offered_again(process_agent: ProcessAgent) -> None:
     """FAILURES: TERM is ignored, stdin is not read."""
     script = "def assign(a): signal.signal(signal.SIGTERM, signal.SIG_IGN); touch('hangs'); time.sleep(600)"

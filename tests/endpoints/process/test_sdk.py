@@ -20,7 +20,7 @@ HEAD = """
 import os, time
 import ackd.worker.task
 from ackd.worker import Task, run
-ackd.worker.task._KEEP_EVERY_S = 0.0
+ackd.worker.task.KEEP_EVERY_S = 0.0
 def note(word):
     with open("notes", "a") as notes:
         notes.write(f"{word}\\n")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.coordination.bus.bookmarks import Bookmarks
 from ackd.coordination.bus.facts import bus_track
-from ackd.coordination.bus.followed_track import FollowedTrack
 from ackd.coordination.bus.settings import BusSettings
 from ackd.coordination.bus.tracks import find_tracks, watch_places
 from ackd.coordination.gateway import Gateway, LookRefused
@@ -20,6 +19,7 @@ from ackd.core.message import MONITOR
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from ackd.coordination.bus.followed_track import FollowedTrack
     from ackd.coordination.bus.rules.layout import Track
     from ackd.coordination.bus.subscriber import Subscriber, TrackObserver
     from ackd.coordination.gateway import GatewayContext, GatewayServices
@@ -106,6 +106,8 @@ class BusGateway(Gateway):
                 self._followed[bus] = self._follow(track)
 
     def _follow(self, track: Track) -> FollowedTrack:
+        from ackd.coordination.bus.followed_track import FollowedTrack  # noqa: PLC0415 - only teams with a bus pay for it
+
         return FollowedTrack(
             track=track,
             config=self._config,

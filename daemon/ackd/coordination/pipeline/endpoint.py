@@ -24,6 +24,9 @@ from ackd.core.ports import Endpoint
 from ackd.system.threads import in_thread
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ackd.coordination.pipeline.worker_kinds import WorkerProcess
     from ackd.coordination.pipeline.workers import LiveWorker, StageWorkers
     from ackd.core.effects import NudgeAgent, TellAgent
     from ackd.core.ports import Services, TellAnswer
@@ -58,8 +61,20 @@ class StageEndpoint(Endpoint):
     async def stop(self, drain_s: float) -> None:
         await self.workers.stop(self.agent, drain_s)
 
+    async def leave(self, drain_s: float) -> None:
+        await self.workers.stop(self.agent, drain_s, leave=True)
+
     def has_work(self) -> bool:
-        return any(worker.process.has_work() for worker in self.workers.all() if worker.agent == self.agent)
+        return any(one.has_work() for one in self._processes())
+
+    def is_asked_at_stop(self) -> bool:
+        return any(one.is_asked_at_stop() for one in self._processes())
+
+    def leaves_work(self) -> bool:
+        return any(one.leaves_work() for one in self._processes())
+
+    def _processes(self) -> Iterator[WorkerProcess]:
+        return (worker.process for worker in self.workers.all() if worker.agent == self.agent)
 
     # --- which worker -------------------------------------------------------------------------------------------------
     def _addressed(self, order: TellAgent) -> LiveWorker | None:

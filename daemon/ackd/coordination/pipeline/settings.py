@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from pydantic import Field
 
 from ackd.config.values import Seconds, Table, Words
-from ackd.coordination.pipeline.rules.decisions import Budgets
+from ackd.coordination.pipeline.rules.budgets import Budgets
 from ackd.coordination.pipeline.rules.stage_names import (
     DEFAULT_ID_PATTERN,
     TextRules,

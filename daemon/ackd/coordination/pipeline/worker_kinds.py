@@ -141,8 +141,17 @@ class WorkerProcess(Protocol):
     async def stop(self, drain_s: float) -> None:
         """Stop serving it because the daemon ends. A kind that outlives the daemon goes on."""
 
+    async def leave(self, drain_s: float) -> None:
+        """Stop serving it because another daemon follows at once. A kind that can be adopted goes on."""
+
     def has_work(self) -> bool:
         """Tell whether ``stop`` would let something finish."""
+
+    def is_asked_at_stop(self) -> bool:
+        """Tell whether ``stop`` asks it for a checkpoint."""
+
+    def leaves_work(self) -> bool:
+        """Tell whether ``leave`` leaves it running."""
 
     def printed(self, key: int) -> str:
         """Return the output that may hold its last report; empty for kinds whose reports are passed on when printed."""
@@ -218,8 +227,17 @@ class CommandProcess:
     def has_work(self) -> bool:
         return self.endpoint.has_work()
 
+    def is_asked_at_stop(self) -> bool:
+        return self.endpoint.is_asked_at_stop()
+
+    def leaves_work(self) -> bool:
+        return self.endpoint.leaves_work()
+
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
+
+    async def leave(self, drain_s: float) -> None:
+        await self.endpoint.leave(drain_s)
 
 
 class StdinProcess:
@@ -283,9 +301,18 @@ class StdinProcess:
     def has_work(self) -> bool:
         return self.endpoint.has_work()
 
+    def is_asked_at_stop(self) -> bool:
+        return self.endpoint.is_asked_at_stop()
+
+    def leaves_work(self) -> bool:
+        return self.endpoint.leaves_work()
+
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
         await self.supervisor.shutdown()
+
+    async def leave(self, drain_s: float) -> None:
+        await self.stop(drain_s)
 
 
 class PaneProcess:
@@ -346,9 +373,18 @@ class PaneProcess:
     def has_work(self) -> bool:
         return self.endpoint.has_work()
 
+    def is_asked_at_stop(self) -> bool:
+        return self.endpoint.is_asked_at_stop()
+
+    def leaves_work(self) -> bool:
+        return self.endpoint.leaves_work()
+
     async def stop(self, drain_s: float) -> None:
         await self.endpoint.stop(drain_s)
         await self.supervisor.shutdown()
+
+    async def leave(self, drain_s: float) -> None:
+        await self.stop(drain_s)
 
 
 #: The kinds, by the word in ``[pipeline.worker] endpoint``.

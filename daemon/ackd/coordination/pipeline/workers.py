@@ -196,11 +196,12 @@ class StageWorkers:
         with anyio.CancelScope(shield=True):
             await worker.process.end(why)
 
-    async def stop(self, agent: str, drain_s: float) -> None:
-        """Stop serving an agent's workers because the daemon ends. The next daemon finds out which of them are lost."""
+    async def stop(self, agent: str, drain_s: float, *, leave: bool = False) -> None:
+        """Stop serving an agent's workers because the daemon ends. The next daemon finds out which of them are lost.
+        ``leave``: it follows at once, and adopts what can go on."""
         self.stopping = True
         for worker in [worker for worker in self.all() if worker.agent == agent]:
-            await worker.process.stop(drain_s)
+            await (worker.process.leave(drain_s) if leave else worker.process.stop(drain_s))
 
     def discard_leftover_runs(self) -> None:
         """Wait for the end of runs whose tries are over, and remove their files."""

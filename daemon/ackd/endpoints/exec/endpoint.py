@@ -125,8 +125,21 @@ class ExecEndpoint(Endpoint):
             await self._all_over()
         self.abandon()
 
+    async def leave(self, drain_s: float) -> None:  # noqa: ARG002 - nothing has to finish: the next daemon adopts it
+        """Leave what runs to the next daemon, except for runs that are being ended."""
+        self._stopping = True
+        for run in self._running.values():
+            if run.cause is None:
+                run.watch.cancel()
+        with anyio.move_on_after(self.config.now.daemon.stop_timeout_s + 2 * KILLED_WAIT_S):
+            await self._all_over()
+        self.abandon()
+
     def has_work(self) -> bool:
         return any(not run.is_gone() for run in self._running.values())
+
+    def leaves_work(self) -> bool:
+        return any(run.cause is None and not run.is_gone() for run in self._running.values())
 
     # --- beyond the port
     def abandon(self) -> None:

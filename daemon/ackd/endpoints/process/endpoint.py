@@ -275,9 +275,11 @@ class ProcessEndpoint(Inhabited):
         await self.stop(drain_s)
 
     async def stop(self, drain_s: float) -> None:
-        """Ask the worker to end. It may finish or hand over its work for ``drain_s``; the rest is offered again."""
+        """Ask the worker to hand over its work and to end. It may finish or hand over for ``drain_s``; the rest is
+        offered again, from its last checkpoint."""
         self._stopping = True
         self.keeper.retire(self.agent)
+        self._ask_for_last_checkpoints(drain_s)
         self.worker.say_farewell()
         with anyio.move_on_after(drain_s):
             while self.has_work():
@@ -286,8 +288,21 @@ class ProcessEndpoint(Inhabited):
         self._blame = (Outcome.STOPPED, f"its worker was ended: {self._ends_because}")
         await self.keeper.stop(self.agent, self._ends_because)
 
+    def _ask_for_last_checkpoints(self, drain_s: float) -> None:
+        """Ask before the farewell: a worker that leaves when it reads that has answered by then. One that does not
+        read, or whose work nobody wants any more (no time to drain), is not asked."""
+        if not drain_s:
+            return
+        with contextlib.suppress(StdinRefused):
+            for work in self._assignments:
+                if not work.handed_over:
+                    self._outbound.ask_for_last_checkpoint(work, drain_s)
+
     def has_work(self) -> bool:
         return any(not work.handed_over for work in self._assignments)
+
+    def is_asked_at_stop(self) -> bool:
+        return self.has_work()
 
     # --- what the worker says and how it ends
     async def _heard(self, line: OutputLine) -> None:
@@ -331,6 +346,8 @@ class ProcessEndpoint(Inhabited):
             self._give_back_one(work, Outcome.STOPPED, "its worker handed over, and ended")
         if asked:
             self._give_back(*(self._blame or (Outcome.STOPPED, "its worker was stopped")))
+        elif self._stopping:  # it was asked to leave, and whoever stopped us may have ended it, too
+            self._give_back(Outcome.STOPPED, f"ackd was stopped, and its worker ended: {ended.why}")
         elif ended.code == 0:
             self._give_back(Outcome.FAILED, "its worker ended (exit 0) before it was through")
         else:

@@ -41,6 +41,13 @@ class OutboundLines:
         why = "its context is nearly full"
         self.worker.write(worker_json.checkpoint_request(self.agent, self._wall(), why, _task_id(work)))
 
+    def ask_for_last_checkpoint(self, work: Work, ends_in_s: float) -> None:
+        """Ask for the checkpoint from which the worker of the next daemon goes on."""
+        why = "ackd is stopping"
+        about = _task_id(work)
+        line = worker_json.checkpoint_request(self.agent, self._wall(), why, about, ends_in_s=ends_in_s)
+        self.worker.write(line)
+
     def cancel(self, work: Work, why: str, let_go_within_s: float) -> None:
         about = (work.task_id, work.message.message_id)
         self.worker.write(worker_json.cancel(self.agent, self._wall(), why, about, let_go_within_s))

@@ -21,7 +21,7 @@ from ackd.core.signals import MessageEnded
 from ackd.core.words import MessageEnd
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from ackd.core.engine import Engine
     from ackd.core.message import Message, Standing
@@ -70,6 +70,8 @@ class Recovery:
     adopt: Adopt
     missing: MissingMessages
     backlog: Backlog
+    #: Called now and then while much is read.
+    progress: Callable[[], None] = lambda: None
     _before: _Before = field(init=False)
     _kept: list[tuple[str, Reason | None]] = field(default_factory=list, init=False)
     _met: set[_Known] = field(default_factory=set, init=False)  # messages that were met, or dealt with otherwise
@@ -253,6 +255,7 @@ class Recovery:
                 self._meet_all(self.spool.in_hand(box))
             await self._handle_posted()
         for box in boxes:
+            self.progress()
             agent = self.engine.state.agents[self.intake.agent_of(box)]
             with contextlib.suppress(OSError):
                 self._meet_all(self.backlog.look_at(box, agent.policy.aging_s, named))

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ackd.coordination.pipeline.rules.budgets import Budgets
 from ackd.coordination.pipeline.rules.decisions import (
     Ack,
     AskWorker,
-    Budgets,
     Dismiss,
     Escalate,
     Source,

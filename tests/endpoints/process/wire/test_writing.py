@@ -84,6 +84,13 @@ def test_every_other_word_says_what_it_is_about() -> None:
     }
     asked = said(worker_json.checkpoint_request("w", AT, "context at 72 %", "task_007"))
     assert asked["payload"] == {"reason": "context at 72 %", "task_id": "task_007"}
+    last = said(worker_json.checkpoint_request("w", AT, "ackd is stopping", "task_007", ends_in_s=20))
+    assert last["payload"] == {
+        "reason": "ackd is stopping",
+        "stopping": True,
+        "ends_in_s": 20,
+        "task_id": "task_007",
+    }
     assert said(worker_json.shutdown("w", AT, "ackd stops"))["payload"] == {"reason": "ackd stops"}
 
 

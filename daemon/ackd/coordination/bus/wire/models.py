@@ -102,7 +102,7 @@ _KINDS: Final[Mapping[str, Any]] = {
 
 
 class Payload(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, populate_by_name=True, defer_build=True)
 
 
 def _type(shape: str | tuple[str, ...]) -> Any:

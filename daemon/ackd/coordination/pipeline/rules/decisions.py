@@ -7,7 +7,7 @@ started and mail is sent elsewhere (the executor). Cannot fail: an event that ma
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from ackd.coordination.pipeline.rules.record import BROKEN, REPORTED, Doubt, Result, Story, Try, clipped
@@ -28,25 +28,13 @@ from ackd.core.values import value
 from ackd.core.words import Word
 
 if TYPE_CHECKING:
+    from ackd.coordination.pipeline.rules.budgets import Budgets
     from ackd.coordination.pipeline.rules.stage_words import Report, StandsAt
 
 H, S = StoryHappening, StoryState
 _GARBLED_KEPT: Final = 15
 #: The most characters that are quoted of a text that was not understood.
 _QUOTED_CHARS: Final = 300
-
-
-@dataclass(frozen=True, slots=True)
-class Budgets:
-    """Limits per story: how often a stage may break, stage 1 be tried again after NO-GO, stage 3 send back to stage 2.
-
-    Tries that were lost with the daemon count apart. Their limit only ends what would otherwise never end.
-    """
-
-    respawns: int = 1
-    no_go: int = 1
-    returns: int = 2
-    losses: int = 10
 
 
 # --- orders -----------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ Files = Annotated[tuple[str, ...], Field(strict=False)]
 
 
 class Wire(BaseModel):
-    model_config = ConfigDict(strict=True, extra="allow", frozen=True)
+    model_config = ConfigDict(strict=True, extra="allow", frozen=True, defer_build=True)
 
 
 # --- from a worker ----------------------------------------------------------------------------------------------------
@@ -235,11 +235,18 @@ class ReasonPayload(About):
     reason: str
 
 
+class CheckpointRequestPayload(ReasonPayload):
+    #: True: ackd stops, and a worker of the next one goes on, also if no step is done yet.
+    stopping: bool | None = None
+    #: With ``stopping``: how long the worker has before it is ended.
+    ends_in_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+
+
 class CheckpointRequestLine(FromAckd):
     """Write down where you stand, and stop there. A context_threshold is the answer."""
 
     type: Literal["checkpoint_request"]
-    payload: ReasonPayload
+    payload: CheckpointRequestPayload
 
 
 class CancelPayload(ReasonPayload):

@@ -74,9 +74,13 @@ def ack(worker_id: str, at: float, of: str, task_id: str | None = None) -> bytes
     return _line("ack", worker_id, at, {"of": of} | _about(task_id))
 
 
-def checkpoint_request(worker_id: str, at: float, why: str, task_id: str | None = None) -> bytes:
-    """Ask the worker to write a checkpoint and to stop there; a context_threshold is the answer."""
-    return _line("checkpoint_request", worker_id, at, {"reason": why} | _about(task_id))
+def checkpoint_request(
+    worker_id: str, at: float, why: str, task_id: str | None = None, *, ends_in_s: float | None = None
+) -> bytes:
+    """Ask the worker to write a checkpoint and to stop there; a context_threshold is the answer. ``ends_in_s``: because
+    ackd stops, and ends the worker then."""
+    stopping = {} if ends_in_s is None else {"stopping": True, "ends_in_s": ends_in_s}
+    return _line("checkpoint_request", worker_id, at, {"reason": why} | stopping | _about(task_id))
 
 
 def cancel(worker_id: str, at: float, why: str, work: tuple[str, str], let_go_within_s: float) -> bytes:
