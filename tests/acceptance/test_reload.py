@@ -253,8 +253,9 @@ def test_a_group_goes_by_its_new_members(tmp_path: Path) -> None:
     team = Team(tmp_path, f'{both}[groups]\nall = ["a"]')
     with running(team):
         assert reload(team, f'{both}[groups]\nall = ["a", "b"]') == {"changed": ["all"]}
-        team.post("all")
-        team.fact("message_queued", agent="b")
+        handed_on = team.post("all")
+        team.fact("message_queued", message=handed_on, agent="b")
+        team.fact("message_completed", message=handed_on, agent="all")
         assert reload(team, both) == {"removed": ["all"]}
         assert kind_of(team, "all") == "inbox"
 
@@ -295,6 +296,16 @@ def test_what_is_not_live_is_named_and_keeps_its_value(tmp_path: Path) -> None:
         words = team.ackd("status", "--root", str(team.root)).stdout
         assert "delivery.durability" in words
         assert not (team.place / ".elsewhere").exists()
+
+
+def test_whom_a_capability_escalates_to_is_named_as_not_live(tmp_path: Path) -> None:
+    common = "[bus]\n[agents.worker]\n"
+    team = Team(tmp_path, common)
+    with running(team):
+        team.write_config(common, common='escalate_to = "worker"\n')
+        for _ in range(2):
+            done = team.ackd("reload", "--json")
+            assert json.loads(done.stdout)["reloaded"]["not_live"] == ["escalate_to for [bus]"]
 
 
 def test_while_the_file_differs_status_check_and_send_say_so(tmp_path: Path) -> None:

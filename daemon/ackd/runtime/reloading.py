@@ -21,7 +21,7 @@ import anyio.lowlevel
 
 from ackd.config.comparing import When, compare
 from ackd.config.file_mark import NOTE_NAME, mark_of
-from ackd.config.model import load_again
+from ackd.config.model import capability_tables, load_again
 from ackd.config.site import distrust, read_toml
 from ackd.core.daemon_facts import config_refused, config_reloaded, io_error
 from ackd.core.errors import BadConfig, Problem
@@ -94,12 +94,15 @@ class Reloads:
     #: Of the file that the daemon was started with: the root that it names, and whether others could have written it.
     _first_root: object = field(default=None, init=False)
     _was_trusted: bool = field(default=True, init=False)
+    #: Gateways took it at the start, for what they escalate themselves.
+    _first_escalate_to: str = field(default="", init=False)
 
     # --- at the start -------------------------------------------------------------------------------------------------
     def begin(self) -> None:
         """Note the file that the daemon was started with."""
         self._seen = self.config.now.file_mark
         if self._path is not None:
+            self._first_escalate_to = self.config.now.escalate_to
             self._first_root, self._was_trusted = _root_in(self._path), _why_not_trusted(self._path) is None
         self._leave_note()
 
@@ -222,6 +225,9 @@ class Reloads:
                 self.makers.verify(name, config)
         if _root_in(path) != self._first_root:
             not_live = ("root", *not_live)
+        if config.escalate_to != self._first_escalate_to:
+            there = (name for name in capability_tables() if getattr(config, name) is not None)
+            not_live = (*not_live, *(f"escalate_to for [{name}]" for name in there))
         return ReadAgain(config, config.fingerprint(), not_live, changes)
 
     async def _refuse(self, bad: BadConfig, by: str, receipt: str | None) -> None:
