@@ -19,6 +19,7 @@ from ackd.config.model import (
     Config,
     DaemonSettings,
     PoolSettings,
+    RedactSettings,
     TmuxServerSettings,
     WatchSettings,
 )
@@ -62,6 +63,11 @@ _TABLES: Final[tuple[tuple[str, str, type[BaseModel]], ...]] = (
         LivenessSettings,
     ),
     ("daemon", "How the daemon stops.", DaemonSettings),
+    (
+        "redact",
+        "What is taken out of what people are shown. [Secrets](operations.md#secrets) says where, and what is shown whole.",
+        RedactSettings,
+    ),
     ("tmux", "For [agents in terminals](agents/tmux.md).", TmuxServerSettings),
 )
 _CAPABILITY_WORDS: Final = {

@@ -281,6 +281,8 @@ INSIDE_STORAGE: Final = {
     "storage.maildrop": "one flush of an open directory and its file, for `ackd send`, which loads nothing more",
     "storage.journal.journal": "a compacted journal is written line by line, and its descriptor goes on being appended to",
     "storage.log_index.index_file": "SQLite writes the file; what is flushed here is the seal on it",
+    "storage.backup.bundle": "os.sync flushes a restored tree at once; one flush for each file would take minutes",
+    "storage.backup.snapshot": "os.link gives files a second name for a backup; nothing is replaced",
     "storage.json_state": "os.link keeps a file that cannot be read under a second name; nothing is replaced",
     "storage.spool.undeliverable": "its temporary file is the spool's, in a directory that the spool holds",
 }

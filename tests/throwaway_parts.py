@@ -84,7 +84,7 @@ MAKER: Final = DropMaker
 from typing import Final
 
 from ackd.client.agent_findings import KindCheck
-from ackd.client.surroundings import OK, Finding
+from ackd.client.findings import OK, Finding
 
 
 class DropCheck(KindCheck):

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from ackd.client import surroundings
-from ackd.client.surroundings import Finding
+from ackd.client import machine, surroundings
+from ackd.client.findings import Finding
 from ackd.config.model import load_site
 from ackd.config.site import find_site
 from ackd.endpoints.tmux.check import program_of
@@ -350,12 +350,12 @@ def test_mail_that_others_could_read(team: Team) -> None:
 
 def test_too_few_watches(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "max_user_watches").write_text("10\n")
-    monkeypatch.setattr(surroundings, "_INOTIFY", tmp_path)
-    assert surroundings.watches(4).level == "ok"
-    found = surroundings.watches(5)
+    monkeypatch.setattr(machine, "INOTIFY", tmp_path)
+    assert machine.watches(4).level == "ok"
+    found = machine.watches(5)
     assert (found.level, found.mend) == ("warn", "sysctl fs.inotify.max_user_watches=65536")
-    monkeypatch.setattr(surroundings, "_INOTIFY", tmp_path / "absent")
-    assert surroundings.watches(1).level == "warn"
+    monkeypatch.setattr(machine, "INOTIFY", tmp_path / "absent")
+    assert machine.watches(1).level == "warn"
 
 
 @pytest.mark.parametrize(

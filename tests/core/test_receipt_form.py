@@ -10,7 +10,7 @@ from ackd.core.errors import BadReceipt
 from ackd.core.receipt_form import MAX_CHECKPOINT_BYTES, MAX_STEP, checked
 from ackd.core.words import AGENT_REQUESTS, Folder, ReceiptKind
 
-OTHERS = {ReceiptKind.CHECKPOINT, ReceiptKind.CANCEL, ReceiptKind.RELOAD}
+OTHERS = {ReceiptKind.CHECKPOINT, ReceiptKind.CANCEL, ReceiptKind.RELOAD, ReceiptKind.SNAPSHOT}
 ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - OTHERS, key=str)
 
 
@@ -54,6 +54,19 @@ def test_a_request_names_an_agent_and_perhaps_who_asks(kind: ReceiptKind) -> Non
     assert why_not(kind=kind.value) == "no agent"
     for more in ({"message_id": "1@x"}, {"file": "x.mime"}):
         assert why_not(kind=kind.value, agent="worker", **more) == f"{kind.value} names an agent and no message"
+
+
+def test_a_request_for_a_snapshot_names_its_directory_and_nothing_else() -> None:
+    found = said(kind="snapshot", file="snapshot-0123456789abcdef")
+    assert (found.kind, found.file, found.message_id, found.agent) == (
+        ReceiptKind.SNAPSHOT,
+        "snapshot-0123456789abcdef",
+        "",
+        None,
+    )
+    for wrong in ({}, {"message_id": "1@x", "file": "a"}):
+        assert why_not(kind="snapshot", **wrong) == "snapshot names a directory in file, and no message"
+    assert why_not(kind="snapshot", file="../x") == "file is not a plain file name"
 
 
 def test_a_request_to_read_the_config_again_names_nobody_and_nothing() -> None:

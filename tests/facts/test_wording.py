@@ -12,6 +12,9 @@ from tests.facts.bench import ID, about, line
 
 GOLDEN = [
     ("session_start", {"version": "0.1.0", "pid": 42, "root": ".ackd", "config_hash": "ab", "recovered": {"queued": 2, "dead": 0}}, "daemon      ackd 0.1.0 started, pid 42, on .ackd; found again: 2 queued"),
+    ("session_start", {"version": "0.1.0", "pid": 42, "root": ".ackd", "config_hash": "ab", "recovered": {}, "restored": "restored from a backup of /a, taken 2026-11-19"}, "daemon      ackd 0.1.0 started, pid 42, on .ackd; restored from a backup of /a, taken 2026-11-19: every agent is paused until `ackd agent resume`"),
+    ("snapshot_taken", {"receipt": "snapshot_1.json", "files": 40, "seconds": 0.012}, "snapshot    snapshot of 40 files for a backup: nothing was moved for 0.012 s"),
+    ("snapshot_taken", {"receipt": "snapshot_1.json", "files": 0, "seconds": 0.0, "error": "run: No space left on device"}, "snapshot    no snapshot for a backup: run: No space left on device"),
     ("session_end", {"reason": "SIGTERM", "totals": {"completed": 3, "dead": 1}}, "daemon      ended: SIGTERM; 3 completed, 1 dead"),
     ("session_stopping", {"agents": ["coder"], "seconds": 20}, "daemon      stopping: coder may finish its message, for at most 20 s; Ctrl-C again stops at once"),
     ("session_stopping", {"agents": ["coder", "tester"], "seconds": 90}, "daemon      stopping: coder, tester may finish their messages, for at most 90 s; Ctrl-C again stops at once"),

@@ -51,6 +51,8 @@ def test_a_status_is_told_once_and_never_in_place_of_the_stop(tmp_path: Path, ma
         service.status(status)
     service.stopping()
     service.status("0 agents")
+    service.reloading()
+    service.ready("0 agents")
     manager.settimeout(0)
     assert manager.recv(4096) == b"READY=1\nSTATUS=1 agent"
     assert manager.recv(4096) == b"STATUS=2 agents"

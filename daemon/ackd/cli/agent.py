@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
-from ackd.cli.command_line import Command, Group, argument, at_least, for_team
+from ackd.cli.command_line import Command, Group, argument, at_least, for_team, shows_content
 from ackd.cli.errors import NO, NO_DAEMON, TRY_AGAIN, Ended, Failure, accepted
 from ackd.cli.output import echo, print_json, printable, say
 from ackd.cli.waiting import waiting
@@ -31,6 +31,7 @@ agent = Group("""List agents; start, stop, restart, pause, resume them, or look 
 
 @agent.command
 @argument("names", nargs="*", complete="agents", metavar="[AGENT...]")
+@shows_content
 @for_team
 def list_(site: Site, as_json: bool, names: tuple[str, ...]) -> None:
     """Show each agent's state (available, busy, parked, paused or down), with the reason, and its process or pane."""
@@ -128,6 +129,7 @@ nudge = _request(K.NUDGE, "Wake agents now for the messages in their hands, with
 
 @agent.command
 @argument("name", complete="agents", metavar="AGENT")
+@shows_content
 @for_team
 def attach(site: Site, as_json: bool, name: str) -> None:
     """Show an agent at work: open its pane, or follow its process's stderr and its lines of the session log.

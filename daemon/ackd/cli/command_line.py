@@ -31,6 +31,7 @@ from ackd.cli.errors import WrongUsage
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from ackd.config.site import Site
     from ackd.core.errors import BadConfig
 
 _Function = TypeVar("_Function", bound=Callable[..., None])
@@ -76,6 +77,9 @@ ROOT: Final = Argument(
 )
 CONFIG: Final = Argument("--config", metavar="FILE", help="The config file (default: the nearest ackd.toml).")
 JSON: Final = Argument("--json", dest="as_json", action="store_true", help="Print JSON, for programs.")
+UNREDACTED: Final = Argument(
+    "--unredacted", action="store_true", help="Show keys, tokens and passwords too, as they stand in the files."
+)
 AGENT: Final = Argument(
     "--agent",
     metavar="NAME",
@@ -91,7 +95,7 @@ class Command:
     config (``root``), the options ``root`` and ``config`` as typed (``place``), or nothing (``none``).
     """
 
-    __slots__ = ("abbreviates", "arguments", "help", "name", "run", "takes_dashes", "team")
+    __slots__ = ("abbreviates", "arguments", "help", "name", "run", "shows_content", "takes_dashes", "team")
 
     def __init__(self, function: Callable[..., None], name: str) -> None:
         declared = function.__dict__
@@ -103,7 +107,9 @@ class Command:
         self.abbreviates: bool = declared.get("abbreviates", False)
         #: An unknown word that begins with a dash is an operand.
         self.takes_dashes: bool = declared.get("takes_dashes", False)
+        self.shows_content: bool = declared.get("shows_content", False)
         shared = (JSON,) if self.team == "none" else (ROOT, CONFIG, JSON)
+        shared = (UNREDACTED, *shared) if self.shows_content else shared
         self.arguments: tuple[Argument, ...] = (*declared.get("arguments", ()), *shared)
 
 
@@ -145,6 +151,9 @@ for_team: Final = _mark(team="site")
 for_root: Final = _mark(team="root")
 #: The function gets ``root`` and ``config`` as they were typed, because there may be no team yet.
 for_place: Final = _mark(team="place")
+#: The command shows bodies, reasons or what agents print: secrets are taken out of it (facts/redaction), unless
+#: ``--unredacted`` is typed.
+shows_content: Final = _mark(shows_content=True)
 abbreviates: Final = _mark(abbreviates=True)
 takes_dashes: Final = _mark(takes_dashes=True)
 
@@ -272,6 +281,9 @@ def _nearest(name: str, known: Iterable[str]) -> str:
 
 def perform(one: Command, values: Mapping[str, Any]) -> None:
     """Run a command on the values of its arguments."""
+    from ackd.cli.output import print_secrets
+
+    print_secrets()  # a command before this one in the same process may have had them taken out
     if one.team in ("none", "place"):
         one.run(**values)
         return
@@ -287,7 +299,17 @@ def perform(one: Command, values: Mapping[str, Any]) -> None:
             raise
         site = find_root(*where)
         _say_broken(broken, str(site.root))
+    if one.shows_content:
+        _take_secrets_out(site, unredacted=rest.pop("unredacted"))
     one.run(site=site, **rest)
+
+
+def _take_secrets_out(site: Site, *, unredacted: bool) -> None:
+    """Have what is printed redacted, as [redact] says. Fails with ``BadConfig`` if that makes no sense."""
+    from ackd.cli.output import take_secrets_out
+
+    if not unredacted:
+        take_secrets_out(site.redaction())
 
 
 def _say_broken(broken: BadConfig, root: str) -> None:

@@ -21,6 +21,7 @@ _HERE: Final = "ackd.cli"
 _OWN: Final[Mapping[str, tuple[str, str]]] = {
     "init": (f"{_HERE}.init:init", "Write a small ackd.toml and the directories."),
     "check": (f"{_HERE}.check:check", "Check the config and its surroundings; say what is wrong and how to mend it."),
+    "doctor": (f"{_HERE}.check:doctor", "The same as check."),
     "run": (f"{_HERE}.run:run", "Run the daemon in the foreground."),
     "stop": (f"{_HERE}.stop:stop", "Stop the daemon, however it was started."),
     "service": (f"{_HERE}.service:service", "Run ackd as a service of systemd."),
@@ -45,6 +46,8 @@ _OWN: Final[Mapping[str, tuple[str, str]]] = {
     "dead": (f"{_HERE}.dead:dead", "List, show, requeue or purge files that could not be delivered or read."),
     "loop": (f"{_HERE}.loop:loop", "List and release messages that are held because they go around for ever."),
     "tail": (f"{_HERE}.tail:tail", "Show the session log, and follow it."),
+    "backup": (f"{_HERE}.backup:backup", "Write a consistent copy of the root into one file."),
+    "restore": (f"{_HERE}.backup:restore", "Bring a backup back as a new root, with every agent paused."),
     "message": (f"{_HERE}.message:message", "Build, parse, change and validate message files."),
     "config": (f"{_HERE}.shipped:config", "Print what may stand in ackd.toml."),
     "example": (f"{_HERE}.shipped:example", "List and print examples: teams, their programs, systemd units."),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.cli.command_line import Group, argument, for_team
+from ackd.cli.command_line import Group, argument, for_team, shows_content
 from ackd.cli.errors import NO, TRY_AGAIN, USAGE, Failure, WrongUsage
 from ackd.cli.output import echo, print_json, printable, printable_lines, say
 from ackd.cli.waiting import waiting
@@ -30,6 +30,7 @@ dead = Group("""List, show, requeue or purge files that could not be delivered (
 
 
 @dead.command
+@shows_content
 @for_team
 def list_(site: Site, as_json: bool) -> None:
     """List dead letters and quarantined files."""
@@ -56,6 +57,7 @@ def list_(site: Site, as_json: bool) -> None:
 
 @dead.command
 @argument("wanted", metavar="ID|FILE")
+@shows_content
 @for_team
 def show(site: Site, as_json: bool, wanted: str) -> None:
     """Print a dead letter or a quarantined file, after the reason why it is one."""

@@ -82,6 +82,7 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
     (client_errors.NotHeld, NO),
     (client_errors.NoSessionLog, NOT_FOUND),
     (client_errors.NoDaemon, NO_DAEMON),
+    (client_errors.NoAnswer, TRY_AGAIN),
     (client_errors.NoServiceManager, NO_DAEMON),
     (client_errors.NotInstalled, NOT_FOUND),
     (client_errors.NotStopped, NO),

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd import facts
-from ackd.cli.command_line import argument, command, for_team
+from ackd.cli.command_line import argument, command, for_team, shows_content
 from ackd.cli.errors import USAGE, Failure
 from ackd.cli.index_notice import announce_building
 from ackd.cli.output import echo, print_json
@@ -80,6 +80,7 @@ _OPTIONAL_HEADERS: Final = (
 @command
 @argument("message", metavar="ID")
 @argument("--tree", action="store_true", help="Show the message and all that came of it, as `ackd thread` does.")
+@shows_content
 @for_team
 def explain(message: str, tree: bool, site: Site, as_json: bool) -> None:
     """Tell the whole story of a message.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ackd.cli.command_line import Group, argument, for_team
+from ackd.cli.command_line import Group, argument, for_team, shows_content
 from ackd.cli.errors import accepted
 from ackd.cli.output import echo, print_json, say
 from ackd.client import Client
@@ -25,6 +25,7 @@ loop = Group(
 
 
 @loop.command
+@shows_content
 @for_team
 def list_(site: Site, as_json: bool) -> None:
     """List the held messages: for whom each is, and why it is held."""

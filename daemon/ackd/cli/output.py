@@ -18,6 +18,8 @@ from ackd.cli.errors import WrongUsage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ackd.core.redaction import Redaction
+
 #: The colours that ackd itself uses: reset, bold, dim, and a colour of the letters; none that could hide them.
 #: Not compiled here, which would cost every command more than its parsing.
 _COLOURS: Final = r"(\x1b\[(?:(?:0|1|2|22|3[1-79]|9[1-7])(?:;(?:0|1|2|22|3[1-79]|9[1-7]))*)?m)"
@@ -145,6 +147,10 @@ def print_json(value: object, indent: int | None = None) -> None:
     no Unicode, are escaped, so that they can be read back."""
     import json
 
+    if _takes_secrets_out:
+        from ackd.facts.redaction import redacted_data
+
+        value = redacted_data(value)
     echo(escaped_json(json.dumps(value, ensure_ascii=False, default=str, indent=indent)))
 
 
@@ -155,9 +161,42 @@ def read_stdin(limit_bytes: int) -> bytes:
     return sys.stdin.buffer.read(limit_bytes)
 
 
+# --- secrets ----------------------------------------------------------------------------------------------------------
+_takes_secrets_out = False
+
+
+def take_secrets_out(wanted: Redaction) -> None:
+    """From now on, print no secrets: for commands that show bodies, reasons and agents' output."""
+    global _takes_secrets_out  # noqa: PLW0603 - a process runs one command
+    from ackd.facts import redaction
+
+    redaction.use(wanted)
+    _takes_secrets_out = True
+
+
+def print_secrets() -> None:
+    """Print everything as it is again: a process may run several commands."""
+    global _takes_secrets_out  # noqa: PLW0603 - as above
+    if _takes_secrets_out:
+        from ackd.facts import redaction
+
+        redaction.use(None)
+        _takes_secrets_out = False
+
+
+def without_secrets(text: str) -> str:
+    if not _takes_secrets_out:
+        return text
+    from ackd.facts.redaction import redacted
+
+    return redacted(text)
+
+
 # --- harmless for a terminal ------------------------------------------------------------------------------------------
 def printable(text: str) -> str:
-    """The text on one line, with whatever would move the cursor shown as a question mark."""
+    """The text on one line, with whatever would move the cursor shown as a question mark, and without secrets where
+    the command takes them out."""
+    text = without_secrets(text)
     if text.isprintable():
         return text
     from ackd.facts.harmless import is_harmless
@@ -167,6 +206,7 @@ def printable(text: str) -> str:
 
 def printable_lines(text: str) -> str:
     """Do the same for text of several lines."""
+    text = without_secrets(text)  # as a whole: the block of a key has several lines
     return text if text.isprintable() else "\n".join(map(printable, text.split("\n")))
 
 

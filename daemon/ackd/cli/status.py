@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.cli.command_line import argument, command, for_team
+from ackd.cli.command_line import argument, command, for_team, shows_content
 from ackd.cli.index_notice import announce_building
 from ackd.cli.output import clear_screen, echo, print_json
 from ackd.client import Client
@@ -25,6 +25,7 @@ _MOST_WAITS: Final = 20
 
 @command
 @argument("--watch", action="store_true", help="Repeat every second, until Ctrl-C, which is exit 130.")
+@shows_content
 @for_team
 def status(site: Site, as_json: bool, watch: bool) -> None:
     """Show the daemon, the agents and their mail."""
@@ -52,6 +53,8 @@ def _print(site: Site, found: Status) -> None:
     from ackd.cli.table import say_folded as say
 
     say(daemon_line(site, found.daemon))
+    if (restored := found.details.get("restored")) is not None:
+        say(f"restored: {_restored_words(restored)}", "yellow")
     for words in _config_words(found.daemon.config):
         say(f"config: {words}", "yellow")
     for fault in found.faults:
@@ -124,6 +127,15 @@ def daemon_line(site: Site, daemon: DaemonStatus) -> str:
     words += [f"session {daemon.session_id}"] if daemon.session_id else []
     words += [f"watching by {daemon.watch}"] if daemon.watch else []
     return f"daemon: {', '.join(words)}"
+
+
+def _restored_words(said: Mapping[str, Any]) -> str:
+    names = ", ".join(said["paused"]) or "every agent"
+    resume = " ".join(said["paused"]) or "AGENT..."
+    return (
+        f"from a backup of {said['root']}, taken {said['taken_at']}; paused for that: {names}. "
+        f"The original may still run: `ackd agent resume {resume}` lets them go on here"
+    )
 
 
 def _config_words(said: Mapping[str, Any]) -> Iterator[str]:

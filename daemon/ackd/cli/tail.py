@@ -16,7 +16,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 from ackd import facts
-from ackd.cli.command_line import argument, at_least, command, for_team
+from ackd.cli.command_line import argument, at_least, command, for_team, shows_content
 from ackd.cli.errors import WrongUsage
 from ackd.cli.index_notice import announce_building
 from ackd.cli.output import as_it_is, echo, escaped_json, raise_if_the_reader_left
@@ -26,6 +26,7 @@ from ackd.client.tail import DEFAULT_LINES, LogFilter, LogTail, known_agent
 from ackd.core.message import USER
 from ackd.core.message_facts import progress
 from ackd.core.throttle import ProgressDisplay
+from ackd.facts.redaction import redacted_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -64,6 +65,7 @@ def parse_since(text: str, now: float) -> float:
 @argument("--agent", metavar="A", help="Lines about this agent, or from it.")
 @argument("--message", metavar="ID", help="Lines of this message: its id, how that begins, or its hash.")
 @argument("--since", metavar="T", help="Lines since 30s, 10m, 2h or 1d ago, or since an ISO time.")
+@shows_content
 @for_team
 def tail(
     following: bool,
@@ -141,9 +143,9 @@ class Printer:
 
     def one(self, line: Line) -> None:
         if self.as_json and not self.width:
-            as_it_is(line.raw + b"\n")
+            as_it_is(redacted_line(line.raw) + b"\n")
         elif self.as_json:
-            echo(escaped_json(line.raw.decode(errors="replace")))
+            echo(escaped_json(redacted_line(line.raw).decode(errors="replace")))
         else:
             text = facts.render(line, colour=self.colour, width=self.width, agents=self.agents)
             echo(text, colour=self.colour)

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ackd import facts
-from ackd.cli.command_line import argument, command, for_team
+from ackd.cli.command_line import argument, command, for_team, shows_content
 from ackd.cli.output import echo, print_json
 from ackd.client import Client
 from ackd.client.message_history import OVER
@@ -31,6 +31,7 @@ _DEEPEST_SHARE: Final = 3
 
 @command
 @argument("message", metavar="ID")
+@shows_content
 @for_team
 def thread(message: str, site: Site, as_json: bool) -> None:
     """Show a message's whole thread: from its first message on, all that came of it.

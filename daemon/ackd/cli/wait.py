@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.cli.command_line import argument, at_least, command, for_team
+from ackd.cli.command_line import argument, at_least, command, for_team, shows_content
 from ackd.cli.errors import NO, NO_DAEMON, TRY_AGAIN, Ended, WrongUsage
 from ackd.cli.output import echo_folded, print_json
 from ackd.cli.waiting import waiting
@@ -34,6 +34,7 @@ STAYS: Final = "stopped waiting: nothing was withdrawn, the messages stay queued
     "--timeout", type=at_least(0), default=DEFAULT_WAIT_S, metavar="S",
     help="Seconds to wait; then exit 75.  [default: %(default)s]",
 )  # fmt: skip
+@shows_content
 @for_team
 def wait(
     site: Site, as_json: bool, messages: tuple[str, ...], all_of: bool, any_of: bool, tree: bool, timeout: float

@@ -12,7 +12,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.client.surroundings import FAIL, OK, WARN, Finding
+from ackd.client.findings import FAIL, OK, WARN, Finding
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:

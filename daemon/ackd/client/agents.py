@@ -101,12 +101,16 @@ def _without_daemon(site: Site, kind: ReceiptKind, agents: list[str]) -> dict[st
     """Write the pauses for the next daemon, which reads them before it looks at any mail."""
     from ackd.core.escalations import stamp
     from ackd.storage import state_version
+    from ackd.storage.backup import restored
     from ackd.storage.paused import Pause, Pauses
 
     state_version.require(site.state)
     maildrop.make_private_directory(site.state, fsync=site.fsync)
     pauses, answers = Pauses(site.state), {}
     pauses.load()
+    if kind is K.RESUME and (mark := restored.pending(site.state)) is not None:
+        why = f"{mark.words}, and no daemon has started here since: start it (`ackd run`), then resume"
+        return {agent: AgentAnswer(agent, kind.value, REFUSED, why) for agent in agents}
     for agent in agents:
         if kind is K.PAUSE:
             new = pauses.add(agent, Pause(stamp(time.time()), asker()))

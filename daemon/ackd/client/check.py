@@ -1,7 +1,8 @@
 """Look at everything that matters before a daemon runs: the config, its agents, and the root and its machine.
 
-Nothing is changed but for one hidden file that proves the root writable and is removed at once. Findings about agents
-come from agent_findings.py, those about the surroundings (kernel, file systems, disk) from surroundings.py.
+Nothing is changed but for one hidden file that proves the root writable and is removed at once, and by ``repair``.
+Findings about agents come from agent_findings.py, those about the root from surroundings.py, those about the machine
+from machine.py.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackd.client import agent_findings
-from ackd.client.surroundings import FAIL, OK, WARN, Finding, surroundings
+from ackd.client.findings import FAIL, OK, WARN, Finding
+from ackd.client.surroundings import surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +20,15 @@ if TYPE_CHECKING:
     from ackd.config.model import Config
     from ackd.config.site import Site
     from ackd.core.errors import BadConfig
+
+
+class Repaired(NamedTuple):
+    """A thing that was put in order, or would be: ``words`` say what is done, ``error`` why it was refused."""
+
+    words: str
+    path: str
+    by_hand: str
+    error: str | None
 
 
 class CheckResult(NamedTuple):
@@ -38,6 +49,30 @@ def check(site: Site) -> CheckResult:
     from ackd.config.model import load_site
 
     return CheckResult(tuple(_findings(site, load_site(site))))
+
+
+def repair(site: Site, *, dry_run: bool = False) -> list[Repaired]:
+    """Put in order what needs nobody's judgement: directories that are missing, files of ours that are open to others,
+    what killed programs left. Never a message. With ``dry_run`` only say what would be done.
+
+    Fails with ``CannotWrite`` for root in another user's team: what root makes there the team's daemon cannot use.
+    """
+    from ackd.client.writing import check_reader
+    from ackd.storage import repairs
+
+    check_reader(site)
+    done = []
+    for one in repairs.find(site.root):
+        error = None
+        if not dry_run:
+            try:
+                one.carry_out()
+            except FileNotFoundError:
+                continue  # gone by itself
+            except OSError as refusal:
+                error = refusal.strerror or str(refusal)
+        done.append(Repaired(one.words, str(one.path), one.by_hand, error))
+    return done
 
 
 def refused(error: BadConfig) -> CheckResult:

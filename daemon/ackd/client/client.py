@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from ackd.client.agents import AgentAnswer
     from ackd.client.cancelling import CancelRequest
-    from ackd.client.check import CheckResult
+    from ackd.client.check import CheckResult, Repaired
     from ackd.client.dead_letters import DeadLetter, DeadLetterResult
     from ackd.client.loops import HeldMessage, ReleasedMessage
     from ackd.client.mail import Inbox, ReadMessage
@@ -257,6 +257,13 @@ class Client:
             return check.check(self.site)
         except BadConfig as error:
             return check.refused(error)
+
+    def repair(self, *, dry_run: bool = False) -> list[Repaired]:
+        """Put in order what needs nobody's judgement, and tell each thing: missing directories, open files, leftovers
+        of killed programs. Never a message."""
+        from ackd.client import check
+
+        return check.repair(self._place(), dry_run=dry_run)
 
     def explain(self, message_id: str) -> MessageHistory:
         """Tell the whole history of a message: where each recipient is with it, what proves that, what comes next."""

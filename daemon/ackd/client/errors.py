@@ -16,6 +16,7 @@
     │   └── BadText        a body or a checkpoint that cannot be sent as it is (why)
     ├── NoSessionLog       no daemon has written a session log here yet (logs_dir)
     ├── NoDaemon           no daemon is running, and this needs one (words)
+    ├── NoAnswer           a daemon runs and does not answer (words)
     ├── CannotRead         a directory of the team cannot be read (path, why)
     ├── CannotWrite        the disk, a sandbox or another user's root refuses; nothing was accepted
     ├── NotStopped         a daemon that cannot be stopped from here, and why (pid)
@@ -198,6 +199,17 @@ class NoSessionLog(AckdError):  # noqa: N818 - the tree names the condition
 
 class NoDaemon(AckdError):  # noqa: N818
     """No daemon is running, and what was asked for needs one. The words say what to do."""
+
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class NoAnswer(AckdError):  # noqa: N818
+    """A daemon holds the root and did not do in time what was asked. The words say what comes of it."""
 
     def __init__(self, words: str) -> None:
         super().__init__(words)

@@ -26,7 +26,7 @@ from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS, is_m
 from ackd.endpoints.registry import DEFAULT, INSIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from ackd.client.shared_queues import GroupStatus, PoolStatus
@@ -171,6 +171,8 @@ def _details(
     if pools:
         said_of = _dict(page, "pools")
         page["pools"] = {name: {**_dict(said_of, name), **one.as_data()} for name, one in pools.items()}
+    if (mark := restored(site, agents)) is not None:
+        page["restored"] = mark
     if found := strays(site):
         page["strays"] = found
     if not has_page and (held := loops.held_messages(site)):
@@ -300,19 +302,44 @@ def endpoint_of(site: Site, name: str) -> str:
 
 
 def _add_pauses(site: Site, agents: dict[str, dict[str, Any]]) -> None:
-    """Mark paused agents: a pause outlives the daemon that was told of it. If the pauses cannot be read, everybody
-    counts as paused."""
-    from ackd.storage.paused import BadPauses, Pauses
+    """Mark paused agents: a pause outlives the daemon that was told of it. If the pauses cannot be read, or the root
+    was just restored from a backup, everybody counts as paused."""
+    from ackd.storage.backup import restored as marks
+    from ackd.storage.paused import RESTORED, BadPauses, Pause, Pauses
 
     pauses = Pauses(site.state)
     unreadable = ""
     try:
         pauses.load()
+        if marks.pending(site.state) is not None:
+            for name in (name for name in agents if name not in ALWAYS):
+                pauses.assume(name, Pause("", RESTORED))
     except (OSError, BadPauses) as error:
         unreadable = str(error)
     for name, said in agents.items():
-        if name in pauses or (unreadable and name not in ALWAYS):
-            said |= {"state": "paused", "reason": unreadable or "by hand"}
+        if unreadable and name not in ALWAYS:
+            said |= {"state": "paused", "reason": unreadable}
+        elif name in pauses:
+            said |= {"state": "paused", "reason": pauses.reason(name)}
+
+
+def restored(site: Site, agents: Iterable[str]) -> dict[str, Any] | None:
+    """Say what the root was restored from, as long as agents of it are paused for that."""
+    from ackd.storage.backup import restored as marks
+    from ackd.storage.paused import RESTORED, BadPauses, Pauses
+
+    try:
+        mark, pauses = marks.load(site.state), Pauses(site.state)
+        if mark is None:
+            return None
+        pauses.load()
+    except (OSError, BadPauses):
+        return None
+    paused = [name for name, one in pauses.all().items() if one.by == RESTORED]
+    if not mark.done:
+        paused = [name for name in agents if name not in ALWAYS]
+    said = {"root": mark.root, "taken_at": mark.taken_at, "at": mark.at, "paused": sorted(paused)}
+    return said if paused or not mark.done else None
 
 
 def _totals_on_disk(site: Site, agents: dict[str, dict[str, Any]]) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""Findings of a check about a root and its machine: rights, room, file system, watches, clock, daemon.
+"""Findings of a check about a root: rights, owners, leftovers, room, file system, clock, daemon.
 
 Each function answers one question with one ``Finding``. They read what the kernel tells and never change anything, but
-for the one hidden file that proves the root writable.
+for the one hidden file that proves the root writable. What is asked of the machine alone is in machine.py.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from ackd.client import machine
+from ackd.client.findings import FAIL, OK, WARN, Finding
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS
-from ackd.storage import message_lookup
+from ackd.storage import message_lookup, repairs, root_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,11 +23,6 @@ if TYPE_CHECKING:
     from ackd.config.model import Config
     from ackd.config.site import Site
 
-OK: Final = "ok"
-WARN: Final = "warn"
-FAIL: Final = "fail"
-
-_INOTIFY: Final = Path("/proc/sys/fs/inotify")
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 #: inotify does not see what other machines (or the other side of a shared folder) write there.
 REMOTE_KINDS: Final = frozenset(
@@ -37,15 +34,6 @@ _TOO_LITTLE_BYTES: Final = 4 * 1024 * 1024
 _BUILT_AT: Final = 1_735_689_600  # 2025
 
 
-class Finding(NamedTuple):
-    """A thing that was looked at. ``level``: OK, WARN or FAIL; ``mend``: what to do about it."""
-
-    level: str
-    subject: str
-    words: str
-    mend: str | None = None
-
-
 def surroundings(site: Site, config: Config) -> Iterator[Finding]:
     yield _answered("daemon", lambda: daemon(site))
     yield from running_config(site, config)
@@ -54,14 +42,21 @@ def surroundings(site: Site, config: Config) -> Iterator[Finding]:
         yield _answered("root", lambda: absent(site.root))
         return
     yield _answered("root", lambda: writable(site.root))
+    yield from restored_from(site)
     yield _answered("rights", lambda: rights(site))
+    yield from owners(site)
+    yield from to_repair(site)
     yield _answered("state", lambda: state(site))
     yield _answered("disk", lambda: disk_space(site.root))
     yield _answered("file system", lambda: file_system(site.root, config.watch.mode))
     yield from mounts(site)
     if config.watch.mode != "polling":
-        yield _answered("inotify", lambda: watches(len(site.known_agents())))
-    yield _answered("clock", lambda: clock(site.root))
+        yield _answered("inotify", lambda: machine.watches(len(site.known_agents())))
+        yield from machine.inotify_room(running=_is_served(site))
+    yield _answered("clock", lambda: machine.clock_and_log(site) or clock(site.root))
+    yield from filter(None, [machine.kept_time()])
+    yield machine.machine()
+    yield from machine.units()
     yield from stray_files(site)
 
 
@@ -94,8 +89,6 @@ def absent(root: Path) -> Finding:
 
 
 def daemon(site: Site) -> Finding:
-    from ackd.storage import root_lock
-
     pid = root_lock.holder(site.run)
     if pid is None:
         return Finding(OK, "daemon", "not running (`ackd run` starts it)")
@@ -151,6 +144,62 @@ def rights(site: Site) -> Finding:
             words = f"{directory} is open to others ({stat.S_IMODE(mode):04o})"
             return Finding(WARN, "rights", words, f"chmod -R go-rwx {site.root}")
     return Finding(OK, "rights", "nobody else can read or write the mail")
+
+
+def owners(site: Site) -> Iterator[Finding]:
+    """Warn of what another user made in the root where only ackd writes: mostly a command that was run as root."""
+    try:
+        found = list(repairs.foreign(site.root))
+    except OSError:  # another row says why
+        return
+    if found:
+        path, uid = found[0]
+        more = f", and {len(found) - 1} more" if len(found) > 1 else ""
+        owner = site.root.stat().st_uid
+        words = f"{path} belongs to uid {uid}{more}, and the root to uid {owner}, who cannot write there"
+        yield Finding(WARN, "owners", words, f"chown -R {owner} {site.root}")
+
+
+def to_repair(site: Site) -> Iterator[Finding]:
+    """Warn of what `ackd check --fix` puts in order: missing directories, open files, leftovers of killed programs."""
+    found = repairs.find(site.root)
+    missing = [one.path for one in found if one.what == repairs.MAKE]
+    if missing:
+        names = ", ".join(str(path.relative_to(site.root)) for path in missing)
+        yield Finding(WARN, "layout", f"{site.root} lacks {names}", "`ackd check --fix` makes it")
+    files = [one.path for one in found if one.what == repairs.CLOSE and not one.path.is_dir()]
+    if files:
+        words = f"{_first_of(files)} can be read or written by others"
+        yield Finding(WARN, "rights", words, "`ackd check --fix` closes it")
+    left = [one.path for one in found if one.what == repairs.REMOVE]
+    if left:
+        words = f"{_first_of(left)} was left by a program that was killed"
+        yield Finding(WARN, "leftovers", words, "`ackd check --fix` removes it")
+
+
+def _first_of(paths: list[Path]) -> str:
+    return f"{paths[0]} (and {len(paths) - 1} more like it)" if len(paths) > 1 else str(paths[0])
+
+
+def restored_from(site: Site) -> Iterator[Finding]:
+    """Remind of agents that wait because the root was restored from a backup."""
+    from ackd.client.status import restored
+
+    try:
+        said = restored(site, site.known_agents())
+    except OSError:  # another row says why
+        return
+    if said is not None:
+        names = ", ".join(said["paused"]) or "every agent"
+        words = f"from a backup of {said['root']}, taken {said['taken_at']}; paused for that: {names}"
+        yield Finding(WARN, "restored", words, "`ackd agent resume AGENT...`, once the original does not run")
+
+
+def _is_served(site: Site) -> bool:
+    try:
+        return root_lock.holder(site.run) is not None
+    except OSError:
+        return False
 
 
 def trust(site: Site) -> Finding:
@@ -232,19 +281,6 @@ def _mounted() -> list[tuple[str, str]]:
         return []
     halves = [line.split(" - ", 1) for line in lines]
     return [(before.split()[4].replace("\\040", " "), after.split()[0]) for before, after in halves]
-
-
-def watches(agents: int) -> Finding:
-    """Count the watches that are needed: two for each agent, and one each for queue/ and receipts/."""
-    needed = 2 * agents + 2
-    try:
-        allowed = int((_INOTIFY / "max_user_watches").read_text(encoding="ascii"))
-    except (OSError, ValueError):
-        return Finding(WARN, "inotify", "not available here: queues will be polled", "nothing to do, only slower")
-    if needed > allowed:
-        words = f"{needed} watches needed, {allowed} allowed for all your programs: queues will be polled"
-        return Finding(WARN, "inotify", words, f"sysctl fs.inotify.max_user_watches={max(65_536, 4 * needed)}")
-    return Finding(OK, "inotify", f"{needed} of {allowed} watches needed")
 
 
 def clock(root: Path) -> Finding:

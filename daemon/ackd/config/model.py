@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Protocol, TypeVar
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     Field,
@@ -54,6 +55,7 @@ from ackd.config.site import ALWAYS, DEFAULT_MAX_MESSAGE_BYTES, Site, read_toml
 from ackd.config.values import Seconds, SecondsOrZero, Table, Words
 from ackd.coordination.registry import CAPABILITIES, load_beside
 from ackd.coordination.registry import load as load_attribute
+from ackd.core import redaction
 from ackd.core.errors import BadConfig, BadName, Problem
 from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
 from ackd.core.names import RESERVED_NAMES, called
@@ -90,6 +92,19 @@ class DaemonSettings(Table):
     drain_timeout_s: SecondsOrZero = 20
     stop_timeout_s: SecondsOrZero = 10
     watch_config: bool = False
+
+
+def _checked_pattern(pattern: str) -> str:
+    if (why := redaction.problem(pattern)) is not None:
+        raise ValueError(why)
+    return pattern
+
+
+class RedactSettings(Table):
+    """Secrets that are taken out of what people are shown (``cli``). The daemon does not use it, and checks it."""
+
+    patterns: list[Annotated[str, AfterValidator(_checked_pattern)]] = Field(default_factory=list)
+    defaults: bool = True
 
 
 class PoolSettings(Table):
@@ -149,6 +164,7 @@ class Config(_CapabilityTables):
     watch: WatchSettings = WatchSettings()
     liveness: LivenessSettings = LivenessSettings()
     daemon: DaemonSettings = DaemonSettings()
+    redact: RedactSettings = RedactSettings()
     tmux: TmuxServerSettings = TmuxServerSettings()
     #: Profiles of terminal programs, by name. Their keys are checked by endpoints/tmux/screen/profile.py.
     profiles: dict[str, dict[str, Any]] = Field(default_factory=dict)

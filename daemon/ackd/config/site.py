@@ -15,12 +15,15 @@ import stat
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from ackd.config import plain_toml
 from ackd.coordination.registry import CAPABILITIES
 from ackd.core.errors import BadConfig, BadName, NoRoot, NoTeam, NotOneAgent, Problem, UnknownAgent
 from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, called, identity, is_agent_name
+
+if TYPE_CHECKING:
+    from ackd.core.redaction import Redaction
 
 CONFIG_NAME: Final = "ackd.toml"
 #: Directories that are a root even without a config: ours, and that of an IGNITE workspace.
@@ -61,8 +64,33 @@ class Site(NamedTuple):
     dedup_window_s: float = 86_400
     #: The raw tables of capabilities, by name, as far as the config has them. Each capability reads its own.
     tables: Mapping[str, Mapping[str, object]] = MappingProxyType({})
+    #: The raw table [redact]; see ``redaction``.
+    redact: Mapping[str, object] = MappingProxyType({})
     groups: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     pools: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+
+    def redaction(self) -> "Redaction":
+        """Read the table [redact]: what is taken out of what people are shown. Raises BadConfig."""
+        from ackd.core.redaction import Redaction, problem  # noqa: PLC0415 - most commands show nothing of it
+
+        found = self.redact.get("patterns", [])
+        defaults = self.redact.get("defaults", True)
+        problems = [
+            Problem(f"redact.{key}", "is no key of this table: it has patterns and defaults")
+            for key in self.redact.keys() - {"patterns", "defaults"}
+        ]
+        if not isinstance(defaults, bool):
+            problems.append(Problem("redact.defaults", "must be true or false"))
+        if not isinstance(found, list):
+            problems.append(Problem("redact.patterns", "must be a list of texts"))
+        patterns = found if isinstance(found, list) else []
+        for number, one in enumerate(patterns):
+            what = problem(one) if isinstance(one, str) else "must be a text"
+            if what is not None:
+                problems.append(Problem(f"redact.patterns[{number}]", what))
+        if problems:
+            raise BadConfig(str(self.config_path), tuple(problems))
+        return Redaction(tuple(map(str, patterns)), defaults is True)
 
     @property
     def base(self) -> Path:
@@ -401,6 +429,7 @@ def read_site(path: Path, root: Path | None = None) -> Site:
         fsync=take(data, "delivery", dict, {}).get("durability", "power") != "process",
         dedup_window_s=_seconds(take(data, "delivery", dict, {}).get("dedup_window_s"), 86_400),
         tables={one.name: take(data, one.name, dict, {}) for one in CAPABILITIES if one.settings and one.name in data},
+        redact=take(data, "redact", dict, {}),
         reserved=RESERVED_NAMES | _ensemble_names(data.get("ensemble"), path.parent, root),
     )
     problems.extend(_name_problems(site))

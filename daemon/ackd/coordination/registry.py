@@ -51,6 +51,9 @@ class Capability(NamedTuple):
     door: str = ""
     #: The name that programs reach it by, if that is not the capability's own.
     door_name: str = ""
+    #: Pauses its own work in a root that is restored from a backup: called with state/ and the name of who pauses, it
+    #: returns the names of what it paused.
+    restoring: str = ""
 
 
 CAPABILITIES: Final = (
@@ -135,6 +138,7 @@ CAPABILITIES: Final = (
         commands_after="nudge",
         door=f"{_HERE}.pipeline.door:StoryDoor",
         door_name="stories",
+        restoring=f"{_HERE}.pipeline.restoring:pause",
     ),
 )
 

@@ -14,14 +14,19 @@ if TYPE_CHECKING:
 
 def _session_start(of: Shown) -> str:
     recovered = of.counts("recovered")
-    return f"ackd {of['version']} started, pid {of['pid']}, on {of['root']}" + (
-        f"; found again: {recovered}" if recovered else ""
+    return (
+        f"ackd {of['version']} started, pid {of['pid']}, on {of['root']}"
+        + (f"; found again: {recovered}" if recovered else "")
+        + of("restored", "; {}: every agent is paused until `ackd agent resume`")
     )
 
 
 @fact("daemon", "■", BLUE, _session_start)
-def session_start(*, version: str, pid: int, root: str, config_hash: str, recovered: Mapping[str, int]) -> None:
-    """A daemon has started and recovered what lay there; ``recovered`` counts it."""
+def session_start(
+    *, version: str, pid: int, root: str, config_hash: str, recovered: Mapping[str, int], restored: str | None = None
+) -> None:
+    """A daemon has started and recovered what lay there; ``recovered`` counts it. ``restored``: it is the first one
+    since the root was restored from a backup, which is named; it pauses every agent."""
 
 
 def _session_stopping(of: Shown) -> str:
@@ -68,6 +73,18 @@ def overslept(*, seconds: float) -> None:
 @fact("archive", "-", DIM, lambda of: f"older than archive_days, removed: {of['days']}")
 def archive_swept(*, days: list[str]) -> None:
     """Days of the archive that are older than archive_days were removed."""
+
+
+def _snapshot(of: Shown) -> str:
+    if "error" in of.data:
+        return f"no snapshot for a backup: {of['error']}"
+    return f"snapshot of {of['files']} files for a backup: nothing was moved for {of['seconds']} s"
+
+
+@fact("snapshot", "=", BLUE, _snapshot)
+def snapshot_taken(*, receipt: str, files: int, seconds: float, error: str | None = None) -> None:
+    """Everything below the root got a second name for a backup, while nothing was moved for ``seconds``. With
+    ``error`` it did not."""
 
 
 # --- the config -------------------------------------------------------------------------------------------------------

@@ -190,8 +190,8 @@ class Engine:
         match event:
             case events.AgentJoined():
                 agent_changes.joined(state, event)
-            case events.AgentPaused(name):
-                agent_rules.change_state(state, state.agents[name], AgentHappening.PAUSED, "by hand")
+            case events.AgentPaused(name, reason):
+                agent_rules.change_state(state, state.agents[name], AgentHappening.PAUSED, reason)
             case events.AgentResumed(name):
                 agent_rules.resume(state, state.agents[name])
             case events.SignOfLife(name):

@@ -19,6 +19,7 @@
     │   │   └── NoTeam            neither an ackd.toml nor a root here or above
     │   ├── NoRoot                a team's directory that was named and is not there (path, named_by)
     │   ├── NewerState            state/ was written by a newer ackd (path, version, known, by)
+    │   ├── BadBackup             a file that is no whole backup of ours (path, why)
     │   ├── BadPath               a path that no lease can be about (path, why)
     │   ├── UnknownAgent          nobody of that name
     │   │   └── NotOneAgent       a group or a pool where one agent is needed (name, kind, members)
@@ -244,6 +245,18 @@ class NewerState(TheirFault):
             f"{self.path}: this state is of version {self.version}, written by {who}; this ackd reads up to "
             f"{self.known}: use {who} or a newer one here, or another root"
         )
+
+
+class BadBackup(TheirFault):
+    """A file that is no whole backup: it was cut off, changed, made by another program, or made to do harm."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(path, why)
+        self.path = path
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.why}; nothing was restored"
 
 
 class BadPath(TheirFault):

@@ -55,6 +55,7 @@ class TeamChanged:
 @value
 class AgentPaused:
     agent: str
+    reason: str = "by hand"
 
 
 @value

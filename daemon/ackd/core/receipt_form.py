@@ -18,7 +18,7 @@ MAX_REASON_CHARS: Final = 4_096
 MAX_CHECKPOINT_BYTES: Final = 65_536
 MAX_STEP: Final = 1_000_000_000
 #: Receipts that an operator may drop without naming an agent.
-OPERATOR_KINDS: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE})
+OPERATOR_KINDS: Final = frozenset({ReceiptKind.REQUEUE, ReceiptKind.PURGE, ReceiptKind.SNAPSHOT})
 _KEYS: Final = frozenset({"kind", "message_id", "agent", "reason", "at", "file", "text", "step", "by", "folder", "of"})
 #: Keys whose text may have several lines.
 _PROSE: Final = frozenset({"reason", "text"})
@@ -64,6 +64,9 @@ def _check_target(name: str, kind: ReceiptKind, message_id: str | None, file: st
         if message_id is not None or file is not None:
             whom = "no agent" if kind is ReceiptKind.RELOAD else "an agent"
             raise BadReceipt(name, f"{kind.value} names {whom} and no message")
+    elif kind is ReceiptKind.SNAPSHOT:
+        if message_id is not None or file is None:
+            raise BadReceipt(name, f"{kind.value} names a directory in file, and no message")
     elif message_id is None and (file is None or kind not in OPERATOR_KINDS):
         raise BadReceipt(name, "no message_id")
 

@@ -174,6 +174,7 @@ class ReceiptKind(Word):
     RESTART = "restart"
     RELEASE = "release"  # a message that is held goes on
     NUDGE = "nudge"  # wake an agent for what it has in hand
+    SNAPSHOT = "snapshot"  # a person makes a backup: give everything below the root a second name at one moment
     RELOAD = "reload"  # read the config again
 
 

@@ -23,6 +23,8 @@ class Kind(NamedTuple):
     facts: str = ""
     #: Commands of the command line: name → module:attribute, one line of help. `ackd --help` lists them last.
     commands: Mapping[str, tuple[str, str]] = MappingProxyType({})
+    #: The module ``restoring`` takes the kind's processes out of a root that is restored from a backup.
+    keeps_processes: bool = False
 
 
 _HERE: Final = "ackd.endpoints"
@@ -38,8 +40,15 @@ KINDS: Final = {
         f"{_HERE}.process",
         facts=f"{_HERE}.process.facts",
         commands={"worker": (f"{_HERE}.process.commands:worker", "Print the worker protocol's JSON Schemas.")},
+        keeps_processes=True,
     ),
-    "exec": Kind(f"{_HERE}.exec", "its command is started for every message", _PAUSE, f"{_HERE}.exec.facts"),
+    "exec": Kind(
+        f"{_HERE}.exec",
+        "its command is started for every message",
+        _PAUSE,
+        f"{_HERE}.exec.facts",
+        keeps_processes=True,
+    ),
     "inbox": Kind(f"{_HERE}.inbox", "whoever reads it looks by itself", "`ackd inbox {}` shows what waits"),
     "handler": Kind(f"{_HERE}.handler", "it runs inside the daemon", _PAUSE),
 }

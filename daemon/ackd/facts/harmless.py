@@ -11,6 +11,7 @@ import unicodedata
 from typing import Final
 
 from ackd.core.message_ids import hash_part
+from ackd.facts.redaction import redacted
 from ackd.formats import utc_times
 
 _SHORT_ID_CHARS: Final = 40
@@ -18,8 +19,9 @@ TINY_ID_CHARS: Final = 8
 
 
 def visible(value: object) -> str:
-    """The value as text in which every character that a terminal would act on is spelled out."""
-    text = _plain(value)
+    """The value as text in which every character that a terminal would act on is spelled out, without the secrets that
+    a command was told to take out."""
+    text = redacted(_plain(value))
     return text if text.isprintable() else "".join(c if is_harmless(c) else _spelled(c) for c in text)
 
 

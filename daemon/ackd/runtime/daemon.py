@@ -53,6 +53,7 @@ from ackd.runtime.pump import Pump
 from ackd.runtime.receipts.agent_requests import AgentRequests
 from ackd.runtime.receipts.dead_letters import DeadLetterRequests, DeadLetters
 from ackd.runtime.receipts.receipts import CheckpointReceipts, Receipts
+from ackd.runtime.receipts.snapshots import SnapshotRequests
 from ackd.runtime.recorder import Recorder
 from ackd.runtime.recovery.backlog import Backlog
 from ackd.runtime.recovery.missing import MissingMessages
@@ -68,10 +69,11 @@ from ackd.runtime.team import Makers, Team, command_environment, environment
 from ackd.runtime.upkeep import CheckpointCleanup, LivenessPoll, Upkeep
 from ackd.runtime.watching import SpoolWatch
 from ackd.storage import root_lock, state_version
+from ackd.storage.backup import restored
 from ackd.storage.checkpoints import CheckpointFiles
 from ackd.storage.group_flush import DeviceFlusher, NoFlusher
 from ackd.storage.journal import Journal
-from ackd.storage.paused import BadPauses, Pauses
+from ackd.storage.paused import RESTORED, BadPauses, Pauses
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 from ackd.system.terminal import has_terminal
@@ -87,6 +89,7 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft
     from ackd.core.ports import Clock, Post, View
     from ackd.handlers import Handler
+    from ackd.storage.backup.restored import Restored
 
 #: Signals that mean an orderly stop: somebody asked for it, or the power or the allowed CPU time runs out.
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU)
@@ -166,6 +169,7 @@ class Daemon:
         )
         self._spool.ensure_layout()
         self._begun = state_version.begin(site.state, self.clock.now().wall)
+        self._restored = restored.pending(site.state)
         self._backlog = Backlog(self._spool)
         self._engine = Engine(config.engine_policy(), self.rng)
         self._pump = Pump(self._engine, self.clock, self._carry_out, self._claim, self._commit)
@@ -283,6 +287,9 @@ class Daemon:
                 spool=self._spool, services=self._services, dead_letters=dead_letters, purged=state.totals.purged
             ),
             agent_requests=self._requests,
+            snapshots=SnapshotRequests(
+                root=self.site.root, spool=self._spool, services=self._services, commit=self._recorder.commit
+            ),
             reload_requests=self._reloads,
             checkpoints=CheckpointReceipts(spool=self._spool, kept=self._checkpoints, services=self._services),
         )
@@ -436,8 +443,7 @@ class Daemon:
             tasks.start_soon(self._upkeep.watchdog, self.service, self._pump, self._watching, name="watchdog")
 
     def _tell_ready(self) -> None:
-        if not self._stop_asked.is_set():
-            self.service.ready(self._status_line(self._status_page()))
+        self.service.ready(self._status_line(self._status_page()))
 
     def _lost_boxes(self) -> frozenset[str]:
         """List queue directories that were removed or replaced since the last session.
@@ -482,6 +488,9 @@ class Daemon:
         for agent in left_behind:
             record(child_ended(agent=agent, why="left behind by a daemon that was killed"))
         self._requests.load()
+        if self._restored is not None and not self._requests.unknown:
+            with self._recorder.reporting("the pauses of a restored root"):
+                self._pause_restored(self._restored)
         for name in self._engine.state.agents:
             self._requests.joined(name)
         if self._requests.unknown:
@@ -493,6 +502,15 @@ class Daemon:
         await self._watching.begin()
         await recovery.recover(state, runs)
         tasks.start_soon(self._catch_up, tasks, recovery, missing, name="backlog")
+
+    def _pause_restored(self, mark: Restored) -> None:
+        """Pause every agent of a root that was restored from a backup: the root that it was taken of may still be
+        served, and no message must be worked on twice without a person's word. The mark is changed last, so that a
+        start that was interrupted does it again."""
+        shared = {identity(name) for name in (*self.config.groups, *self.config.pools)}
+        agents = [name for name in self._engine.state.agents if identity(name) not in shared]
+        self._requests.pause_all(agents, RESTORED)
+        restored.save(self.site.state, mark._replace(done=True))
 
     def _pauses_unknown(self, why: str) -> Draft:
         """Draft the escalation to a person. Its id allows one an hour, however often the daemon is started."""
@@ -525,6 +543,7 @@ class Daemon:
                 root=str(self.site.root),
                 config_hash=self._fingerprint,
                 recovered=recovered,
+                restored=self._restored.words if self._restored is not None else None,
             )
         )
         if self._begun.refused is not None:
@@ -645,10 +664,13 @@ class Daemon:
         return agent
 
     def _was_stopped(self, agent: str) -> bool:
-        """Tell whether a person stopped the agent before this start. If that cannot be read, assume so.
+        """Tell whether a person stopped the agent before this start. If that cannot be read, assume so. On a root that
+        was restored from a backup nothing is started: the original may still run.
 
         There is no log yet to report the error to. `_recover` reads the file again, and reports it.
         """
+        if self._restored is not None:
+            return True
         pauses = Pauses(self.site.state)
         try:
             pauses.load()
@@ -674,12 +696,6 @@ class Daemon:
     def _describe(self) -> dict[str, object]:
         return describe(self._engine, self._backlog.by_agent(self._team.join))
 
-    def _take_config(self, config: Config, fingerprint: str) -> None:
-        """Put a config in force."""
-        self._config.swap(config)
-        self._fingerprint = fingerprint
-        self._watching.config_changed()
-
     def _tell_status(self, page: dict[str, object]) -> None:
         if self._is_ready:
             self.service.status(self._status_line(page))
@@ -687,6 +703,12 @@ class Daemon:
     def _status_line(self, page: dict[str, object]) -> str:
         config = self._config.now
         return status_line(page, {*config.groups, *config.pools, *ALWAYS})
+
+    def _take_config(self, config: Config, fingerprint: str) -> None:
+        """Put a config in force."""
+        self._config.swap(config)
+        self._fingerprint = fingerprint
+        self._watching.config_changed()
 
     def _status_page(self) -> dict[str, object]:
         log, watch = self._recorder.log, self._watching.mode

@@ -26,19 +26,22 @@ class ServiceManager:
         self.watchdog_s = _watchdog(environ)
 
     def ready(self, status: str) -> None:
-        self._status = status
-        self._tell(f"READY=1\nSTATUS={status}")
-
-    def reloading(self) -> None:
-        """Tell that the config is being read again; ``ready`` follows. The manager orders the two by the time."""
-        now_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        self._tell(f"RELOADING=1\nMONOTONIC_USEC={now_usec}\nSTATUS=reading the config again")
+        """Tell that the daemon serves, and how it stands. Ignored once the daemon stops: a reload may end then."""
+        if self._status is not None:
+            self._status = status
+            self._tell(f"READY=1\nSTATUS={status}")
 
     def status(self, status: str) -> None:
         """Replace the line that `systemctl status` shows, if it has changed. Ignored once the daemon stops."""
         if status != self._status and self._status is not None:
             self._status = status
             self._tell(f"STATUS={status}")
+
+    def reloading(self) -> None:
+        """Tell that the config is being read again; ``ready`` follows. The manager orders the two by the time."""
+        if self._status is not None:
+            now_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            self._tell(f"RELOADING=1\nMONOTONIC_USEC={now_usec}\nSTATUS=reading the config again")
 
     def stopping(self) -> None:
         self._status = None

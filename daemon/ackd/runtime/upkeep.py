@@ -19,6 +19,7 @@ from ackd.core.daemon_facts import archive_swept, overslept
 from ackd.core.errors import RootHeld
 from ackd.core.events import FaultEnded, SignOfLife
 from ackd.storage import room_probe
+from ackd.storage.backup import snapshot
 from ackd.system.threads import in_thread
 
 if TYPE_CHECKING:
@@ -161,6 +162,7 @@ class Upkeep:
         now = self.clock.now().wall
         with self.recorder.reporting("sweep"):
             await in_thread(self.spool.sweep_temps, TEMP_AGE_S, now)
+            await in_thread(snapshot.sweep, self.config.now.root_dir / "run")
             await self._compact_journal(now)
 
     async def _compact_journal(self, now: float) -> None:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NAME: Final = "paused.json"
+#: ``by`` of the pauses that every agent of a root has when the root was restored from a backup.
+RESTORED: Final = "restore"
 
 
 class BadPauses(TheirFault):
@@ -40,6 +42,11 @@ class Pause(NamedTuple):
     at: str
     by: str
     stopped: bool = False
+
+    @property
+    def reason(self) -> str:
+        """Say in a few words why, for `ackd status`."""
+        return "restored from a backup" if self.by == RESTORED else "by hand"
 
 
 class Pauses:
@@ -64,9 +71,16 @@ class Pauses:
     def is_stopped(self, agent: str) -> bool:
         return agent in self and self._paused[identity(agent)][1].stopped
 
+    def reason(self, agent: str) -> str:
+        return self._paused[identity(agent)][1].reason
+
     def assume(self, agent: str, pause: Pause) -> None:
         """Take an agent for paused until it is resumed. Written to disk with the next change of the file."""
         self._paused.setdefault(identity(agent), (agent, pause))
+
+    def save(self) -> None:
+        """Write down what was assumed, durably."""
+        self._save(self._paused)
 
     def add(self, agent: str, pause: Pause) -> bool:
         """Pause an agent, durably. False: it was paused already, and the first pause stays as it is."""

@@ -163,6 +163,7 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
                 supervisor=NoSupervision(),
                 shown=start.pump.heard,
             ),
+            snapshots=NotedReceipts([]),
             checkpoints=CheckpointReceipts(
                 spool=spool, kept=CheckpointFiles(root / "state" / "checkpoints"), services=services
             ),

@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Final
 
 from ackd.client.agent_findings import KindCheck
-from ackd.client.surroundings import FAIL, OK, Finding
+from ackd.client.findings import FAIL, OK, Finding
 
 if TYPE_CHECKING:
     from ackd.endpoints.handler.settings import HandlerSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ackd.client.agent_findings import KindCheck
-from ackd.client.surroundings import OK, Finding
+from ackd.client.findings import OK, Finding
 
 if TYPE_CHECKING:
     from ackd.endpoints.inbox.settings import InboxSettings

@@ -11,6 +11,8 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
+import subprocess
 import tomllib
 from collections import defaultdict
 from functools import cached_property
@@ -20,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from ackd.client.agent_findings import KindCheck, no_directory, program
-from ackd.client.surroundings import FAIL, OK, WARN, Finding
+from ackd.client.findings import FAIL, OK, WARN, Finding
 from ackd.endpoints.tmux.client import AmbiguousPane, NoPane, NoTmux, TmuxFault, server_called, with_target, with_title
 from ackd.endpoints.tmux.screen import BadProfile, load_profile, started_with
 from ackd.endpoints.tmux.settings import TmuxSettings
@@ -30,6 +32,11 @@ if TYPE_CHECKING:
 
     from ackd.endpoints.tmux.client import Pane
     from ackd.endpoints.tmux.screen import Profile
+
+#: The oldest tmux that the tests have run with.
+OLDEST_TMUX: Final = (3, 3)
+#: Some of these programs start a whole runtime to say their version.
+_VERSION_TIMEOUT_S: Final = 10.0
 
 _CODEX: Final = "codex"
 _FEATURE: Final = "daemon_auto_start"
@@ -75,8 +82,47 @@ class TmuxCheck(KindCheck):
                 raise
         return with_title(panes, table.title)
 
-    # --- codex agents that share an app-server
     def together(self) -> Iterator[Finding]:
+        yield from self._tmux()
+        yield from self._programs()
+        yield from self._shared_servers()
+
+    def _tmux(self) -> Iterator[Finding]:
+        """Say which tmux it is, and whether its server answers."""
+        said = _first_line_of("tmux", "-V")
+        if said is None:
+            return  # each agent's row says that there is none
+        named = self.config.tmux_socket
+        where = f"socket {named}" if named else "its usual socket"
+        try:
+            words = f"{said}, {where}, {len(self._panes)} panes"
+        except (TmuxFault, OSError) as fault:
+            words = f"{said}, {where}: no server now ({fault})"
+        number = re.search(r"(\d+)\.(\d+)", said)
+        if number is not None and (int(number[1]), int(number[2])) < OLDEST_TMUX:
+            oldest = ".".join(map(str, OLDEST_TMUX))
+            yield Finding(WARN, "tmux", words, f"install tmux {oldest} or newer: with that ackd is tested")
+        else:
+            yield Finding(OK, "tmux", words)
+
+    def _programs(self) -> Iterator[Finding]:
+        """Compare the agents' programs with those that their profiles were made with: another version may look
+        otherwise, and what it shows is then misread. Each program is asked once."""
+        asked: set[tuple[str, str]] = set()
+        for table in self.config.agents.values():
+            if not isinstance(table, TmuxSettings):
+                continue
+            with contextlib.suppress(BadProfile):
+                profile = load_profile(table.profile, self.config.profiles)
+                program, _, known = profile.cli.partition(" ")
+                path = table.env.get("PATH", os.environ.get("PATH"))
+                found = shutil.which(program, path=path) if known else None
+                if found is not None and (found, known) not in asked:
+                    asked.add((found, known))
+                    yield _compared(program, found, known, table.profile)
+
+    # --- codex agents that share an app-server
+    def _shared_servers(self) -> Iterator[Finding]:
         sharing: dict[Path, list[str]] = defaultdict(list)
         for name, table in self.config.agents.items():
             if isinstance(table, TmuxSettings) and (home := self._shared_home(table)) is not None:
@@ -115,6 +161,34 @@ class TmuxCheck(KindCheck):
 
 
 CHECK: Final = TmuxCheck
+
+
+def _compared(program: str, path: str, known: str, profile: str) -> Finding:
+    said = _first_line_of(path, "--version")
+    number = re.search(r"\d+(?:\.\d+)+", said or "")
+    if number is None:
+        words = f"{path} --version does not say which version it is within {_VERSION_TIMEOUT_S:g} s"
+        return Finding(
+            WARN, program, words, f"see by hand whether it is {known}, which profile {profile} was made with"
+        )
+    words = f"{path} is {number[0]}, and profile {profile} was made with {known}"
+    if number[0] == known:
+        return Finding(OK, program, words)
+    mend = f"nothing, if its agents are told and read; else a profile of your own: `ackd profile show {profile}`"
+    same_series = number[0].split(".")[:2] == known.split(".")[:2]
+    return Finding(OK if same_series else WARN, program, words, mend)
+
+
+def _first_line_of(*command: str) -> str | None:
+    """Return the first line that a program prints; None if it cannot be run, fails, or takes too long."""
+    try:
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_VERSION_TIMEOUT_S, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    lines = ended.stdout.decode(errors="replace").strip().splitlines()
+    return lines[0] if lines else None
 
 
 def _no_pane(subject: str, table: TmuxSettings, base_dir: Path) -> Finding:

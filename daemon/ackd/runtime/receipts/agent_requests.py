@@ -30,7 +30,7 @@ from ackd.storage.paused import BadPauses, Pause
 from ackd.system.threads import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from ackd.core.message import Receipt, ReceiptFile
     from ackd.core.ports import Services
@@ -114,6 +114,15 @@ class AgentRequests:
             self.unknown = str(error)
             self.services.record(io_error(what="who is paused", error=self.unknown))
 
+    def pause_all(self, agents: Iterable[str], by: str) -> None:
+        """Pause agents at the start, durably, before any of their mail is met. What is paused already stays as it is.
+        Where the disk refuses (OSError), they are paused all the same."""
+        at = stamp(self.services.clock.now().wall)
+        for agent in agents:
+            if agent not in ALWAYS:
+                self.pauses.assume(agent, Pause(at, by, stopped=self.supervisor.keeps(agent)))
+        self.pauses.save()
+
     def joined(self, agent: str) -> None:
         """Pause an agent that was paused before this start. Called before any of its mail is met.
 
@@ -125,7 +134,7 @@ class AgentRequests:
             self.pauses.assume(agent, pause)
         if self._loaded and agent in self.pauses and agent not in self._said:
             self._said.add(agent)
-            self.services.post(events.AgentPaused(agent))
+            self.services.post(events.AgentPaused(agent, self.pauses.reason(agent)))
 
     # --- requests -----------------------------------------------------------------------------------------------------
     def take(self, receipt: Receipt) -> None:

@@ -4,8 +4,8 @@ Three kinds of receipt have to wait. One that is still being written is read whe
 not been met yet waits as long as a file may take to settle, and is heard as soon as its message is met. One for a
 message that is over may mean a dead letter, which is then shown to the engine.
 
-A person's requests go to ``dead_letter_requests`` or ``agent_requests``, checkpoints to ``checkpoints``. A file that is
-no receipt ends in queue/corrupt/.
+A person's requests go to ``dead_letter_requests``, ``agent_requests`` or ``snapshots``, checkpoints to
+``checkpoints``. A file that is no receipt ends in queue/corrupt/.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ class Receipts:
     dead_letters: DeadLetters
     dead_letter_requests: TakesReceipts
     agent_requests: TakesReceipts
+    snapshots: TakesReceipts
     reload_requests: TakesReceipts
     checkpoints: CheckpointReceipts
     #: Names of receipts that wait, and of those that have waited once for their message.
@@ -136,6 +137,8 @@ class Receipts:
             self.reload_requests.take(receipt)
         elif receipt.kind in AGENT_REQUESTS:
             self.agent_requests.take(receipt)
+        elif receipt.kind is ReceiptKind.SNAPSHOT:
+            self.snapshots.take(receipt)
         elif receipt.kind is ReceiptKind.CHECKPOINT:
             self._match_checkpoint(receipt)
         elif self._may_mean_dead_letter(receipt) and not self.dead_letters.is_fresh():

@@ -12,7 +12,7 @@ from ackd.storage.journal.entries import (
     part_key,
     twin_digest,
 )
-from ackd.storage.journal.journal import Compaction, Journal
+from ackd.storage.journal.journal import Compaction, Journal, add_stop
 
 __all__ = [
     "Compaction",
@@ -22,6 +22,7 @@ __all__ = [
     "PartKey",
     "PutAway",
     "TakenIn",
+    "add_stop",
     "part_key",
     "twin_digest",
 ]

@@ -67,24 +67,33 @@ def _as_day(name: str) -> dt.date | None:
 
 
 def sweep_temporary(directory: str, before: float, now: float) -> int:
-    """Remove temporary files of dead writers. Their age is their ctime, since a rewrite in progress carries the mtime
+    """Remove temporary files of dead writers, and return how many."""
+    removed = 0
+    for path in stale_temporaries(directory, before, now):
+        with contextlib.suppress(FileNotFoundError):  # somebody else has removed it
+            os.unlink(path)
+            removed += 1
+    return removed
+
+
+def stale_temporaries(directory: str, before: float, now: float) -> list[str]:
+    """List the temporary files of dead writers. Their age is their ctime, since a rewrite in progress carries the mtime
     of its file."""
     try:
         with os.scandir(directory) as entries:
             temps = [entry for entry in entries if entry.name[0] == "." and entry.is_file(follow_symlinks=False)]
     except FileNotFoundError:
-        return 0
-    removed = 0
+        return []
+    stale = []
     for entry in temps:
         writer = writer_of(entry.name)
         if writer is None:
             continue
-        with contextlib.suppress(FileNotFoundError):  # somebody else has removed it
+        with contextlib.suppress(FileNotFoundError):
             written_at = entry.stat(follow_symlinks=False).st_ctime
             if written_at < before and not _lives(writer, now - written_at):
-                os.unlink(entry.path)
-                removed += 1
-    return removed
+                stale.append(entry.path)
+    return stale
 
 
 def settle_asides(directory: str, suffix: str) -> int:

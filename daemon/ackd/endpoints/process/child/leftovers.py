@@ -57,6 +57,16 @@ def read_records(directory: Path) -> list[ChildRecord]:
     return found
 
 
+def left_alive(directory: Path) -> list[tuple[str, int]]:
+    """List the recorded children that are alive, by agent and pid. Changes nothing."""
+    found = []
+    for path in sorted(directory.iterdir()) if directory.is_dir() else ():
+        entry = _read(path)
+        if entry is not None and entry.boot_id == processes.boot_id() and (pid := _session(entry)) is not None:
+            found.append((entry.agent, pid))
+    return found
+
+
 async def end_leftovers(directory: Path, stop_timeout_s: float) -> list[str]:
     """End what is left of every recorded child; return the agents of which something was left.
 
