@@ -69,6 +69,7 @@ class ProcessEndpoint(Inhabited):
     _carrying: bool = field(default=False, init=False)
     _stopping: bool = field(default=False, init=False)
     _ends_because: str = field(default="ackd is stopping", init=False)
+    _was_ended: str = field(default="ackd was stopped", init=False)
     #: There while a worker whose time was up is being ended, and is told nothing more; set when it is gone.
     _outgoing: anyio.Event | None = field(default=None, init=False)
     _eased: anyio.Event = field(default_factory=anyio.Event, init=False)
@@ -272,6 +273,7 @@ class ProcessEndpoint(Inhabited):
     # --- the end
     async def drain(self, drain_s: float) -> None:
         self._ends_because = "it is no longer in ackd.toml"
+        self._was_ended = "its worker was ended, because it is no longer in ackd.toml"
         await self.stop(drain_s)
 
     async def stop(self, drain_s: float) -> None:
@@ -285,7 +287,7 @@ class ProcessEndpoint(Inhabited):
             while self.has_work():
                 self._eased = anyio.Event()
                 await self._eased.wait()
-        self._blame = (Outcome.STOPPED, f"its worker was ended: {self._ends_because}")
+        self._blame = (Outcome.STOPPED, self._was_ended)
         await self.keeper.stop(self.agent, self._ends_because)
 
     def _ask_for_last_checkpoints(self, drain_s: float) -> None:
