@@ -157,7 +157,7 @@ def test_a_watchdog_that_means_another_process_is_not_fed(tmp_path: Path, manage
     team.start(ready=False, env={"NOTIFY_SOCKET": str(manager.path), **other})
     try:
         manager.hear_until("READY=1")
-        manager.hear_until("queues (inotify)")
+        manager.hear_until("watching by inotify")
         assert manager.hear(0.3) is None
     finally:
         team.stop()
