@@ -8,7 +8,6 @@ read counts for nothing.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from ackd.core.message_facts import COUNTED
@@ -27,16 +26,12 @@ def saved_totals(state_dir: Path, logs: LogSearch) -> dict[str, int] | None:
     if not saved and not files:
         return None
     counted_log, offset = str(saved.get("log", "")), _number(saved.get("offset"))
-    starts = {path: offset if path.name == counted_log else 0 for path in files if _age(path.name) >= _age(counted_log)}
+    since = session_log.age_order(counted_log)
+    uncounted = (path for path in files if session_log.age_order(path.name) >= since)
+    starts = {path: offset if path.name == counted_log else 0 for path in uncounted}
     found = logs.counts(COUNTED, starts)
     return {name: _number(saved.get(name)) + found[type_] for type_, name in COUNTED.items()}
 
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) and 0 < value < 1 << 63 else 0
-
-
-def _age(name: str) -> tuple[str, int]:
-    """Make names comparable by age. As text ``…-2.ndjson`` would come before ``….ndjson``, which is the older one."""
-    found = re.fullmatch(r"session-(\d{8}-\d{6})(?:-(\d{1,9}))?\.ndjson", name)
-    return (found[1], int(found[2] or 1)) if found else ("", 0)

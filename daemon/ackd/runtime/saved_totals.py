@@ -147,7 +147,7 @@ class SavedTotals:
         """
         unread: dict[str, OSError] = {}
         for path in session_log.session_files(self._logs):
-            if _age_order(path.name) < _age_order(self._tally.log):
+            if session_log.age_order(path.name) < session_log.age_order(self._tally.log):
                 continue
             offset = self._tally.offset if path.name == self._tally.log else 0
             counts, lines = dict(self._tally.counts), session_log.read_lines(path, offset, _COUNTS)
@@ -246,12 +246,6 @@ def _add(lines: Iterable[Line], counts: dict[str, int]) -> None:
     for line in lines:
         if line.type in COUNTED:
             counts[COUNTED[line.type]] += 1
-
-
-def _age_order(name: str) -> tuple[str, int]:
-    """Sort key for session logs by age. As text ``…-2.ndjson`` would come before ``….ndjson``, which is older."""
-    found = re.fullmatch(r"session-(\d{8}-\d{6})(?:-(\d{1,9}))?\.ndjson", name)
-    return (found[1], int(found[2] or 1)) if found else ("", 0)
 
 
 def _escalation(item: object) -> OpenEscalation | None:

@@ -5,7 +5,7 @@ process · reading: lines forwards or backwards, all about one message, and new 
 the command line reads with it.
 """
 
-from ackd.storage.session_log.files import begin_session, session_files, show_in
+from ackd.storage.session_log.files import age_order, begin_session, session_files, show_in
 from ackd.storage.session_log.lines import Line, parse_line
 from ackd.storage.session_log.reading import (
     Follower,
@@ -26,6 +26,7 @@ __all__ = [
     "Line",
     "LineReader",
     "SessionLog",
+    "age_order",
     "append",
     "begin_session",
     "choose_id",
