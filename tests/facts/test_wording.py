@@ -182,6 +182,9 @@ GOLDEN = [
     ("stage_said", {"agent": "builder", "story": "A-1", "stage": 1}, "stage       builder       A-1 stage 1: its worker printed something for its lead"),
     ("stage_worker_ended", {"agent": "builder", "story": "A-1", "stage": 1, "why": "exit 1"}, "stage       builder       A-1 stage 1: its worker has ended: exit 1"),
     ("log_gap", {"lost": 12}, "log         12 lines could not be written to this log and are lost"),
+    ("log_continued", {"before": "session-a.ndjson", "needed_from": "session-a.ndjson"}, "log         goes on from session-a.ndjson"),
+    ("log_compressed", {"file": "session-a.ndjson", "bytes": 640, "stored_bytes": 64}, "log         session-a.ndjson compressed: 640 bytes in 64"),
+    ("logs_swept", {"files": ["session-a.ndjson"]}, "log         older than log_keep_days, removed: session-a.ndjson"),
 ]  # fmt: skip
 
 

@@ -123,3 +123,19 @@ def notify_failed(*, message_id: str, command: list[str], error: str) -> None:
 @fact("log", "▲", RED, lambda of: f"{of['lost']} lines could not be written to this log and are lost", loud=True)
 def log_gap(*, lost: int) -> None:
     """Lines could not be written to the log; this one says how many are missing here."""
+
+
+@fact("log", "·", DIM, lambda of: f"goes on from {of['before']}")
+def log_continued(*, before: str, needed_from: str) -> None:
+    """The session goes on in this file, because the one ``before`` was full; always a file's first line. Messages that
+    were open then have their lines of this session in ``needed_from`` and the files after it."""
+
+
+@fact("log", "-", DIM, lambda of: f"{of['file']} compressed: {of['bytes']} bytes in {of['stored_bytes']}")
+def log_compressed(*, file: str, bytes: int, stored_bytes: int) -> None:  # noqa: A002 - the field's name
+    """A finished log was compressed; it is read as before."""
+
+
+@fact("log", "-", DIM, lambda of: f"older than log_keep_days, removed: {of['files']}")
+def logs_swept(*, files: list[str]) -> None:
+    """Logs that are older than log_keep_days, and name no message that is open or a dead letter, were removed."""

@@ -260,6 +260,11 @@ class Deliveries:
     def last_key(self) -> int:
         return self._last_key
 
+    @property
+    def oldest_key(self) -> int | None:
+        """Return the smallest key; None if no message is open. Keys are given, and kept, in ascending order."""
+        return next(iter(self._by_key), None)
+
     def sent_by(self, name: str) -> list[Delivery]:
         """Return the open messages that this agent sent, the oldest first."""
         return [self._by_key[key] for key in sorted(self._by_sender.get(identity(name), ()))]

@@ -47,6 +47,7 @@ from ackd.runtime.gateways import Gateways, make_gateways
 from ackd.runtime.groups import Groups
 from ackd.runtime.intake.copies import Copies
 from ackd.runtime.intake.intake import Intake
+from ackd.runtime.log_upkeep import LogUpkeep
 from ackd.runtime.mail_reader import MailReader
 from ackd.runtime.notifier import Notifier
 from ackd.runtime.pump import Pump
@@ -319,6 +320,16 @@ class Daemon:
             intake=self._intake,
             fail=self._fail,
         )
+        self._log_upkeep = LogUpkeep(
+            config=self._config,
+            recorder=self._recorder,
+            deliveries=self._engine.state.deliveries,
+            spool=self._spool,
+            clock=self.clock,
+            logs_dir=self.site.logs,
+            shown_in=lambda: self._gateways.log_directory(),  # noqa: PLW0108 - the gateways are made later
+            counted=lambda: self._saved_totals.counted_log,
+        )
         self._pump.overslept = self._upkeep.look_round
         self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
         self._liveness_poll = LivenessPoll(
@@ -372,6 +383,7 @@ class Daemon:
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
         self._recorder.open(self.site.logs, self._gateways.log_directory())
+        self._log_upkeep.attach()
         boxes = self.site.boxes_by_agent()
         for name in agents:
             known = boxes.get(identity(name), [])
@@ -419,6 +431,7 @@ class Daemon:
             services=self._services,
             journal=journal,
             logs_dir=self.site.logs,
+            own_log=self._recorder.log.path,
             box=self._team.box,
             lost_boxes=lost,
         )
@@ -473,6 +486,7 @@ class Daemon:
             await self._checkpoint_cleanup.clear(recovery.unread_ids)
         with self._recorder.reporting("the logs of the sessions before"):
             await missing.fill_in()
+        tasks.start_soon(self._log_upkeep.run, name="logs")  # nothing is removed that the start has still to read
 
     def _first_line(self, recovered: dict[str, int]) -> None:
         self._recorder.record(

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ackd.core import events
-from ackd.core.daemon_facts import io_error, session_end
+from ackd.core.daemon_facts import io_error, log_continued, session_end
 from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, identity
 from ackd.core.message_facts import (
@@ -79,6 +79,8 @@ class MissingMessages:
     services: Services
     journal: Journal
     logs_dir: Path
+    #: The first log of this session, which itself records what becomes of its messages.
+    own_log: Path
     #: Returns an agent's directory in queue/.
     box: Callable[[str], str]
     #: Parts of which the journal knows that they have ended, and when.
@@ -425,16 +427,29 @@ class MissingMessages:
         return told, unread
 
     def _sessions(self) -> list[Path]:
-        """List the logs to read, oldest first, without the one that we are writing."""
+        """List the logs to read, oldest first, without those of this session.
+
+        Of a session that went on in other files, those are passed over that its last file does not need
+        (``log_continued``).
+        """
         found: list[Path] = []
-        for path in reversed(session_log.session_files(self.logs_dir)[:-1]):
-            found.append(path)
+        session: _SessionFiles | None = None
+        for path in reversed(session_log.session_files(self.logs_dir)):
+            if session_log.age_order(path.name) >= session_log.age_order(self.own_log.name):
+                continue
             try:
-                last = next(_backwards(path), None)
+                first, last = next(iter(session_log.read_lines(path)), None), next(_backwards(path), None)
             except OSError:  # ``_read_sessions`` reports it
+                found.append(path)
                 break
-            if last is not None and last.type == session_end.type:
+            session = session or _SessionFiles.of(first, last)
+            if session.are_wanted:
+                found.append(path)
+            session.passed(path.name, first)
+            if session.ended and (session.at_beginning or not session.are_wanted):
                 break
+            if session.at_beginning:
+                session = None
         return found[::-1]
 
     def _end_untold(self, line: Line, dead_letters: dict[_About, _DeadLetter]) -> None:
@@ -466,6 +481,31 @@ class MissingMessages:
         self.services.record(
             message_rejected(**about, code=reason.code, reason=reason.detail, kept_as=name, recovered=True)
         )
+
+
+@dataclass
+class _SessionFiles:
+    """The files of one session, while they are passed from the last to the first. ``ended``: it stopped cleanly.
+    ``needed_from``: the first file that is needed; empty: all are."""
+
+    ended: bool
+    needed_from: str
+    are_wanted: bool = True
+    at_beginning: bool = False
+
+    @classmethod
+    def of(cls, first: Line | None, last: Line | None) -> _SessionFiles:
+        needed_from = str(first.data.get("needed_from")) if first is not None and _goes_on(first) else ""
+        return cls(last is not None and last.type == session_end.type, needed_from)
+
+    def passed(self, name: str, first: Line | None) -> None:
+        if name == self.needed_from:
+            self.are_wanted = False
+        self.at_beginning = first is None or not _goes_on(first)
+
+
+def _goes_on(first: Line) -> bool:
+    return first.type == log_continued.type
 
 
 @dataclass

@@ -51,6 +51,11 @@ def _regular(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False)
 
 
+def is_log(name: str) -> bool:
+    """Tell whether this is the name of a log's plain file."""
+    return _NAME.fullmatch(name) is not None
+
+
 def age_order(name: str) -> tuple[str, int]:
     """Sort key of logs by age. As text ``…-2.ndjson`` would come before ``….ndjson``, which is older. A name that is no
     log's comes first."""

@@ -221,7 +221,7 @@ def choose_id(wanted: str, ids: Iterable[str]) -> str:
 
 def matching_ids(logs_dir: Path, wanted: str) -> set[str]:
     """Return the ids in all logs that begin so, or whose hash does, without reading any line as JSON."""
-    start = re.escape(_in_json(wanted))
+    start = re.escape(in_json(wanted))
     if message_ids.may_be_hash(wanted):
         start = rb'(?:[^".\\\n]*\.[^".\\\n]*\.)?' + start
     pattern = re.compile(rb'"message_id": ?"(' + start + rb'(?:[^"\\\n]|\\.)*)"')
@@ -230,7 +230,7 @@ def matching_ids(logs_dir: Path, wanted: str) -> set[str]:
 
 
 def _lines_of(logs_dir: Path, message_id: str) -> list[Line]:
-    needle = b'"' + _in_json(message_id) + b'"'
+    needle = b'"' + in_json(message_id) + b'"'
     raws = (raw for path in session_files(logs_dir) for chunk in chunks(path) for raw in _lines_with(chunk, needle))
     lines = (parse_line(raw) for raw in raws)
     return [line for line in lines if line is not None and _is_about(line, message_id)]
@@ -250,7 +250,8 @@ def _lines_with(chunk: bytes, needle: bytes) -> Iterator[bytes]:
         at = chunk.find(needle, end)
 
 
-def _in_json(text: str) -> bytes:
+def in_json(text: str) -> bytes:
+    """Return the text as it stands in a line, between its quotes."""
     return orjson.dumps(text.encode("utf-8", "replace").decode())[1:-1]
 
 

@@ -179,6 +179,18 @@ def state(path: Path) -> LogState | None:
     return _state_of(found) if stat.S_ISREG(found.st_mode) else None
 
 
+def state_of_packed(packed: Path) -> LogState | None:
+    """Return which log a compressed file was made of; None for one that is gone."""
+    try:
+        fd = os.open(packed, _READ | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        return _table(fd)[0]
+    finally:
+        os.close(fd)
+
+
 def _state_of(found: os.stat_result) -> LogState:
     return LogState(found.st_ino, found.st_size, found.st_mtime_ns)
 
