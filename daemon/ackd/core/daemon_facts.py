@@ -126,9 +126,10 @@ def log_gap(*, lost: int) -> None:
 
 
 @fact("log", "·", DIM, lambda of: f"goes on from {of['before']}")
-def log_continued(*, before: str, needed_from: str) -> None:
+def log_continued(*, before: str, needed_from: str | None = None) -> None:
     """The session goes on in this file, because the one ``before`` was full; always a file's first line. Messages that
-    were open then have their lines of this session in ``needed_from`` and the files after it."""
+    were open then have their lines of this session in ``needed_from`` and the files after it. Without it the session
+    had not yet found all messages that lay there at its start."""
 
 
 @fact("log", "-", DIM, lambda of: f"{of['file']} compressed: {of['bytes']} bytes in {of['stored_bytes']}")

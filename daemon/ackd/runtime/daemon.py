@@ -486,6 +486,7 @@ class Daemon:
             await self._checkpoint_cleanup.clear(recovery.unread_ids)
         with self._recorder.reporting("the logs of the sessions before"):
             await missing.fill_in()
+            self._log_upkeep.all_met = missing.has_read_all and not recovery.unread_ids
         tasks.start_soon(self._log_upkeep.run, name="logs")  # nothing is removed that the start has still to read
 
     def _first_line(self, recovered: dict[str, int]) -> None:
@@ -552,6 +553,7 @@ class Daemon:
 
     async def _close(self) -> None:
         totals: Any = self._describe()["totals"]
+        self._log_upkeep.detach()
         self._recorder.record(session_end(reason=self._failure or self._reason, totals=totals))
         self._commit()
         self._do_deferred()

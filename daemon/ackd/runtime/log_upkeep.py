@@ -3,7 +3,7 @@
 A file is full by ``log_rotate_mb`` and ``log_rotate_hours``. Finished ones are compressed ``log_compress_hours`` after
 their last line, and removed after ``log_keep_days``, unless they name a message that is open or a dead letter. Both are
 done one file at a time, in a thread that rests three times as long as it works. What the disk refuses is logged, and
-tried again an hour later. The order of the steps is that of storage/session_log/README.md.
+tried again after a while that doubles each time. The order of the steps is that of storage/session_log/README.md.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 #: How often it is looked for logs to compress and to remove; a file that is full has it done at once.
 EVERY_S: Final = 3600.0
+#: How soon it is tried again when the disk has refused something, the first time.
+AGAIN_S: Final = 2.0
 #: How long the thread rests after a step, as a multiple of the time that the step took.
 _REST: Final = 3.0
 _DAY_S: Final = 86_400.0
@@ -54,6 +56,8 @@ class LogUpkeep:
     shown_in: Callable[[], Path | None]
     #: The name of the log up to which the totals are counted: logs before it are not needed for that any more.
     counted: Callable[[], str]
+    #: Everything that lay there at the start was found, and so was what became of what did not.
+    all_met: bool = False
     _full: anyio.Event = field(default_factory=anyio.Event)
     _stopping: threading.Event = field(default_factory=threading.Event)
     #: Files of this session, and the last message that was met before each was begun.
@@ -67,6 +71,10 @@ class LogUpkeep:
         self._begun = [(log.path.name, 0)]
         log.is_full, log.first_line = self._is_full, self._first_line
 
+    def detach(self) -> None:
+        """Called before the session's last line, which must stand at the end of its last file."""
+        self.recorder.log.is_full = lambda _size_bytes, _age_s: False
+
     # --- the file that is written to ----------------------------------------------------------------------------------
     def _is_full(self, size_bytes: int, age_s: float) -> bool:
         config = self.config.now
@@ -74,14 +82,14 @@ class LogUpkeep:
         return bool(most_bytes and size_bytes >= most_bytes) or bool(most_s and size_bytes and age_s >= most_s)
 
     def _first_line(self, before: Path, now: Path) -> Fact:
-        """Return the first line of a new file. It names the file from which a start must read to find all lines of the
-        messages that are open now."""
+        """Return the first line of a new file. Once this session has met all messages that lay there, it names the file
+        from which a start must read to find all lines of those that are open now."""
         self._begun.append((now.name, self.deliveries.last_key))
         oldest = self.deliveries.oldest_key
         needed = [name for name, last_key in self._begun if oldest is None or last_key < oldest]
         self._begun = self._begun[self._index_of(needed[-1]) :]
         self._full.set()
-        return log_continued(before=before.name, needed_from=needed[-1])
+        return log_continued(before=before.name, needed_from=needed[-1] if self.all_met else None)
 
     def _index_of(self, name: str) -> int:
         return [one for one, _ in self._begun].index(name)
@@ -91,17 +99,19 @@ class LogUpkeep:
         """Compress and remove, for as long as the daemon runs. Nothing is removed in the first hour, because a machine
         may start with a wrong clock and set it after a while."""
         began = self.clock.now()
+        again_s = AGAIN_S
         try:
             while True:
-                with self.recorder.reporting("compress the logs"):
+                done = False
+                with self.recorder.reporting("care of the logs"):
                     await self.compress()
-                with anyio.move_on_after(EVERY_S):
+                    if (now := self.clock.now()).mono - began.mono >= EVERY_S:
+                        await self.sweep(began, now)
+                    done = True
+                again_s = AGAIN_S if done else min(2 * again_s, EVERY_S)
+                with anyio.move_on_after(EVERY_S if done else again_s):
                     await self._full.wait()
                 self._full = anyio.Event()
-                now = self.clock.now()
-                if now.mono - began.mono >= EVERY_S:
-                    with self.recorder.reporting("sweep of the logs"):
-                        await self.sweep(began, now)
         finally:
             self._stopping.set()
 

@@ -24,6 +24,7 @@ from ackd.storage.session_log import (
     iter_logs,
     keeping,
     matching_ids,
+    newest_session,
     parse_line,
     read_lines,
     reading,
@@ -252,6 +253,19 @@ def test_the_hash_of_an_id_finds_its_lines(logs: Path) -> None:
     assert matching_ids(logs, "7c1f") == {one, other}
     assert [line.seq for line in find_message_lines(logs, "7c1f00d0")] == [1]
     assert matching_ids(logs, "29247") == set()
+
+
+# --- the newest session -----------------------------------------------------------------------------------------------
+def test_the_newest_session_has_all_files_that_it_went_on_in(logs: Path) -> None:
+    assert newest_session(logs) == []
+    put(logs, "session-20261116-000000.ndjson", {**fact(1), "session_id": "before"})
+    files = [put(logs, f"session-20261116-010000-{n}.ndjson", fact(n)) for n in (2, 3, 4)]
+    keeping.compress(files[0], lambda _took_s: True)
+    assert newest_session(logs) == files
+    files.append(put(logs, "session-20261116-010000-5.ndjson"))
+    assert newest_session(logs) == files, "the newest one has no line yet"
+    other = put(logs, "session-20261116-010000-6.ndjson", {**fact(1), "session_id": "of the same second"})
+    assert newest_session(logs) == [other]
 
 
 # --- following a log that goes on in other files, and is compressed behind the reader ---------------------------------

@@ -359,7 +359,7 @@ def test_a_full_file_is_followed_by_the_next_which_says_so_first(logs: Path) -> 
     assert {line.session_id for line in lines} == {STEM}
     for before, path in itertools.pairwise(files):
         first = next(iter(read_lines(path)))
-        assert (first.type, first.data) == ("log_continued", {"before": before.name, "needed_from": path.name})
+        assert (first.type, first.data) == ("log_continued", {"before": before.name})
 
 
 def test_a_turn_is_not_torn_apart_and_an_idle_log_makes_no_file(logs: Path) -> None:

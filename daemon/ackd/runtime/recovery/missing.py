@@ -375,6 +375,11 @@ class MissingMessages:
             self._unread.add(what)
             self.services.record(io_error(what=what, error=str(error)))
 
+    @property
+    def has_read_all(self) -> bool:
+        """True if nothing was unreadable so far."""
+        return not self._unread
+
     # --- messages that only the log names -----------------------------------------------------------------------------
     def leave_open(self, met: Iterable[_About], kept: Iterable[tuple[str, Reason | None]]) -> None:
         """Note for ``fill_in`` what the start has found: messages that it met or dealt with, quarantined files."""
@@ -429,27 +434,30 @@ class MissingMessages:
     def _sessions(self) -> list[Path]:
         """List the logs to read, oldest first, without those of this session.
 
-        Of a session that went on in other files, those are passed over that its last file does not need
-        (``log_continued``).
+        A log that its session went on in may say from which one on all messages that were open then have their lines:
+        older ones are not needed.
         """
         found: list[Path] = []
-        session: _SessionFiles | None = None
+        ended: bool | None = None  # whether the session whose files are passed stopped cleanly
+        needed_from = ""
         for path in reversed(session_log.session_files(self.logs_dir)):
             if session_log.age_order(path.name) >= session_log.age_order(self.own_log.name):
                 continue
+            found.append(path)
             try:
                 first, last = next(iter(session_log.read_lines(path)), None), next(_backwards(path), None)
             except OSError:  # ``_read_sessions`` reports it
-                found.append(path)
                 break
-            session = session or _SessionFiles.of(first, last)
-            if session.are_wanted:
-                found.append(path)
-            session.passed(path.name, first)
-            if session.ended and (session.at_beginning or not session.are_wanted):
+            ended = (last is not None and last.type == session_end.type) if ended is None else ended
+            goes_on = first is not None and first.type == log_continued.type
+            if first is not None and goes_on and not needed_from:
+                needed_from = str(first.data.get("needed_from", ""))
+            if needed_from and session_log.age_order(path.name) <= session_log.age_order(needed_from):
                 break
-            if session.at_beginning:
-                session = None
+            if not goes_on:
+                if ended and not needed_from:
+                    break
+                ended = None
         return found[::-1]
 
     def _end_untold(self, line: Line, dead_letters: dict[_About, _DeadLetter]) -> None:
@@ -481,31 +489,6 @@ class MissingMessages:
         self.services.record(
             message_rejected(**about, code=reason.code, reason=reason.detail, kept_as=name, recovered=True)
         )
-
-
-@dataclass
-class _SessionFiles:
-    """The files of one session, while they are passed from the last to the first. ``ended``: it stopped cleanly.
-    ``needed_from``: the first file that is needed; empty: all are."""
-
-    ended: bool
-    needed_from: str
-    are_wanted: bool = True
-    at_beginning: bool = False
-
-    @classmethod
-    def of(cls, first: Line | None, last: Line | None) -> _SessionFiles:
-        needed_from = str(first.data.get("needed_from")) if first is not None and _goes_on(first) else ""
-        return cls(last is not None and last.type == session_end.type, needed_from)
-
-    def passed(self, name: str, first: Line | None) -> None:
-        if name == self.needed_from:
-            self.are_wanted = False
-        self.at_beginning = first is None or not _goes_on(first)
-
-
-def _goes_on(first: Line) -> bool:
-    return first.type == log_continued.type
 
 
 @dataclass

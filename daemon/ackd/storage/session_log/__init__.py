@@ -18,6 +18,7 @@ from ackd.storage.session_log.reading import (
     follow,
     iter_logs,
     matching_ids,
+    newest_session,
     read_lines,
 )
 from ackd.storage.session_log.writing import SessionLog, append
@@ -37,6 +38,7 @@ __all__ = [
     "follow",
     "iter_logs",
     "matching_ids",
+    "newest_session",
     "parse_line",
     "read_lines",
     "session_files",

@@ -87,6 +87,19 @@ def iter_logs(
                 yield line
 
 
+def newest_session(logs_dir: Path) -> list[Path]:
+    """The files of the session that began last, oldest first. A file without any line yet is the newest session's."""
+    found: list[Path] = []
+    session_id: str | None = None
+    for path in reversed(session_files(logs_dir)):
+        first = next(iter(LineReader(path)), None)
+        session_id = session_id or (first.session_id if first is not None else None)
+        if first is not None and first.session_id != session_id:
+            break
+        found.append(path)
+    return found[::-1]
+
+
 def end_of_lines(path: Path) -> int:
     """The offset behind the last finished line; 0 for a file that is gone."""
     with open_log(path) as log:

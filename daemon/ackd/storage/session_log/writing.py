@@ -46,9 +46,7 @@ class SessionLog:
         #: the time of the lines, it was begun.
         self.is_full: Callable[[int, float], bool] = lambda _size_bytes, _age_s: False
         #: Called with the file before and the file now; returns the first line of the new file.
-        self.first_line: Callable[[Path, Path], Fact] = lambda before, now: log_continued(
-            before=before.name, needed_from=now.name
-        )
+        self.first_line: Callable[[Path, Path], Fact] = lambda before, _now: log_continued(before=before.name)
         self.failing: OSError | None = None
         self._file = opened
         self._writer = writer
