@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS
-from ackd.storage import message_lookup
+from ackd.storage import message_lookup, room_probe
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +56,7 @@ def surroundings(site: Site, config: Config) -> Iterator[Finding]:
     yield _answered("root", lambda: writable(site.root))
     yield _answered("rights", lambda: rights(site))
     yield _answered("state", lambda: state(site))
-    yield _answered("disk", lambda: disk_space(site.root))
+    yield _answered("disk", lambda: disk_space(site.root, config.min_free_mb))
     yield _answered("file system", lambda: file_system(site.root, config.watch.mode))
     yield from mounts(site)
     if config.watch.mode != "polling":
@@ -174,8 +174,11 @@ def state(site: Site) -> Finding:
     return Finding(OK, "state", f"version {found}")
 
 
-def disk_space(root: Path) -> Finding:
+def disk_space(root: Path, min_free_mb: float) -> Finding:
     room = os.statvfs(root)
+    if (short := room_probe.shortage([root], min_free_mb * 1e6)) is not None:
+        mend = "make room: until then no message is taken up; then all go on by themselves"
+        return Finding(FAIL, "disk", room_probe.words_of_shortage(short), mend)
     free_bytes = room.f_bavail * room.f_frsize
     words = f"{free_bytes // (1024 * 1024)} MiB free"
     if room.f_files and room.f_favail < 1000:

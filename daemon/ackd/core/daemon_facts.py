@@ -113,6 +113,31 @@ def io_recovered(*, error: str, seconds: float, times: int) -> None:
     """A fault of the machine is over."""
 
 
+def _room_low(of: Shown) -> str:
+    return (
+        f"{_amount(of, 'free')} free on {of['where']}, less than {_amount(of, 'least')}: no message is taken up until "
+        "there is room again; what is in hand goes on"
+    )
+
+
+def _amount(of: Shown, key: str) -> str:
+    number = of.data.get(key)
+    if of.data.get("what") == "inodes" or not isinstance(number, int):
+        return f"{of[key]} inodes"
+    return f"{number / 1_000_000:.1f} MB"
+
+
+@fact("disk", "▲", RED, _room_low, loud=True)
+def room_low(*, where: str, what: str, free: int, least: int) -> None:
+    """There is less free space (``what`` is ``space``, in bytes) or fewer free inodes (``inodes``) than are kept for
+    what is in hand: messages wait in their queues."""
+
+
+@fact("disk", "✓", GREEN, lambda of: f"room again{of.time('seconds', ' after {}')}: messages are taken up")
+def room_back(*, seconds: float) -> None:
+    """There is room again, and what has waited for it is taken up."""
+
+
 @fact(
     "notify", "▲", RED, lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}", loud=True
 )

@@ -80,7 +80,7 @@ class Engine:
         state.now, state.effects = now, []
         self._route(event)
         touched = state.to_offer
-        while touched and not state.recovering:
+        while touched and not state.recovering and not state.no_room:
             agent = state.agents[next(iter(touched))]
             if agent.pool is not None:
                 del touched[agent.name]
@@ -163,6 +163,10 @@ class Engine:
                 arrivals.recovered(self.state, reading=reading)
             case events.FaultEnded():
                 agent_rules.fault_ended(self.state)
+            case events.RoomLow():
+                self.state.no_room = True
+            case events.RoomBack():
+                self.state.no_room = False
             case events.StopRequested():
                 self._stop_offering()
             case _:

@@ -439,6 +439,8 @@ class EngineState:
     totals: Totals = field(default_factory=Totals)
     now: Now = field(default=Now(0, 0))
     stopping: bool = False
+    #: The disk is nearly full: nothing is offered, and what is in hand goes on with the room that is left.
+    no_room: bool = False
     #: After a start: files and receipts from before are still being met, and nothing is offered until they are.
     recovering: bool = False
     #: Work is offered, but not all queues are read yet: what they hold may have been answered already.

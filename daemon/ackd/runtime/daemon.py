@@ -33,9 +33,10 @@ from ackd.coordination.gateway import GatewayContext, GatewayServices
 from ackd.core import message_facts
 from ackd.core.agent_facts import child_ended
 from ackd.core.daemon_facts import io_error, session_end, session_start, session_stopping, signal_ignored
+from ackd.core.delivery import State
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
-from ackd.core.escalations import derived_id, escalation
+from ackd.core.escalations import derived_id, escalation, stamp
 from ackd.core.events import StopRequested
 from ackd.core.message import MONITOR, USER, identity
 from ackd.core.ports import Services
@@ -72,6 +73,7 @@ from ackd.storage.checkpoints import CheckpointFiles
 from ackd.storage.group_flush import DeviceFlusher, NoFlusher
 from ackd.storage.journal import Journal
 from ackd.storage.paused import BadPauses, Pauses
+from ackd.storage.room_probe import words_of_shortage
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 
@@ -86,6 +88,7 @@ if TYPE_CHECKING:
     from ackd.core.message import Draft
     from ackd.core.ports import Clock, Post, View
     from ackd.handlers import Handler
+    from ackd.storage.room_probe import Shortage
 
 #: Signals that mean an orderly stop: somebody asked for it, or the power or the allowed CPU time runs out.
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU)
@@ -189,7 +192,7 @@ class Daemon:
         self._make_team(tasks)
         self._make_receipts()
         self._make_intake()
-        self._make_upkeep()
+        self._make_upkeep(tasks)
         self._make_gateways()
 
     def _make_team(self, tasks: TaskGroup) -> None:
@@ -310,7 +313,10 @@ class Daemon:
             through=self._pump.come_round,
         )
 
-    def _make_upkeep(self) -> None:
+    def _make_upkeep(self, tasks: TaskGroup) -> None:
+        def tell_of_shortage(found: Shortage) -> None:
+            tasks.start_soon(self._tell_of_shortage, found, name="hardly any room")
+
         self._upkeep = Upkeep(
             config=self._config,
             spool=self._spool,
@@ -319,6 +325,7 @@ class Daemon:
             recorder=self._recorder,
             intake=self._intake,
             fail=self._fail,
+            tell_of_shortage=tell_of_shortage,
         )
         self._log_upkeep = LogUpkeep(
             config=self._config,
@@ -392,6 +399,7 @@ class Daemon:
         while not self._pump.idle():  # one turn is bounded and may not announce the whole team
             self._pump.turn()
         self._saved_totals.load()
+        await self._upkeep.look_for_room(self._pump.post)
         await self._recover(tasks, lost, left_behind)
         gc.freeze()  # objects made so far live as long as the daemon: the collector need not look at them again
         gc.set_threshold(20_000, 20, 20)
@@ -399,6 +407,7 @@ class Daemon:
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._saved_totals.keep_counting, name="totals")
         tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
+        tasks.start_soon(self._upkeep.keep_room, self._pump.post, name="room")
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
         tasks.start_soon(self._liveness_poll.run, name="liveness poll")
         self._gateways.start(tasks)
@@ -605,6 +614,20 @@ class Daemon:
         )
         self._notifier.ring(draft.message_id, ignite.encode_draft(draft, self.clock.now().wall))
 
+    async def _tell_of_shortage(self, found: Shortage) -> None:
+        """Tell a person, who alone can make room: also if the message itself finds none."""
+        wall = self.clock.now().wall
+        what = f"{words_of_shortage(found)}. No message is taken up; what is in hand goes on"
+        action = "make room on that file system (df -h, df -i); everything that waits then goes on by itself"
+        ident = derived_id("room_low", int(wall), found.where)
+        draft = escalation(ident, USER, MONITOR, "room_low", what, action, None, wall)
+        told = False
+        with self._recorder.reporting("escalation of a disk that is nearly full"):
+            await self._escalate(draft)
+            told = True
+        if not told:
+            self._notifier.ring(draft.message_id, ignite.encode_draft(draft, wall))
+
     def _join(self, name: str) -> str:
         agent = self._team.join(name)
         self._requests.joined(agent)
@@ -643,12 +666,21 @@ class Daemon:
             self._hashed = now, now.fingerprint()
         return self._hashed[1]
 
+    def _shortage(self) -> list[dict[str, object]]:
+        """Return the entry of the status page for a disk that is nearly full."""
+        if self._upkeep.short_of is None:
+            return []
+        found, since = self._upkeep.short_of
+        waiting = sum(one.state is State.QUEUED for one in self._engine.state.deliveries)
+        what = f"no message is taken up; {waiting} waiting go on by themselves when there is room"
+        return [{"error": words_of_shortage(found), "what": what, "since": stamp(since), **found._asdict()}]
+
     def _status_page(self) -> dict[str, object]:
         log, watch = self._recorder.log, self._watching.mode
         told = {"file": log.path.name, "bytes": log.size_bytes()}
         daemon = {"pid": os.getpid(), "session_id": log.session_id, "version": __version__, "watch": watch, "log": told}
         daemon |= {"config_hash": self._config_hash()}
-        faults = self._recorder.faults.page()
+        faults = [*self._recorder.faults.page(), *self._shortage()]
         return {"daemon": daemon, "faults": faults, **self._describe(), **self._gateways.page()}
 
 
