@@ -173,7 +173,7 @@ class Upkeep:
             return known
         try:
             directories = self._directories() if len(self.intake.boxes) <= MOST_BOXES else self._own_directories()
-            return room_probe.shortage(directories, min_free_bytes, margin=margin)
+            return room_probe.shortage([self.config.now.root_dir, *directories], min_free_bytes, margin=margin)
         finally:
             self._measuring.release()
 
