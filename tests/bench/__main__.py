@@ -24,6 +24,7 @@ from tests.bench import (
     keystrokes,
     latency,
     leasing,
+    old_logs,
     pools,
     starting,
     team_idle,
@@ -57,6 +58,7 @@ BENCHES: dict[str, Bench] = {
     "leases": leasing.measure,
     "bus": bus.measure,
     "growth": growth.measure,
+    "old-logs": old_logs.measure,
     "crowd": crowd.measure,
 }
 #: In a warning: there are no figures of that bench, and nothing is kept of such a run.

@@ -80,7 +80,7 @@ class Engine:
         state.now, state.effects = now, []
         self._route(event)
         touched = state.to_offer
-        while touched and not state.recovering and not state.no_room:
+        while touched and not state.recovering:
             agent = state.agents[next(iter(touched))]
             if agent.pool is not None:
                 del touched[agent.name]
@@ -167,6 +167,8 @@ class Engine:
                 self.state.no_room = True
             case events.RoomBack():
                 self.state.no_room = False
+                for name in self.state.agents:
+                    self.state.offer_later(name)
             case events.StopRequested():
                 self._stop_offering()
             case _:
@@ -210,7 +212,7 @@ class Engine:
         state, offered = self.state, 0
         if agent.state is not _AVAILABLE or not agent.has_room:
             agent_rules.change_state(state, agent, _DRAINED if agent.has_room else _FILLED)
-        while agent.state is _AVAILABLE and agent.has_room and agent.line.waiting and not state.stopping:
+        while agent.state is _AVAILABLE and agent.has_room and agent.line.waiting and state.takes_up:
             if offered == OFFERS_AT_ONCE:
                 state.start_timer(TimerKind.OFFER, agent.name, 0)
                 break

@@ -469,6 +469,11 @@ class EngineState:
         self._began: Now | None = None
 
     @property
+    def takes_up(self) -> bool:
+        """Tell whether messages that wait may be offered at all."""
+        return not (self.stopping or self.no_room)
+
+    @property
     def steady_wall(self) -> float:
         """Return wall time that does not jump: the first reading, and from there on by the monotonic clock.
 

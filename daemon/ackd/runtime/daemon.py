@@ -673,7 +673,7 @@ class Daemon:
         found, since = self._upkeep.short_of
         waiting = sum(one.state is State.QUEUED for one in self._engine.state.deliveries)
         what = f"no message is taken up; {waiting} waiting go on by themselves when there is room"
-        return [{"error": words_of_shortage(found), "what": what, "since": stamp(since), **found._asdict()}]
+        return [{"error": words_of_shortage(found), "what": what, "since": stamp(since)}]
 
     def _status_page(self) -> dict[str, object]:
         log, watch = self._recorder.log, self._watching.mode
