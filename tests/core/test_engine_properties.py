@@ -721,6 +721,7 @@ class Promises(RuleBasedStateMachine):
         world.refused = set()
         world.on_tell.clear()
         world.on_call_off.clear()
+        world.tell(ev.RoomBack())
         for name in NAMES:
             world.tell(ev.AgentResumed(name))
         for _ in range(300):

@@ -60,7 +60,8 @@ class LogUpkeep:
     all_met: bool = False
     _full: anyio.Event = field(default_factory=anyio.Event)
     _stopping: threading.Event = field(default_factory=threading.Event)
-    #: Files of this session, and the last message that was met before each was begun.
+    _first_file: str = ""
+    #: Files of this session that are needed, and the last message that was met before each was begun.
     _begun: list[tuple[str, int]] = field(default_factory=list)
     #: By the name of an old log: a message for which it was kept.
     _kept_for: dict[str, str] = field(default_factory=dict)
@@ -68,7 +69,7 @@ class LogUpkeep:
     def attach(self) -> None:
         """Let the log that was just opened ask here. Called before the first message is met."""
         log = self.recorder.log
-        self._begun = [(log.path.name, 0)]
+        self._begun, self._first_file = [(log.path.name, 0)], log.path.name
         log.is_full, log.first_line = self._is_full, self._first_line
 
     def detach(self) -> None:
@@ -136,7 +137,7 @@ class LogUpkeep:
         keep_s = self.config.now.log_keep_days * _DAY_S
         if not keep_s:
             return
-        own = self._begun[0][0] if now.mono - began.mono < keep_s else ""
+        own = self._first_file if now.mono - began.mono < keep_s else ""
         removed: list[str] = []
         try:
             for path in await in_thread(self._to_remove, self.recorder.log.path, now.wall - keep_s, own):
