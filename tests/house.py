@@ -35,6 +35,8 @@ CAPABILITIES: Final = {
     "pipeline": "stage",
 }
 MOST_COLLABORATORS: Final = 7
+#: Functions with no more text than this may look alike by chance.
+SMALL_BODY: Final = 60
 
 
 @dataclass(frozen=True)
@@ -158,6 +160,17 @@ def fed_from_tuples(known: list[Module]) -> list[str]:
     ]
 
 
+def functions_in_two_modules(known: list[Module]) -> list[list[str]]:
+    """Functions with the same body, of more than a line or so, in several modules. The SDK is a program of its own."""
+    by_body: dict[str, dict[str, str]] = defaultdict(dict)
+    for module in known:
+        for node in module.nodes():
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and module.room != "worker":
+                said = ast.get_docstring(node) is not None
+                by_body["\n".join(map(ast.unparse, node.body[said:]))][module.name] = f"{module.name}.{node.name}"
+    return [sorted(by.values()) for body, by in by_body.items() if len(by) > 1 and len(body) > SMALL_BODY]
+
+
 def types_in_quotes(module: Module) -> list[str]:
     """Types of log lines that a module writes as text where it makes a line, or looks at the type of one."""
     from ackd.facts.table import FACTS
@@ -243,6 +256,7 @@ def figures(known: list[Module]) -> Iterator[Figure]:
     twice = sum(count > 1 for count in class_names(known).values())
     yield Figure("class names used twice or more", "54", "none to confuse", f"{twice}")
     yield Figure("constructors fed from tuples", "9 calls", "none", f"{len(fed_from_tuples(known))} calls")
+    yield Figure("functions that stand in two modules", "-", "none", f"{len(functions_in_two_modules(known))}")
     taken = collaborators(known)
     large = sum(count > MOST_COLLABORATORS for count in taken.values())
     now = f"{large}, the largest {max(taken.values())}"

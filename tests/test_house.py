@@ -15,6 +15,7 @@ from tests.house import (
     docstrings,
     fed_from_tuples,
     figures,
+    functions_in_two_modules,
     imported_from,
     importers,
     is_subjectless,
@@ -80,6 +81,28 @@ def test_names_constructors_and_docstrings(small: list[Module]) -> None:
 def test_who_imports_a_capability_is_named_by_folder(small: list[Module]) -> None:
     assert imported_from(small, [module for module in small if module.name == "site"]) == ["leases"]
     assert imported_from(small, of_capability(small, "leases")) == []
+
+
+def test_a_function_that_stands_in_two_modules_is_named_whatever_it_is_called_there(tmp_path: Path) -> None:
+    body = (
+        '    "{}"\n    found = [one for one in names if one.startswith(name)]\n    return found[0] if found else None\n'
+    )
+    texts = {
+        "one": f"def called(names, name):\n{body.format('Say it.')}",
+        "other": f"def _found(names, name):\n{body.format('In other words.')}\ndef small():\n    return None\n",
+        "third": "def small():\n    return None\n",
+    }
+    small = []
+    for name, text in texts.items():
+        path = tmp_path / "ackd" / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        small.append(Module(name, path))
+    assert functions_in_two_modules(small) == [["one.called", "other._found"]]
+
+
+def test_no_function_of_ours_stands_in_two_modules() -> None:
+    assert functions_in_two_modules(modules(PACKAGE)) == []
 
 
 def test_records_are_no_collaborators(tmp_path: Path) -> None:

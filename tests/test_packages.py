@@ -17,6 +17,7 @@ from typing import Final
 import pytest
 
 import ackd
+from tests.acceptance import pages
 
 REPOSITORY: Final = Path(__file__).parents[1]
 PACKAGE: Final = REPOSITORY / "daemon" / "ackd"
@@ -119,6 +120,18 @@ def test_neither_names_a_place_of_the_machine_that_made_it(built: Path) -> None:
             assert file is not None
             contents[member.name] = file.read()
     assert [name for name, data in contents.items() if any(place in data for place in machine)] == []
+
+
+@one_by_one
+def test_every_link_of_a_page_in_the_sdist_leads_to_a_file_in_it(built: Path, tmp_path: Path) -> None:
+    with sdist(built) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (source,) = tmp_path.iterdir()
+    there = [source / page.relative_to(REPOSITORY) for page in pages.PAGES]
+    assert [path for path in there if not path.is_file()] == []
+    links = [(page, link) for page in there for link in pages.links_of(page) if not link.startswith("https://")]
+    assert len(links) > 50
+    assert [(page, link) for page, link in links if not (page.parent / link.partition("#")[0]).exists()] == []
 
 
 @one_by_one

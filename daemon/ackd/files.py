@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 from ackd.core.errors import Busy
 from ackd.storage import atomic_file, file_lock
+from ackd.storage.atomic_file import make_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -172,10 +173,3 @@ def atomic_claim(path: str | os.PathLike[str], processing_dir: str | os.PathLike
     """
     make_private(Path(processing_dir))
     return atomic_file.claim(os.fspath(path), os.fspath(processing_dir))
-
-
-def make_private(directory: Path) -> None:
-    """Make the directory, if there is none, and those above it: 0700."""
-    if not directory.is_dir():
-        make_private(directory.parent)
-        directory.mkdir(mode=0o700, exist_ok=True)

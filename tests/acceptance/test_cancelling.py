@@ -124,6 +124,22 @@ def test_a_worker_that_does_not_obey_is_restarted(tmp_path: Path) -> None:
         assert len(team.facts("message_told", message=message_id)) == 1
 
 
+def test_a_worker_is_restarted_when_its_answer_is_waited_for_no_longer(tmp_path: Path) -> None:
+    """Its own time to answer, stop_timeout_s, is longer than cancel_timeout_s."""
+    unhurried = QUICK.replace("stop_timeout_s = 1", "stop_timeout_s = 600")
+    team = Team(tmp_path, LEADER + agent(), delivery="cancel_timeout_s = 1\n", quick=unhurried)
+    raw(team, "def assign(a):\n    if once('told'): return\n    done(a)\ndef cancel(m): pass")
+    with running(team):
+        message_id = team.send("worker", "--from", "leader")
+        team.fact("message_told", message=message_id)
+        cancel(team, message_id)
+        is_cancelled(team, message_id)
+        assert team.fact("message_let_go", message=message_id)["how"] == "not proven within 1 s"
+        team.until(lambda: len(team.facts("child_started")) == 2)
+        team.fact("message_completed", message=team.send("worker", "--from", "leader"))
+        assert not team.facts("message_retry")
+
+
 def test_a_pane_is_told_by_a_line_that_names_the_message_and_nothing_of_it(panes: Panes) -> None:
     team = Team(panes.place, f"{panes.config()}\n{LEADER}{FOUND}")
     panes.open("worker", "--work-s", "0.5")

@@ -198,3 +198,28 @@ def test_the_words_about_a_silent_agent_are_plain_too(cause: str) -> None:
     text = yaml.safe_dump(dict(draft.body), sort_keys=False)
     assert bodies.check(draft.type, text) == []
     must_be_plain(text, ("user", "queue_monitor"))
+
+
+@pytest.mark.parametrize("to", ["user", "both", "either"])
+def test_an_open_escalation_is_open_after_a_restart_wherever_its_mail_went(tmp_path: Path, to: str) -> None:
+    """A group's copies and a pool's mail lie with the members."""
+    shared = '[groups]\nboth = ["leader", "worker_2"]\n[pools.either]\nmembers = ["leader", "worker_2"]\n'
+    team = Team(tmp_path, shared + AGENTS, top=f'escalate_to = "{to}"')
+
+    def open_ones() -> list[str]:
+        return [one["escalation_id"] for one in team.status()["escalations"]]
+
+    with running(team):
+        team.post("refusing", sender="user")
+        escalation = team.fact("escalation")["escalation_id"]
+        team.until(lambda: len(team.facts("message_told", message=escalation)) == (2 if to == "both" else 1))
+        assert open_ones() == [escalation]
+        team.stop()
+        team.start()
+        assert open_ones() == [escalation]
+        again = team.post("refusing", sender="user")
+        team.until(lambda: [one for one in team.facts("escalation") if one["message_id"] == again])
+        assert {one["escalation_id"] for one in team.facts("escalation")} == {escalation}
+        reader = str(team.facts("message_told", message=escalation)[0]["agent"])
+        assert team.ackd("done", escalation, "--agent", reader).returncode == 0
+        assert team.fact("escalation_closed")["by"] == reader

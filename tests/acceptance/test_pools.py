@@ -105,6 +105,7 @@ def test_fifty_tasks_for_five_members_of_three_kinds_of_whom_two_die_and_one_par
         panes.kill(ids["pane_1"])
         team.until(lambda: team.facts("message_completed", agent="pane_2"))
         panes.control("prompt", "pane_2")
+        team.until(lambda: [one for one in team.facts("agent_state", agent="pane_2") if one["state"] == "parked"])
         # The one that is held is cancelled by its sender.
         team.until((team.place / "held").exists)
         assert team.ackd("cancel", held, "--agent", "leader", "--reason", "the plan changed").returncode == 0
@@ -129,5 +130,7 @@ def test_fifty_tasks_for_five_members_of_three_kinds_of_whom_two_die_and_one_par
             assert [fact["agent"] for fact in team.facts("message_completed", message=one)]
             types = [kind for kind in team.types_of(one) if kind in ("message_claimed", "message_handed_back")]
             assert types == ["message_claimed", *["message_handed_back", "message_claimed"] * (len(types) // 2)]
+        gave_back = {fact["agent"] for fact in team.facts("message_handed_back")}
+        assert {"child", "pane_1"} <= gave_back, "both died with a task in hand"
         counted = [fact for fact in team.facts("message_retry", agent="child") if fact["counted"]]
         assert len(counted) == 1  # the task that it died with; what it could not be told any more counts for nothing

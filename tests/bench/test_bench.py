@@ -34,12 +34,34 @@ PEERS = (
     Peer("throughput", "Careless", "no flushes", "/s", (1500.0,)),
     Peer("throughput", "Absent", "any", "/s", (), "the package absent is not installed"),
 )
+#: What was missed, and the range of its ratio.
+_MISSES = re.compile(r"^- \*\*(.+?)\.?\*\*.*?\bat ([\d.]+) to ([\d.]+) ", re.DOTALL | re.MULTILINE)
 RESULTS = Results("a machine", "ext4", "2026-11-16", (LATENCY, DURABLE), PEERS)
 
 
 def test_the_page_shows_the_results_on_record() -> None:
     page = publishing.PAGE.read_text(encoding="utf-8")
     assert publishing.with_table(page, publishing.published()) == page, "write it anew with `make bench`"
+
+
+def test_the_page_names_each_miss_on_record_with_a_range_that_it_is_in() -> None:
+    text = publishing.PAGE.read_text(encoding="utf-8")
+    (section,) = re.findall(r"^## What is missed, and why$(.*?)^## ", text, re.DOTALL | re.MULTILINE)
+    said = [(name, float(low), float(high)) for name, low, high in _MISSES.findall(section)]
+    missed = [figure for figure in publishing.published().figures if figure.met is False]
+    assert len(said) == len(missed)
+    for (name, low, high), figure in zip(said, missed, strict=True):
+        assert figure.what.split(",")[0].split()[0] == name.split()[0].rstrip(","), name
+        assert figure.ratio is not None
+        assert low <= round(figure.ratio, 2) <= high, name
+
+
+def test_the_readme_says_what_is_on_record() -> None:
+    (said,) = re.findall(
+        r"some ([\d,]+) messages\s+a second", (publishing.REPOSITORY / "README.md").read_text(encoding="utf-8")
+    )
+    durable = next(figure for figure in publishing.published().figures if figure.what.startswith("durable"))
+    assert float(said.replace(",", "")) == pytest.approx(durable.value, rel=0.25)
 
 
 def test_what_a_file_per_message_cannot_reach_is_no_target() -> None:

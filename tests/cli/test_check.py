@@ -130,11 +130,55 @@ def test_a_python_that_can_import_it_and_a_worker_that_does_without_are_all_well
         f"[agents.a]\nendpoint = 'process'\ncommand = ['{sys.executable}', 'worker.py']\n",
         "[agents.b]\nendpoint = 'process'\ncommand = ['./python3', 'plain.py']\n",
         "[agents.c]\nendpoint = 'process'\ncommand = ['./python3', '-c', 'pass']\n",
-        "[agents.d]\nendpoint = 'process'\ncommand = ['./python3', 'not-there.py']\n",
     ]
     rewrite(team, "".join(tables))
     found = findings(team, 0)
-    assert {found[f"agent {name}"]["level"] for name in "abcd"} == {"ok"}
+    assert {found[f"agent {name}"]["level"] for name in "abc"} == {"ok"}
+
+
+def test_a_process_finds_the_sdk_that_ackd_offers_and_a_command_for_each_message_does_not(team: Team) -> None:
+    """As with pipx and uv: ackd is in an environment of its own, and the worker's Python is another one."""
+    (team.home / "worker.py").write_text(WORKER)
+    (team.home / "client.py").write_text("from ackd.client import Client\n")
+    python = team.home / "python3"
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    tables = [
+        "[agents.a]\nendpoint = 'process'\ncommand = ['./python3', 'worker.py']\n",
+        "[agents.b]\nendpoint = 'exec'\ncommand = ['./python3', 'worker.py']\n",
+        "[agents.c]\nendpoint = 'process'\ncommand = ['./python3', 'client.py']\n",
+    ]
+    rewrite(team, "".join(tables))
+    found = findings(team, 1)
+    assert {name: found[f"agent {name}"]["level"] for name in "abc"} == {"a": "ok", "b": "fail", "c": "fail"}
+
+
+@pytest.mark.parametrize("kind", ["exec", "process"])
+@pytest.mark.parametrize(
+    ("command", "missing"),
+    [
+        (["sh", "gone.sh"], "gone.sh"),
+        (["bash", "./gone.sh", "there.sh"], "gone.sh"),
+        ([sys.executable, "-u", "gone.py"], "gone.py"),
+        (["sh", "there.sh"], None),
+        (["sh", "env"], None),  # a shell finds it by PATH
+        (["sh", "-c", "gone.sh"], None),
+        (["sh"], None),
+        ([sys.executable, "-m", "gone"], None),
+        (["cat", "gone.sh"], None),
+    ],
+)
+def test_a_script_that_is_not_there_is_a_warning(
+    team: Team, kind: str, command: list[str], missing: str | None
+) -> None:
+    (team.home / "there.sh").write_text("true\n")
+    rewrite(team, f"[agents.a]\nendpoint = '{kind}'\ncommand = {json.dumps(command)}\n")
+    found = findings(team, 0)["agent a"]
+    if missing is None:
+        assert found["level"] == "ok"
+    else:
+        assert (found["level"], found["words"]) == ("warn", f"{team.home / missing} is not there")
+        assert found["mend"] == "write it, or correct command"
 
 
 def test_a_module_beside_the_script_counts_as_python_finds_it(team: Team) -> None:
@@ -229,6 +273,7 @@ def test_a_profile_that_cannot_be_read(team: Team) -> None:
     ],
 )
 def test_the_workers_of_a_pipeline(team: Team, worker: str, words: str, level: str) -> None:
+    (team.home / "stage.sh").write_text("true\n")
     rewrite(team, f"[pipeline.worker]\n{worker}\n")
     found = findings(team, 1 if level == "fail" else 0)["agent of the pipeline"]
     assert (found["level"], words in found["words"]) == (level, True), found

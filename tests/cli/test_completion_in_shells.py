@@ -138,7 +138,8 @@ def test_several_that_fit_are_listed_and_files_where_a_file_is_wanted(name: str,
         screen.until_shown("list", "show", "requeue", "purge")
         screen.type("", "C-u")
         screen.type("ackd send user --body-file my", "Tab")
-        screen.until_shown("--body-file my\\ notes.txt")
+        shown = screen.until_shown("--body-file my\\ notes.txt")
+        assert shown.count("$ ackd send user") == 1  # after a complaint of its own a shell writes the line once more
         screen.type("", "Enter")
         screen.until_shown("queued ")
     assert len(team.files("queue/user")) == 1

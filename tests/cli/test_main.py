@@ -96,19 +96,23 @@ def test_with_json_wrong_usage_is_one_object_on_stdout_for_every_command(team: T
         (["send", "leadr", "--body", "x"], 67, "no agent 'leadr'", "did you mean leader?"),
         (["send", "leader"], 2, "a message needs a body", "`ackd send --help`"),
         (["explain", "1.2.3"], 66, "no message '1.2.3'", "ackd inbox"),
-        (["tail"], 66, "no session log", "ackd "),
+        (["tail"], 66, "no session log", "`ackd run`"),
         (["tail", "--agent", "nope"], 67, "no agent 'nope'", "known: "),
         (["nudge", "leader", "--config", "none.toml"], 78, "none.toml", "`ackd check`"),
         (["dead", "show", "x"], 66, "x", "ackd "),
-        (["bus", "status"], 66, "bus", "ackd "),
-        (["lock", "release", "a.py", "--agent", "leader"], 66, "bus", "ackd "),
-        (["board", "show"], 66, "no meeting is open", "ackd "),
-        (["message", "validate", "none.mime"], 66, "none.mime", "ackd "),
+        (["bus", "status"], 66, "bus", "`ackd bus init`"),
+        (["lock", "release", "a.py", "--agent", "leader"], 66, "bus", "`ackd bus init`"),
+        (["board", "show"], 66, "no meeting is open", "`ackd board list`"),
+        (["message", "validate", "none.mime"], 66, "none.mime", None),
+        (["lint", "none.txt"], 66, "none.txt", None),
+        (["example", "show", "none"], 66, "no example 'none'", "`ackd example list`"),
+        (["profile", "show", "none"], 66, "profile none: there is none", "`ackd profile list`"),
+        (["worker", "schema", "none"], 66, "no type 'none'", "there are "),
         (["story", "show", "A-1"], 78, "pipeline", "`ackd check`"),
     ],
 )
 def test_with_json_an_error_is_one_object_on_stdout(
-    team: Team, words: list[str], code: int, message: str, hint: str
+    team: Team, words: list[str], code: int, message: str, hint: str | None
 ) -> None:
     result = team.ackd(*words, "--json")
     said = json.loads(result.stdout)
@@ -116,7 +120,22 @@ def test_with_json_an_error_is_one_object_on_stdout(
     assert list(said["error"]) == ["code", "message", "hint"]
     assert said["error"]["code"] == code
     assert message in said["error"]["message"]
-    assert hint in said["error"]["hint"]
+    assert said["error"]["hint"] is None if hint is None else hint in said["error"]["hint"]
+
+
+@pytest.mark.parametrize(
+    ("config", "hint"), [(None, "`ackd init` makes a team"), ("[", "`ackd check` looks the config over")]
+)
+def test_who_has_no_team_is_advised_to_make_one_and_who_has_a_broken_one_to_check_it(
+    tmp_path: Path, config: str | None, hint: str
+) -> None:
+    place = tmp_path / "run `ackd init` here"
+    place.mkdir()
+    if config is not None:
+        (place / "ackd.toml").write_text(config)
+    result = ackd("status", "--json", cwd=place)
+    said = json.loads(result.stdout)
+    assert (result.returncode, said["error"]["hint"]) == (78, hint)
 
 
 def test_a_word_after_two_dashes_asks_for_no_json(team: Team) -> None:

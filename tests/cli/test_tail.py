@@ -284,3 +284,17 @@ def test_a_reader_that_goes_away_ends_it_without_a_word(root: Path, log: Session
 def test_reading_the_log_imports_nothing_heavy() -> None:
     code = f"import sys, {module.__name__}, ackd.cli.explain; print([m for m in ('asyncio', 'anyio', 'pydantic', 'structlog', 'rich') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_following_ends_when_nobody_reads_any_more_without_waiting_for_the_next_line(
+    root: Path, log: SessionLog
+) -> None:
+    """As in `ackd tail -f | head -1`, where the next line may be hours away."""
+    warn(log, 1)
+    with Followed(root) as followed:
+        assert followed.line().endswith("w1\n")
+        assert followed.process.stdout is not None
+        followed.process.stdout.close()
+        assert followed.process.wait(60) == 0
+        assert followed.process.stderr is not None
+        assert followed.process.stderr.read() == ""

@@ -71,7 +71,7 @@ def test_a_tree_shows_who_has_what_since_when_and_who_waits_for_whom() -> None:
         "   │  worker-three: delivered for 5 min",
         "   └─ e11f00d0 notice, notification, queue_monitor → w1",
         "         w1: queued for 5 min",
-        "5 came of it: 3 completed, 1 dead, 1 delivered, 1 queued",
+        "5 came of it, for 6 recipients: 3 completed, 1 dead, 1 delivered, 1 queued",
     ]
 
 

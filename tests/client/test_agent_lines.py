@@ -105,8 +105,8 @@ def test_what_was_done_is_counted_and_said(log: SessionLog) -> None:
         "prompts": 2,
     }
     assert attempt_words(counted(log)) == (
-        "woken 3 times (up to rung 2), checked on once, restarted once, waited for a person 2 times, 1 checkpoint, "
-        "1 full context"
+        "woken 3 times (up to rung 2), checked on once, restarted once, 1 full context, 1 checkpoint, "
+        "waited for a person 2 times"
     )
 
 

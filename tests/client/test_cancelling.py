@@ -77,6 +77,20 @@ def test_what_is_over_or_never_was_is_said(site: Site) -> None:
         Client.at(site, "leader").cancel(message_id)
 
 
+@pytest.mark.parametrize("folder", ["archive/20261119/worker_1", "queue/dead_letter"])
+@pytest.mark.parametrize("ended", ["withdrawn", "cancelled", "expired", None])
+def test_how_it_ended_is_said(site: Site, folder: str, ended: str | None) -> None:
+    message_id = sent(site)
+    (path,) = (site.queue / "worker_1").glob("*.mime")
+    header = f"X-ACKD-Ended: {ended}\n".encode() if ended is not None else b""
+    (site.root / folder).mkdir(parents=True, exist_ok=True)
+    (site.root / folder / path.name).write_bytes(header + path.read_bytes())
+    path.unlink()
+    said = ended or ("dead" if "dead" in folder else "completed")
+    with pytest.raises(MessageOver, match=f"is {said} already: nothing is left to cancel"):
+        Client.at(site, "leader").cancel(message_id)
+
+
 def test_a_tree_is_every_open_message_that_came_of_it(team: Team, site: Site) -> None:
     root = sent(site)
     child = sent(site, "user", "worker_1", in_reply_to=root)

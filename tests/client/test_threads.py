@@ -121,11 +121,22 @@ def test_a_state_has_the_time_of_the_line_that_made_it(root: Path, log: Log) -> 
     assert (one.state, one.queued_at, one.since) == ("delivered", queued_at, told_at)
 
 
-def test_a_dead_part_has_its_reason(root: Path, log: Log) -> None:
+@pytest.mark.parametrize(
+    ("type_", "end", "state"),
+    [
+        ("message_dead", None, "dead"),
+        ("message_dead", "expired", "dead"),
+        ("message_dead", "cancelled", "cancelled"),
+        ("message_withdrawn", None, "withdrawn"),
+    ],
+)
+def test_a_part_that_was_not_completed_has_its_reason(
+    root: Path, log: Log, type_: str, end: str | None, state: str
+) -> None:
     log.queued("m1", "user", "leader")
-    log("message_dead", "m1", "leader", reason="refused: no", retry_count=0)
+    log(type_, "m1", "leader", reason="refused: no", **({"end": end} if end else {}))
     ((one,),) = [each.recipients for each in Client(root).thread("m1").messages]
-    assert (one.state, one.reason) == ("dead", "refused: no")
+    assert (one.state, one.reason) == (state, "refused: no")
 
 
 def test_mail_of_ackd_itself_is_a_notice_and_no_answer(root: Path, log: Log) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ackd.config.site import Site, find_site
-from ackd.core.errors import BadConfig, BadName, NoRoot, UnknownAgent
+from ackd.core.errors import BadConfig, BadName, NoRoot, NoTeam, UnknownAgent
 from tests.nobody import needs_root
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def test_a_config_above_beats_a_bare_root_nearer_by(project: Path) -> None:
 
 
 def test_nothing_found_says_what_to_do(project: Path) -> None:
-    with pytest.raises(BadConfig, match="run `ackd init`"):
+    with pytest.raises(NoTeam, match="run `ackd init`"):
         find_site(cwd=project, env={})
 
 

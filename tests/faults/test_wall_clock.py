@@ -6,6 +6,7 @@ waits for one, and what was completed a minute ago is not forgotten. The log sho
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ import pytest
 
 from tests.acceptance.teams import Team, mime, running
 from tests.faults.preloads import needs_compiler, preload
+from tests.waiting import crowd
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +111,29 @@ def test_nobody_is_silent_overdue_or_reminded_of_for_a_day_that_never_was(tmp_pa
         for message in (unread, at_work, later):
             assert team.ackd("done", message, "--agent", "reader").returncode == 0
             assert team.fact("message_completed", message=message)["seconds"] >= 0
+
+
+@either_way
+def test_no_time_of_a_message_comes_sooner_or_later_for_a_day_that_never_was(tmp_path: Path, shift_s: int) -> None:
+    """What is due or expires in an hour stays, and what is due or expires soon is not put off."""
+    team = ShiftedTeam(tmp_path)
+    with running(team):
+        soon = f"{3 * math.ceil(crowd())}s"
+        later = [team.send("reader", "--deadline", "1h")]
+        due = team.send("reader", "--deadline", soon)
+        for message in (*later, due):
+            team.fact("message_told", message=message)
+        assert team.ackd("agent", "pause", "worker").returncode == 0
+        later.append(team.send("worker", "--expires", "1h"))
+        expires = team.send("worker", "--expires", soon)
+        for message in (later[1], expires):
+            team.fact("message_queued", message=message)
+        team.shift(shift_s)
+        team.fact("deadline_passed", message=due)
+        assert team.fact("message_dead", message=expires)["end"] == "expired"
+        team.scanned_twice()
+        for message in later:
+            assert not team.facts("deadline_near", "deadline_passed", "message_dead", message=message)
 
 
 @either_way

@@ -13,7 +13,7 @@ from ackd.core.fact import Fact
 from ackd.core.faults import ADVICE
 from ackd.core.words import MessageEnd
 from ackd.runtime.recorder import Faults, Recorder
-from ackd.storage.journal import Journal, LetGo
+from ackd.storage.journal import Journal, PutAway
 from ackd.storage.session_log import iter_logs
 from ackd.system.clock import SystemClock
 from tests.runtime.recording_view import RecordingView
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-GONE = LetGo("leader", "m@x", "m.mime", MessageEnd.COMPLETED, "digest", 0.0)
+GONE = PutAway("leader", "m@x", "m.mime", MessageEnd.COMPLETED, "digest", 0.0)
 
 
 class RecorderSetup:

@@ -39,7 +39,7 @@ from ackd.runtime.upkeep import (
 )
 from ackd.storage import room_probe, root_lock
 from ackd.storage.checkpoints import CheckpointFiles
-from ackd.storage.journal import Journal, LetGo
+from ackd.storage.journal import Journal, PutAway
 from ackd.storage.spool import spool as spool_module
 from ackd.system.clock import SystemClock
 from tests.acceptance.teams import mime
@@ -282,8 +282,8 @@ async def test_a_journal_that_grew_too_large_is_written_anew_and_loses_nothing(
     async with new_upkeep() as setup:
         journal, now = setup.recorder.journal, setup.intake_setup.clock.now().wall
         for n in range(200):
-            journal.let_go(LetGo("leader", f"{n}@x", f"{n}.mime", MessageEnd.WITHDRAWN, "digest", now))
-        journal.let_go(LetGo("leader", "kept@x", "kept.mime", MessageEnd.COMPLETED, "digest", now))
+            journal.let_go(PutAway("leader", f"{n}@x", f"{n}.mime", MessageEnd.WITHDRAWN, "digest", now))
+        journal.let_go(PutAway("leader", "kept@x", "kept.mime", MessageEnd.COMPLETED, "digest", now))
         journal.flush()
         size = journal._path.stat().st_size
         monkeypatch.setattr(journal, "_compact_above", size - 1)

@@ -11,7 +11,7 @@ import pytest
 
 from ackd.core.parts import PartEnd, PartsNotice
 from ackd.core.words import MessageEnd
-from ackd.storage.journal import Journal, JournalState, LetGo, NoticeWritten, TakenIn
+from ackd.storage.journal import Journal, JournalState, NoticeWritten, PutAway, TakenIn
 from ackd.storage.journal import journal as journal_module
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ def taken(n: int = 1, **changes: Any) -> TakenIn:
     return replace(entry, **changes)
 
 
-def let_go(n: int = 1, end: MessageEnd = MessageEnd.COMPLETED, at: float = NOW, **changes: Any) -> LetGo:
-    return replace(LetGo("leader", f"m{n}@host", f"task_{n}.mime", end, f"d{n}", at), **changes)
+def let_go(n: int = 1, end: MessageEnd = MessageEnd.COMPLETED, at: float = NOW, **changes: Any) -> PutAway:
+    return replace(PutAway("leader", f"m{n}@host", f"task_{n}.mime", end, f"d{n}", at), **changes)
 
 
-def written(path: Path, *entries: TakenIn | LetGo, stop: bool = False) -> None:
+def written(path: Path, *entries: TakenIn | PutAway, stop: bool = False) -> None:
     journal = Journal.open(path)
     for entry in entries:
         if isinstance(entry, TakenIn):

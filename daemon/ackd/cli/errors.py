@@ -90,9 +90,8 @@ _CODES: Final[tuple[tuple[type[errors.AckdError], int], ...]] = (
 )
 
 
-#: The advice that a program gets where the message itself has none.
+#: The advice that a program gets where the message itself has none. What was not found may be anything: see ``_hint``.
 _HINTS: Final = {
-    NOT_FOUND: "`ackd status` shows the team, `ackd inbox AGENT --all` the messages of an agent",
     NO_AGENT: "`ackd status` lists the agents",
     NO_DAEMON: "`ackd run` starts the daemon",
     BUG: "ACKD_DEBUG=1 shows where",
@@ -178,7 +177,7 @@ def failure_of(error: Exception) -> Failure:
 
 
 def _hint(error: Exception) -> str:
-    """The advice that the error's own words contain; empty if they have none."""
+    """The advice in the error's own words, or where to look for what was not found; empty if there is none."""
     match error:
         case errors.NotOneAgent(members=members):
             return f"name one of {', '.join(members)}" if members else ""
@@ -186,8 +185,20 @@ def _hint(error: Exception) -> str:
             return _nearest(name, known).lstrip(":; ")
         case errors.NoRoot(path=path):
             return f"`ackd init --root {path}` makes a team"
-        case errors.BadConfig() if "`ackd init" in str(error):
+        case errors.NoTeam():
             return "`ackd init` makes a team"
+        case errors.UnknownMessage() | client_errors.MessageGone():
+            return "`ackd status` shows the team, `ackd inbox AGENT --all` the messages of an agent"
+        case client_errors.NoSessionLog():
+            return "start the daemon with `ackd run`"
+        case client_errors.CannotRead():
+            return "`ackd check` looks at the disk and the rights"
+        case errors.NoMeeting():
+            return "`ackd board list` lists the meetings"
+        case errors.NoTrack(wanted=None):
+            return "`ackd bus init` makes one"
+        case errors.UnknownStory():
+            return "`ackd story list` lists the stories"
         case _:
             return ""
 

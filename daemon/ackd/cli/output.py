@@ -122,6 +122,19 @@ def _wants_colour(stream: TextIO) -> bool:
     return colour_wanted(stream)
 
 
+def raise_if_the_reader_left() -> None:
+    """Raise BrokenPipeError if stdout is a pipe that nobody reads any more, without writing anything to find out."""
+    import select
+
+    poll = select.poll()
+    try:
+        poll.register(sys.stdout.fileno(), 0)
+    except (OSError, ValueError):  # no file at all, or closed
+        return
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        raise BrokenPipeError
+
+
 def styled(text: str, style: str) -> str:
     """The text in a style of ``STYLES``."""
     return f"\x1b[{STYLES[style]}m{text}\x1b[0m"

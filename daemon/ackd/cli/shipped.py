@@ -80,7 +80,7 @@ def show(root: str | None, config: str | None, as_json: bool, name: str) -> None
     """Print an example, for instance `ackd example show workers.toml > ackd.toml`."""
     found = _examples()
     if name not in found:
-        raise Failure(NOT_FOUND, f"no example {name!r}; there are {', '.join(found)}")
+        raise Failure(NOT_FOUND, f"no example {name!r}; there are {', '.join(found)}", "`ackd example list` lists them")
     _print(name, found[name], as_json=as_json)
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ackd.config.site import Site
 
 _TOTALS: Final = ("queued", "in_flight", "retrying", "unread", "completed", "dead", "corrupt")
-#: Who waits for whom is shown for so many; a bus may have hundreds of workers.
+#: The most agents of whom is shown for whom they wait; a bus may have hundreds of workers.
 _MOST_WAITS: Final = 20
 
 

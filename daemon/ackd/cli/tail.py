@@ -19,7 +19,7 @@ from ackd import facts
 from ackd.cli.command_line import argument, at_least, command, for_team
 from ackd.cli.errors import WrongUsage
 from ackd.cli.index_notice import announce_building
-from ackd.cli.output import as_it_is, echo, escaped_json
+from ackd.cli.output import as_it_is, echo, escaped_json, raise_if_the_reader_left
 from ackd.client import log_history
 from ackd.client.errors import NoSessionLog
 from ackd.client.tail import DEFAULT_LINES, LogFilter, LogTail, known_agent
@@ -100,7 +100,11 @@ def tail(
 
 
 def watch(stream: Iterator[Line | None], printer: Printer, clock: Callable[[], float]) -> None:
-    """Print lines as they come. None in the stream is a pause; progress that was held back is printed then."""
+    """Print lines as they come. None in the stream is a pause; progress that was held back is printed then.
+
+    Raises BrokenPipeError in a pause if nobody reads stdout any more, as after `ackd tail -f | head -1`: the next line
+    may be hours away.
+    """
     display: ProgressDisplay[Line] = ProgressDisplay()
     for line in stream:
         if line is not None:
@@ -110,6 +114,8 @@ def watch(stream: Iterator[Line | None], printer: Printer, clock: Callable[[], f
                 final = line.data.get("final") is True
                 printer.all(filter(None, [display.offer(facts.agent_of(line), line, clock(), final=final)]))
         printer.all(display.due(clock()))
+        if line is None:
+            raise_if_the_reader_left()
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,8 +162,10 @@ def _sum(found: Thread) -> str:
     came = found.messages[1:]
     if not came:
         return "nothing came of it"
-    counts = ", ".join(f"{number} {state}" for state, number in _counts(came).items())
-    return f"{len(came)} came of it: {counts}"
+    counts = _counts(came)
+    recipients = sum(counts.values())
+    several = f", for {recipients} recipients" if recipients > len(came) else ""
+    return f"{len(came)} came of it{several}: {', '.join(f'{number} {state}' for state, number in counts.items())}"
 
 
 def _folded(text: str, first: str, rest: str, width: int) -> Iterator[str]:

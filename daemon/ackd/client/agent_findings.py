@@ -1,7 +1,8 @@
 """Findings of a check about each agent of the config: could it be told, if the daemon ran now?
 
 Each kind of endpoint answers for its own agents (``endpoints/<kind>/check.py``, a ``KindCheck``). Nothing is changed or
-started. A program that is missing fails; a pane that is missing is a warning, for it may come, and ackd finds it then.
+started. A program that is missing fails; a script or a pane that is missing is a warning, for it may come, and ackd
+finds it then.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import re
 import shutil
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.client.surroundings import FAIL, OK, Finding
+from ackd.client.surroundings import FAIL, OK, WARN, Finding
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def findings(config: Config) -> Iterator[Finding]:
         yield from check.together()
 
 
-# --- Python scripts ---------------------------------------------------------------------------------------------------
+# --- scripts ----------------------------------------------------------------------------------------------------------
+_SHELLS: Final = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 #: Options of Python that stand for the program; what follows is no script.
 _NO_SCRIPT: Final = ("-c", "-m", "-")
 _PYTHON: Final = re.compile(r"python(?:3(?:\.\d+)?)?")
@@ -73,6 +75,19 @@ def python_script(command: Sequence[str]) -> tuple[list[str], str] | None:
             return options, word
         options.append(word)
     return None
+
+
+def missing_script(command: Sequence[str], cwd: Path, search_path: str | None) -> Path | None:
+    """Name the script of a command like ``sh worker.sh`` or ``python3 worker.py`` that is not there; None if it is."""
+    if (python := python_script(command)) is not None:
+        name = python[1]
+    elif os.path.basename(command[0]) in _SHELLS and command[1:] and not command[1].startswith(("-", "+")):  # noqa: PTH119
+        name = command[1]
+        if "/" not in name and shutil.which(name, mode=os.R_OK, path=search_path) is not None:
+            return None  # a shell looks there, too
+    else:
+        return None
+    return None if os.path.exists(cwd / name) else cwd / name  # noqa: PTH110 - Path.exists raises where nobody may look
 
 
 def ackd_modules(script: Path) -> list[str]:
@@ -117,6 +132,8 @@ class CommandCheck(KindCheck):
         found = program(subject, table.command[0], cwd, path, FAIL)
         if found.level != OK:
             return found
+        if (script := missing_script(table.command, cwd, path)) is not None:
+            return Finding(WARN, subject, f"{script} is not there", "write it, or correct command")
         return self._cannot_import(subject, table, cwd, path) or found
 
     def _cannot_import(self, subject: str, table: CommandAgent, cwd: Path, path: str | None) -> Finding | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core.agent_facts import agent_state, checkpoint, child_restart, context_threshold, idle_reminder, nudge, probe
+from ackd.core.agent_facts import agent_state, nudge
 from ackd.core.message import identity
 from ackd.core.message_facts import (
     message_claimed,
@@ -26,21 +26,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ackd.client.message_history import MessageHistory
+    from ackd.core.fact import Tally
     from ackd.storage.log_index import LogSearch
     from ackd.storage.session_log import Line
 
 _BEGINS: Final = frozenset({message_claimed.type, message_told.type})
 _ENDS: Final = frozenset({message_completed.type, message_dead.type, message_withdrawn.type})
-#: Line type → the name of its count, and the words for one and for several. An endpoint kind declares ``pane_stuck``.
-_COUNTED: Final[Mapping[str, tuple[str, str, str]]] = {
-    nudge.type: ("nudges", "woken once", "woken {} times"),
-    probe.type: ("status_checks", "checked on once", "checked on {} times"),
-    idle_reminder.type: ("reminders", "reminded once", "reminded {} times"),
-    child_restart.type: ("restarts", "restarted once", "restarted {} times"),
-    FACTS["pane_stuck"].type: ("prompts", "waited for a person once", "waited for a person {} times"),
-    checkpoint.type: ("checkpoints", "1 checkpoint", "{} checkpoints"),
-    context_threshold.type: ("full_contexts", "1 full context", "{} full contexts"),
-}
+#: Line type → how it is counted.
+_COUNTED: Final[Mapping[str, Tally]] = {row.type: row.tally for row in FACTS.values() if row.tally is not None}
 
 
 def last_agent_state(logs: LogSearch, agent: str) -> Line | None:
@@ -81,7 +74,7 @@ def attempt_counts(lines: Iterable[Line], agent: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for line in lines:
         if line.type in _COUNTED and _is_about(line, agent):
-            name = _COUNTED[line.type][0]
+            name = _COUNTED[line.type].name
             found[name] = found.get(name, 0) + 1
             rung = line.data.get("rung")
             if line.type == nudge.type and isinstance(rung, int):

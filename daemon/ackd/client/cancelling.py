@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.client import lineage, threads
 from ackd.client.errors import MessageOver, NotSender
-from ackd.client.identity import agent_here
+from ackd.client.identity import sending_as
 from ackd.client.writing import check_reader, creating
-from ackd.core.errors import UnknownAgent
-from ackd.core.names import USER, agent_name, identity
+from ackd.core.names import USER, identity
 from ackd.core.policy import asks_for_work
 from ackd.core.words import Folder
 from ackd.formats import ignite
@@ -35,8 +34,11 @@ if TYPE_CHECKING:
 #: How often parts are looked for that were sent while the others were asked for.
 LOOKS: Final = 3
 _LIVE: Final = frozenset(message_lookup.LIVE)
+#: By the folder, where the file itself does not say how its message ended.
 _STATES: Final = {Folder.ARCHIVE: "completed", Folder.DEAD: "dead"}
 _FROM: Final = re.compile(rb"(?mi)^from:[ \t]*([^\s]+)")
+#: Written by the daemon on what was withdrawn or cancelled, or has expired.
+_ENDED: Final = re.compile(rb"(?mi)^x-ackd-ended:[ \t]*([a-z]+)")
 
 
 class CancelRequest(NamedTuple):
@@ -53,7 +55,7 @@ def cancel(
 ) -> tuple[CancelRequest, ...]:
     """Ask for the messages to be cancelled. All are found, and the right to cancel each is checked, before the first
     request is written. ``MessageOver``: nothing is left to cancel."""
-    by = _speaker(site, agent)
+    by = sending_as(site, agent)
     wanted = [_found(site, by, one) for one in message_ids]
     known = threads.links(site, by_thread=True) if tree else {}
     branches = [_open_below(site, known, files[0].message_id) if tree else [] for files in wanted]
@@ -78,7 +80,7 @@ def _ask(site: Site, root: str, files: list[FoundMessage], by: str, reason: str 
         for (message_id, addressee), path in zip(pairs, paths, strict=True)
     ]
     over = [one for one in files if one.folder not in _LIVE]
-    return asked + [CancelRequest(one.message_id, one.box, _STATES[one.folder], None) for one in over]
+    return asked + [CancelRequest(one.message_id, one.box, _ended(one), None) for one in over]
 
 
 def _ask_for_new(
@@ -94,15 +96,6 @@ def _ask_for_new(
             done += _ask(site, root, new, by, reason)
             asked |= {one.message_id for one in new}
     return done
-
-
-def _speaker(site: Site, given: str | None) -> str:
-    """Name who cancels: as the caller, the environment or the pane says; else it is a person."""
-    name = given or agent_here(site) or USER
-    try:
-        return site.resolve_agent(name)
-    except UnknownAgent:
-        return agent_name(name, site.reserved)  # a sender need not be an agent of this team
 
 
 def _found(site: Site, by: str, wanted: str) -> list[FoundMessage]:
@@ -126,7 +119,12 @@ def _every_file(site: Site, files: list[FoundMessage]) -> list[FoundMessage]:
 def _check_left(wanted: list[list[FoundMessage]], branches: list[list[FoundMessage]]) -> None:
     for files, branch in zip(wanted, branches, strict=True):
         if not branch and all(one.folder not in _LIVE for one in files):
-            raise MessageOver(files[0].message_id, _STATES[files[0].folder], "nothing is left to cancel")
+            raise MessageOver(files[0].message_id, _ended(files[0]), "nothing is left to cancel")
+
+
+def _ended(one: FoundMessage) -> str:
+    """Say how a message that is over has ended."""
+    return _header(one, _ENDED) or _STATES[one.folder]
 
 
 # --- what came of a message -------------------------------------------------------------------------------------------

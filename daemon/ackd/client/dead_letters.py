@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ackd.config.site import Site
     from ackd.storage.spool import Spool
 
-_HEAD_BYTES: Final = 70_000
 _REASON_SUFFIX: Final = ".reason"
 #: How long a running daemon gets to move a file out, and then to decide that it is as broken as before.
 DAEMON_TIMEOUT_S: Final = 5.0
@@ -149,9 +148,9 @@ def _entries(directory: Path) -> list[Path]:
 
 def _dead(path: Path) -> DeadLetter:
     from ackd.formats import ignite
-    from ackd.storage.message_lookup import read_head
+    from ackd.storage.message_lookup import WHOLE_HEAD_BYTES, read_head
 
-    head = read_head(path, _HEAD_BYTES)
+    head = read_head(path, WHOLE_HEAD_BYTES)
     if head is None:
         kind = "a directory" if path.is_dir() and not path.is_symlink() else "not a regular file"
         return DeadLetter("dead", path.name, path, f"{kind}, no message: nothing of ackd's")
@@ -178,9 +177,9 @@ def _dead(path: Path) -> DeadLetter:
 def _corrupt(path: Path) -> DeadLetter:
     import json
 
-    from ackd.storage.message_lookup import read_head
+    from ackd.storage.message_lookup import WHOLE_HEAD_BYTES, read_head
 
-    raw = read_head(path.with_name(path.name + _REASON_SUFFIX), _HEAD_BYTES)
+    raw = read_head(path.with_name(path.name + _REASON_SUFFIX), WHOLE_HEAD_BYTES)
     try:
         said = json.loads(raw or b"null")
     except (ValueError, RecursionError):

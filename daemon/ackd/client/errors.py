@@ -108,7 +108,7 @@ class MessageGone(TheirFault):
 
 
 class MessageOver(TheirFault):
-    """``state``: completed or dead. ``why``: what therefore cannot be done."""
+    """``state``: completed, dead, withdrawn, cancelled or expired. ``why``: what therefore cannot be done."""
 
     def __init__(self, message_id: str, state: str, why: str) -> None:
         super().__init__(message_id, state, why)

@@ -17,6 +17,8 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from ackd.client.errors import NobodyHas, NoSpeaker, NotHolder
+from ackd.core.errors import UnknownAgent
+from ackd.core.names import USER, agent_name
 
 if TYPE_CHECKING:
     from ackd.config.site import Site
@@ -31,6 +33,21 @@ def named_agent(site: Site, given: str | None) -> str | None:
     """The agent that the caller, the environment or the pane names, by its one spelling; None if nothing does."""
     name = given or agent_here(site)
     return site.resolve_agent(name) if name else None
+
+
+def person_or_agent(site: Site) -> str:
+    """The agent that the environment or the pane names; else it is a person who types."""
+    return agent_here(site) or USER
+
+
+def sending_as(site: Site, given: str | None) -> str:
+    """The name in which a message is sent or cancelled. A sender need not be an agent of this team, but if it is, its
+    one spelling is used."""
+    name = given or person_or_agent(site)
+    try:
+        return site.resolve_agent(name)
+    except UnknownAgent:
+        return agent_name(name, site.reserved)
 
 
 def holder(site: Site, wanted: str, given: str | None, *, or_former: bool = False) -> tuple[str, FoundMessage]:
@@ -55,13 +72,14 @@ def holder(site: Site, wanted: str, given: str | None, *, or_former: bool = Fals
 
 
 def _was_with(one: FoundMessage, agent: str) -> bool:
-    """Whether the message's header says that the agent had it and gave it back, or had it when it died."""
+    """Say whether the agent had the message before, by its header: gave it back, or had it when it died."""
     from ackd.core.names import identity
+    from ackd.core.words import HAD_BY
     from ackd.formats import ignite
     from ackd.storage.message_lookup import read_head
 
     fields = {name.lower(): value for name, value in ignite.headers(read_head(one.path) or b"")}
-    return identity(agent) in {identity(name.strip()) for name in fields.get("x-ackd-had-by", "").split(",")}
+    return identity(agent) in {identity(name.strip()) for name in fields.get(HAD_BY.lower(), "").split(",")}
 
 
 def _must_be_held(site: Site, found: list[FoundMessage]) -> None:

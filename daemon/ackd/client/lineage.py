@@ -19,8 +19,6 @@ from ackd.core.names import USER, identity
 
 #: The word that says that a message is no part of anything.
 NO_PART: Final = "none"
-#: Enough for any header block that is taken.
-_HEAD_BYTES: Final = 70_000
 
 
 class Lineage(NamedTuple):
@@ -38,7 +36,7 @@ def of_part(site: Site, author: str, wanted: str) -> Lineage:
     from ackd.storage import message_lookup
 
     _, found = holder(site, wanted, author)
-    head = message_lookup.read_head(found.path, _HEAD_BYTES)
+    head = message_lookup.read_head(found.path, message_lookup.WHOLE_HEAD_BYTES)
     if head is None:
         raise MessageGone(str(found.path))
     return _below(found.message_id, fields_of(head), part_of=found.message_id)
@@ -98,7 +96,7 @@ def fields_at(path: Path) -> dict[str, str]:
     from ackd.storage import message_lookup
 
     try:
-        return fields_of(message_lookup.read_head(path, _HEAD_BYTES) or b"")
+        return fields_of(message_lookup.read_head(path, message_lookup.WHOLE_HEAD_BYTES) or b"")
     except (BadMessage, OSError):
         return {}
 

@@ -20,8 +20,6 @@ from ackd.core.names import identity
 from ackd.core.words import Folder, ReceiptKind
 from ackd.storage.message_lookup import FoundMessage
 
-#: Enough for any header block that is taken, and the beginning of the body.
-_HEAD_BYTES: Final = 70_000
 #: Receipts by which an agent shows that it has read the message.
 _READS: Final = frozenset({ReceiptKind.SEEN, ReceiptKind.ACK, ReceiptKind.DONE, ReceiptKind.REFUSE, ReceiptKind.DEFER})
 _ON_ITS_WAY: Final = frozenset({Folder.QUEUE, Folder.PROCESSED})
@@ -70,7 +68,7 @@ def read(site: Site, message_id: str, agent: str | None) -> ReadMessage:
 
     name = named_agent(site, agent)
     found = message_lookup.find_for(site.root, message_id, name)
-    data = message_lookup.read_head(found.path, site.max_message_bytes + _HEAD_BYTES)
+    data = message_lookup.read_head(found.path, site.max_message_bytes + message_lookup.WHOLE_HEAD_BYTES)
     if data is None:
         raise MessageGone(str(found.path))
     return ReadMessage(found, data, name)
@@ -177,7 +175,7 @@ def _entry(path: Path, folder: Folder) -> MailEntry | None:
         arrived_at = path.lstat().st_mtime
     except FileNotFoundError:
         return None
-    head = message_lookup.read_head(path, _HEAD_BYTES)
+    head = message_lookup.read_head(path, message_lookup.WHOLE_HEAD_BYTES)
     try:
         raw = ignite.split_head(head if head is not None else b"")
     except BadMessage as error:

@@ -103,7 +103,7 @@ class RecipientHistory:
     next_retry_after: str | None = None
     #: Why the message stays in the queue until a person releases it; empty if it is not held.
     held: str = ""
-    #: What the disk says beyond the log.
+    #: A note on what the disk shows and the log does not.
     note: str = ""
     holder: str = ""
     #: Where the recipient's file lies now; None if there is none any more.

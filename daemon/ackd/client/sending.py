@@ -18,11 +18,11 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from ackd.client.errors import BadText, MessageGone, UnknownType
-from ackd.client.identity import agent_here, holder
+from ackd.client.identity import holder, sending_as
 from ackd.client.writing import check_reader, creating
 from ackd.config.site import Site
-from ackd.core.errors import BadBody, BadMessage, UnknownAgent
-from ackd.core.names import USER, agent_name, identity
+from ackd.core.errors import BadBody, BadMessage
+from ackd.core.names import identity
 from ackd.core.words import KNOWN_TYPES, accepted_types
 
 DEFAULT_WAIT_S: Final = 300.0
@@ -49,7 +49,7 @@ class RecipientState(NamedTuple):
     state: str
     reason: str | None = None
     receipts: tuple[tuple[str, str, str], ...] = ()
-    #: Of a message to a pool: the member that has it, or had it when it ended.
+    #: For a message to a pool: the member that has it, or had it when it ended.
     holder: str = ""
 
 
@@ -179,7 +179,7 @@ def send(
     if headers.get("once") == "":
         raise BadText("--once needs a key that is not empty")
     with creating():  # a root that cannot be read cannot be written to
-        author = _sender(site, sender)
+        author = sending_as(site, sender)
         addressed, copied = _addressed(site, to, author), _addressed(site, cc, author)
     if headers.get("needs") or headers.get("prefers"):
         warnings = (*warnings, *_about_labels(site, addressed.agents + copied.agents, headers, delivery.progress))
@@ -227,15 +227,6 @@ def reply(
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
-def _sender(site: Site, given: str | None) -> str:
-    """The sender's name. A sender need not be an agent of this team, but if it is, its one spelling is used."""
-    name = given or agent_here(site) or USER
-    try:
-        return site.resolve_agent(name)
-    except UnknownAgent:
-        return agent_name(name, site.reserved)
-
-
 def _lineage(
     site: Site, author: str, recipients: tuple[str, ...], type_: str, part_of: str | None, in_reply_to: str | None
 ) -> dict[str, str]:

@@ -11,7 +11,7 @@ import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ackd.core.errors import BadMessage
 from ackd.core.message_files import is_message_file
@@ -21,10 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ackd.config.site import Site
-
-
-#: Enough for any header block that is taken.
-_HEAD_BYTES: Final = 70_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,12 +92,13 @@ def pool_in(site: Site, to: str) -> str | None:
 def _pools_of_mail_in_hand(site: Site, boxes: Mapping[str, Sequence[str]], member: str) -> Iterator[str]:
     """The pool of each message that the member has in hand and took from one."""
     from ackd.formats import ignite
-    from ackd.storage.message_lookup import read_head
+    from ackd.storage.message_lookup import WHOLE_HEAD_BYTES, read_head
 
     for box in boxes.get(identity(member), ()):
         for path in _mail(f"{site.queue}/{box}/processed"):
             with contextlib.suppress(FileNotFoundError, BadMessage):  # gone by now, or no message
-                fields = {name.lower(): value for name, value in ignite.headers(read_head(path, _HEAD_BYTES) or b"")}
+                head = read_head(path, WHOLE_HEAD_BYTES) or b""
+                fields = {name.lower(): value for name, value in ignite.headers(head)}
                 if (pool := pool_in(site, fields.get("to", ""))) is not None:
                     yield pool
 

@@ -40,7 +40,7 @@ class AwaitedMessage(NamedTuple):
     agent: str
     state: str
     reason: str | None = None
-    #: Of a message to a pool: the member that has it, or had it when it ended.
+    #: For a message to a pool: the member that has it, or had it when it ended.
     holder: str = ""
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PART: Final = "part"
 ANSWER: Final = "answer"
-#: It says so by its Thread-ID alone.
+#: A message that belongs to the thread by its Thread-ID alone.
 THREAD: Final = "thread"
 
 #: A message of ackd's own that answers another: a dead letter's notice, or the one that all parts have ended.
@@ -62,7 +62,7 @@ class ThreadRecipient(NamedTuple):
     since: float | None
     reason: str | None = None
     waits_for: tuple[str, ...] = ()
-    #: Of a message to a pool: the member that has it, or had it when it ended.
+    #: For a message to a pool: the member that has it, or had it when it ended.
     holder: str = ""
 
 
@@ -170,7 +170,7 @@ def _recipient(told: MessageHistory, one: RecipientHistory) -> ThreadRecipient:
         if before is None or after.state != before.state:
             since = line.at
         before = after
-    reason = one.reason if one.state in ("retrying", "dead", "withdrawn") else None
+    reason = one.reason if one.state in ("retrying", "dead", "cancelled", "withdrawn") else None
     waits = () if one.state in OVER else waits
     return ThreadRecipient(one.agent, one.state, queued_at, since, reason, waits, one.holder)
 

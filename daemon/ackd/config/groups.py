@@ -20,7 +20,7 @@ from ackd.core.names import MONITOR, USER, agent_name, identity
 MOST_MEMBERS: Final = 1000
 #: Agents that live inside the daemon: they read nothing that a team sends around.
 _INSIDE: Final = ("system", MONITOR)
-#: What may stand in the texts of a template. `${agent}` is the shell's.
+#: The blanks that the texts of a template may have. `${agent}` is the shell's.
 _BLANK: Final = re.compile(r"(?<!\$)\{(agent|pool|number)\}")
 
 #: A key, and what is wrong with it.

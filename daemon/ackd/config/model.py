@@ -55,13 +55,13 @@ from ackd.coordination.registry import CAPABILITIES, load_beside
 from ackd.coordination.registry import load as load_attribute
 from ackd.core.errors import BadConfig, BadName, Problem
 from ackd.core.message import KNOWN_TYPES, MONITOR, USER, agent_name, identity
-from ackd.core.names import RESERVED_NAMES
+from ackd.core.names import RESERVED_NAMES, called
 from ackd.core.policy import AgentPolicy, CompletesOn, EnginePolicy
 from ackd.core.words import accepted_types, is_type_name
 from ackd.endpoints import registry
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterator, Mapping
     from typing import Self
 
 _AgentTable = Annotated[SerializeAsAny[AgentSettings], BeforeValidator(read_agent)]
@@ -240,11 +240,11 @@ class Config(_CapabilityTables):
 
     def group_called(self, name: str) -> str | None:
         """The group of that name, in any spelling, as the config spells it; None if there is none."""
-        return _called(name, self.groups)
+        return called(name, self.groups)
 
     def pool_called(self, name: str) -> str | None:
         """The pool of that name, in any spelling, as the config spells it; None if there is none."""
-        return _called(name, self.pools)
+        return called(name, self.pools)
 
     def group_members(self, name: str) -> tuple[str, ...]:
         """The agents of a group, under any spelling of its name. Raises KeyError if there is no such group."""
@@ -344,10 +344,6 @@ def load_site(site: Site) -> Config:
         return load(site.config_path, root=site.root)
     leader = "leader" if "leader" in site.known_agents() else USER
     return Config(root=str(site.root), escalate_to=leader)
-
-
-def _called(name: str, names: Iterable[str]) -> str | None:
-    return next((one for one in names if identity(one) == identity(name)), None)
 
 
 # --- what types and ranges cannot say ---------------------------------------------------------------------------------

@@ -3,8 +3,8 @@
 This module finds ackd.toml (or a bare root), decides whether it may be trusted, knows the layout below the root, and
 maps every spelling of an agent's name to the canonical one. The config as a whole is not judged: only the few keys that
 `send` and `ack` need are taken, because pydantic costs more than everything else these commands do; `ackd check` and
-`ackd run` read it all (config/model.py). Fails with ``BadConfig`` (no site, one that others could have put there, bad
-TOML, a key of the wrong type), ``NoRoot`` (one that was named and is not there), ``BadName`` and ``UnknownAgent``;
+`ackd run` read it all (config/model.py). Fails with ``NoTeam``, ``BadConfig`` (a site that others could have put there,
+bad TOML, a key of the wrong type), ``NoRoot`` (one that was named and is not there), ``BadName`` and ``UnknownAgent``;
 reading directories may raise OSError, except that a directory which is not there yet counts as empty.
 """
 
@@ -12,15 +12,15 @@ reading directories may raise OSError, except that a directory which is not ther
 import os
 import re
 import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple, TypeVar
 
 from ackd.config import plain_toml
 from ackd.coordination.registry import CAPABILITIES
-from ackd.core.errors import BadConfig, BadName, NoRoot, NotOneAgent, Problem, UnknownAgent
-from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, identity, is_agent_name
+from ackd.core.errors import BadConfig, BadName, NoRoot, NoTeam, NotOneAgent, Problem, UnknownAgent
+from ackd.core.names import MONITOR, RESERVED_NAMES, USER, agent_name, called, identity, is_agent_name
 
 CONFIG_NAME: Final = "ackd.toml"
 #: Directories that are a root even without a config: ours, and that of an IGNITE workspace.
@@ -142,7 +142,7 @@ class Site(NamedTuple):
             if identity(candidate) == wanted:
                 return candidate
         for kind, shared in (("group", self.groups), ("pool", self.pools)):
-            if (found := _called(name, shared)) is not None:
+            if (found := called(name, shared)) is not None:
                 raise NotOneAgent(found, kind, shared[found])
         raise UnknownAgent(name, tuple(known))
 
@@ -163,11 +163,11 @@ class Site(NamedTuple):
 
     def group_called(self, name: str) -> str | None:
         """The group of that name, in any spelling, as the config spells it; None if there is none."""
-        return _called(name, self.groups)
+        return called(name, self.groups)
 
     def pool_called(self, name: str) -> str | None:
         """The pool of that name, in any spelling, as the config spells it; None if there is none."""
-        return _called(name, self.pools)
+        return called(name, self.pools)
 
     def box_dir(self, agent: str) -> Path:
         """The agent's queue directory: the one that exists under any spelling of the name, else the one to make."""
@@ -188,10 +188,6 @@ class Site(NamedTuple):
             return f"{queue}/{agent}"
         same = (box for box in self.boxes() if identity(box) == identity(agent))
         return f"{queue}/{next(same, agent)}"
-
-
-def _called(name: str, names: Iterable[str]) -> str | None:
-    return next((one for one in names if identity(one) == identity(name)), None)
 
 
 def find_site(
@@ -217,7 +213,7 @@ def find_root(
     env: Mapping[str, str] = os.environ,
 ) -> Site:
     """Find the site for a command that needs only the root. A config that cannot be read must not keep an agent from
-    acknowledging, since a daemon may run on with what it read before. Raises BadConfig if no root is found either."""
+    acknowledging, since a daemon may run on with what it read before. Raises NoTeam if no root is found either."""
     return _find(root, config, cwd, env, _read_root)
 
 
@@ -245,7 +241,7 @@ def _find(
         if (found := _upwards(here, name)) is not None:
             _trust(found, "--root", env)
             return Site(config_path=None, root=found)
-    raise BadConfig(str(here), (Problem("", "no ackd.toml or .ackd/ here or above: run `ackd init`"),))
+    raise NoTeam(str(here))
 
 
 def _site_at(root: Path, here: Path, env: Mapping[str, str], read: Callable[[Path, Path | None], Site]) -> Site:

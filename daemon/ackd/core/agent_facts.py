@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ackd.core.fact import BLUE, DIM, GREEN, YELLOW, fact
+from ackd.core.fact import BLUE, DIM, GREEN, YELLOW, Tally, fact
 
 if TYPE_CHECKING:
     from ackd.core.fact import Shown
@@ -30,7 +30,7 @@ def _nudge(of: Shown) -> str:
     return "woken by hand, with the first rung" if of("by") else f"silent: rung {of['rung']} of its ladder"
 
 
-@fact("nudge", "!", YELLOW, _nudge)
+@fact("nudge", "!", YELLOW, _nudge, tally=Tally("nudges", "woken once", "woken {} times"))
 def nudge(*, message_id: str, agent: str, pool: str | None = None, rung: int, by: str | None = None) -> None:
     """The agent is silent: a rung of its ladder is due. ``by``: a person asked for it."""
 
@@ -51,7 +51,13 @@ def nudged(
     """A rung of the ladder was tried; ``done`` says what came of it."""
 
 
-@fact("check", "?", YELLOW, lambda of: f"quiet{of.time('quiet_s', ' for {}')}: “{of['text']}”")
+@fact(
+    "check",
+    "?",
+    YELLOW,
+    lambda of: f"quiet{of.time('quiet_s', ' for {}')}: “{of['text']}”",
+    tally=Tally("status_checks", "checked on once", "checked on {} times"),
+)
 def probe(*, message_id: str, agent: str, pool: str | None = None, text: str, quiet_s: float | None = None) -> None:
     """The agent holds work and shows no sign of life: a status check is due."""
 
@@ -66,7 +72,7 @@ def _idle_reminder(of: Shown) -> str:
     return f"idle at its prompt, reminder {of['number']}: {done}"
 
 
-@fact("reminder", "?", YELLOW, _idle_reminder)
+@fact("reminder", "?", YELLOW, _idle_reminder, tally=Tally("reminders", "reminded once", "reminded {} times"))
 def idle_reminder(
     *,
     message_id: str,
@@ -144,7 +150,14 @@ def _child_restart(of: Shown) -> str:
     return f"started again {when}{deaths}{of('why', ': {}')}"
 
 
-@fact("restart", "↻", YELLOW, _child_restart, of_agent=True)
+@fact(
+    "restart",
+    "↻",
+    YELLOW,
+    _child_restart,
+    of_agent=True,
+    tally=Tally("restarts", "restarted once", "restarted {} times"),
+)
 def child_restart(*, agent: str, in_s: float, why: str | None = None, count: int | None = None) -> None:
     """A child or pane that died, or that a person wants restarted, will be started again after ``in_s``."""
 
@@ -174,11 +187,17 @@ def _context_threshold(of: Shown) -> str:
     return f"{of.percent('usage')} of its context used, {of.percent('threshold')} allowed: a fresh one shall go on"
 
 
-@fact("context", "!", YELLOW, _context_threshold)
+@fact("context", "!", YELLOW, _context_threshold, tally=Tally("full_contexts", "1 full context", "{} full contexts"))
 def context_threshold(*, message_id: str, agent: str, pool: str | None = None, usage: float, threshold: float) -> None:
     """An agent's context is full enough that a fresh one shall go on with its work."""
 
 
-@fact("checkpoint", "✓", GREEN, lambda _: "said where it stands: whoever goes on begins there")
+@fact(
+    "checkpoint",
+    "✓",
+    GREEN,
+    lambda _: "said where it stands: whoever goes on begins there",
+    tally=Tally("checkpoints", "1 checkpoint", "{} checkpoints"),
+)
 def checkpoint(*, message_id: str, agent: str, pool: str | None = None) -> None:
     """The agent said where its work stands; whoever goes on with it is given that."""

@@ -52,7 +52,7 @@ HEAR_OUT_S: Final = 0.25
 _REQUEUE: Final = "`ackd dead list` shows it, `ackd dead requeue FILE` puts it back once the cause is mended"
 _WITH_SEND: Final = "Write it with `ackd send` or `ackd message build`, which get this right; or mend the copy"
 
-#: What to do about a file that is no message, by the reason; any other reason has the advice that always helps.
+#: Advice about a file that is no message, by the reason; any other reason has the advice that always helps.
 _CURES: Final[dict[str, str]] = {
     Rejection.UNKNOWN_TYPE: "Send it again with a type that ackd knows; or name this one in extra_types of ackd.toml, "
     'or set unknown_types = "deliver" there, and start ackd anew',

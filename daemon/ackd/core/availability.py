@@ -45,8 +45,8 @@ class Parked:
 
 @value
 class Occupied:
-    """What keeps an agent from being told until its own word ends that: it is at work, or waits for a person or a
-    limit. ``until`` (wall): the end of a limit; a person has no time."""
+    """A reason not to tell an agent anything until its own word ends it: the agent is at work, or waits for a person or
+    a limit. ``until`` (wall): the end of a limit; a person has no time."""
 
     why: Absence
     until: float | None = None

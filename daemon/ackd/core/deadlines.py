@@ -69,8 +69,9 @@ def _remind(state: EngineState, delivery: Delivery) -> str:
     agent = state.agents[delivery.agent]
     if agent.policy.reminds or agent.policy.shows:
         draft = _reminder(state, delivery)
-        if not _was_sent(state, draft.message_id, agent.name):
-            state.emit(SendMessage(agent.name, draft))
+        if _was_sent(state, draft.message_id, agent.name):
+            return "by mail, before the restart"
+        state.emit(SendMessage(agent.name, draft))
         return "by mail"
     if agent.is_watched:
         subject = delivery.message.task_id or delivery.message.message_id
@@ -78,7 +79,7 @@ def _remind(state: EngineState, delivery: Delivery) -> str:
         key, message, place = delivery.key, delivery.message, delivery.place
         state.emit(ProbeAgent(agent.name, key, message, place, text, attempt=delivery.tells))
         return "by a status check"
-    return "not at all: it runs, and cannot be told anything"
+    return "in no way, because it runs and nothing can be said to it meanwhile"
 
 
 def _reminder(state: EngineState, delivery: Delivery) -> Draft:

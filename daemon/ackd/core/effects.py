@@ -196,7 +196,7 @@ class ForgetMessage:
     message: Message
     place: Place
     end: MessageEnd
-    #: It was a part: kept in the journal until whoever sent it was told.
+    #: The end of a part, kept in the journal until whoever sent it was told. None: the message was no part.
     part: PartEnd | None = None
 
 

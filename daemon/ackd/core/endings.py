@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 H, S = Happening, State
 _COMPLETED, _STARTED, _LATE = State.COMPLETED, Uptake.STARTED, Completion.LATE
-#: What an escalation of a death is called; any other death is ``DEAD``.
+#: The cause that the escalation of a death names; that of any other death is ``DEAD``.
 _CAUSES: Final = {H.SILENT: Cause.SILENT, H.REFUSED: Cause.REFUSED, H.UNFINISHED: Cause.UNFINISHED}
 _ENDS: Final = {
     S.COMPLETED: MessageEnd.COMPLETED,

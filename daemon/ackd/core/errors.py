@@ -16,6 +16,7 @@
     │   ├── CheckpointTooLarge    what an agent says of its work is no page but a store (storage/checkpoints)
     │   ├── BadSessionId          a name that cannot be a log's (ackd/log)
     │   ├── BadConfig             ackd.toml is wrong (problems)
+    │   │   └── NoTeam            neither an ackd.toml nor a root here or above
     │   ├── NoRoot                a team's directory that was named and is not there (path, named_by)
     │   ├── NewerState            state/ was written by a newer ackd (path, version, known, by)
     │   ├── BadPath               a path that no lease can be about (path, why)
@@ -201,6 +202,13 @@ class BadConfig(TheirFault):
 
     def __str__(self) -> str:
         return f"{self.path}: " + "; ".join(map(str, self.problems))
+
+
+class NoTeam(BadConfig):
+    """Neither an ackd.toml nor a root was found in the directory ``path`` or above."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, (Problem("", "no ackd.toml or .ackd/ here or above: run `ackd init`"),))
 
 
 class NoRoot(TheirFault):

@@ -36,7 +36,7 @@ class AgentJoined:
     policy: AgentPolicy
     endpoint: str
     labels: Labels = NO_LABELS
-    #: It is a pool of these members: what lies in its queue goes to one of them.
+    #: The members, if it is a pool: what lies in its queue goes to one of them.
     members: tuple[str, ...] | None = None
     pool_timeout_s: float = POOL_TIMEOUT_S
 

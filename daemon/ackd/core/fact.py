@@ -69,6 +69,14 @@ class Shown(Protocol):
         """Any value as harmless text."""
 
 
+class Tally(NamedTuple):
+    """The count of such lines while an agent had a message: its name, and the words for one and for several."""
+
+    name: str
+    once: str
+    often: str
+
+
 class FactType(NamedTuple):
     """The row of one type of line: how it is shown, and what it counts for. ``declared``: the function that names its
     fields."""
@@ -87,6 +95,8 @@ class FactType(NamedTuple):
     loud: bool
     #: About an agent and what lives behind its endpoint: told in the history of the message that it has in hand.
     of_agent: bool
+    #: Counted in the history of a message.
+    tally: Tally | None
 
 
 class FactMaker(Protocol[Fields]):
@@ -107,6 +117,7 @@ def fact(
     counts: str | None = None,
     loud: bool = False,
     of_agent: bool = False,
+    tally: Tally | None = None,
 ) -> Callable[[Callable[Fields, None]], FactMaker[Fields]]:
     """Declare a type of fact: the decorated function becomes its constructor."""
 
@@ -133,7 +144,7 @@ def fact(
         make = make_with_from if renamed else make_without_none if may_be_none else make_whole
         make.__name__ = type_
         make.__doc__ = function.__doc__
-        row = FactType(type_, function, kind, symbol, style, sentence, routine, counts, loud, of_agent)
+        row = FactType(type_, function, kind, symbol, style, sentence, routine, counts, loud, of_agent, tally)
         make.declares = row  # type: ignore[attr-defined]
         make.type = type_  # type: ignore[attr-defined]
         return cast("FactMaker[Fields]", make)

@@ -11,44 +11,49 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from ackd.core.delivery import State
 from ackd.core.idleness import REMINDERS
 from ackd.core.message import FRESH, Idled, Status
+from ackd.core.words import (
+    DEADLINE,
+    ENDED,
+    ERROR_AT,
+    ERROR_REASON,
+    EXPIRES,
+    HAD_BY,
+    IDLE,
+    NEXT_RETRY_AFTER,
+    PROCESSED_AT,
+    RECIPIENT,
+    RETRY_COUNT,
+    SEEN,
+    STATUS,
+)
 
 if TYPE_CHECKING:
     from ackd.core.state import Delivery
 
 Headers: TypeAlias = tuple[tuple[str, str | None], ...]
 
-#: How a message ended that was cancelled, withdrawn by its sender, or expired.
-ENDED: Final = "X-ACKD-Ended"
-#: The times that its sender gave it.
-EXPIRES: Final = "X-ACKD-Expires"
-DEADLINE: Final = "X-ACKD-Deadline"
-#: The members of its pool that gave it back.
-HAD_BY: Final = "X-ACKD-Had-By"
 #: Removes all of ours, so that the message is as its sender wrote it, and the times that its sender gave it: whoever
 #: puts a dead letter back wants it delivered now.
-NONE_OF_OURS: Final[Headers] = (
-    *(
-        (f"X-IGNITE-{name}", None)
-        for name in "Status Seen Idle Processed-At Retry-Count Next-Retry-After Error-Reason Error-At Recipient".split()
-    ),
-    (ENDED, None),
-    (HAD_BY, None),
-    (EXPIRES, None),
-    (DEADLINE, None),
-)
+NONE_OF_OURS: Final[Headers] = tuple(
+    (name, None)
+    for name in (
+        STATUS, SEEN, IDLE, PROCESSED_AT, RETRY_COUNT, NEXT_RETRY_AFTER, ERROR_REASON, ERROR_AT, RECIPIENT,
+        ENDED, HAD_BY, EXPIRES, DEADLINE,
+    )
+)  # fmt: skip
 
 
 def in_hand(status: Status, wall: float, *, seen: bool = False, retries: int = 0, idled: Idled = FRESH) -> Headers:
     """Return the headers of a message that was told or acknowledged. Retry-Count is written again, because a restart
     goes on counting from it, and the disk may have refused it when it was counted."""
     words: Headers = (
-        ("X-IGNITE-Status", status.value),
-        ("X-IGNITE-Processed-At", local_seconds(wall)),
-        ("X-IGNITE-Next-Retry-After", None),
-        ("X-IGNITE-Seen", "yes" if seen and status is Status.DELIVERED else None),  # an ack says that as well
+        (STATUS, status.value),
+        (PROCESSED_AT, local_seconds(wall)),
+        (NEXT_RETRY_AFTER, None),
+        (SEEN, "yes" if seen and status is Status.DELIVERED else None),  # an ack says that as well
         *idle(idled),
     )
-    return (*words, ("X-IGNITE-Retry-Count", str(retries))) if retries else words
+    return (*words, (RETRY_COUNT, str(retries))) if retries else words
 
 
 def idle(idled: Idled) -> Headers:
@@ -60,7 +65,7 @@ def idle(idled: Idled) -> Headers:
         "beside": "yes" if idled.beside else "",
         "stalled": "yes" if idled.stalled else "",
     }
-    return (("X-IGNITE-Idle", " ".join(f"{key}={word}" for key, word in words.items() if word) or None),)
+    return ((IDLE, " ".join(f"{key}={word}" for key, word in words.items() if word) or None),)
 
 
 def idle_of(text: str) -> Idled:
@@ -90,24 +95,24 @@ def had_by(delivery: Delivery) -> Headers:
 def retrying(delivery: Delivery, due: float) -> Headers:
     return (
         *had_by(delivery),
-        ("X-IGNITE-Status", Status.RETRYING.value),
-        ("X-IGNITE-Seen", None),
-        ("X-IGNITE-Idle", None),
-        ("X-IGNITE-Retry-Count", str(delivery.retries)),
-        ("X-IGNITE-Next-Retry-After", precise(due)),
+        (STATUS, Status.RETRYING.value),
+        (SEEN, None),
+        (IDLE, None),
+        (RETRY_COUNT, str(delivery.retries)),
+        (NEXT_RETRY_AFTER, precise(due)),
     )
 
 
 def tombstone(delivery: Delivery, wall: float) -> Headers:
     return (
-        ("X-IGNITE-Status", None),
-        ("X-IGNITE-Seen", None),
-        ("X-IGNITE-Idle", None),
-        ("X-IGNITE-Next-Retry-After", None),
-        ("X-IGNITE-Error-Reason", one_line(delivery.reason)),
-        ("X-IGNITE-Error-At", local_seconds(wall)),
-        ("X-IGNITE-Retry-Count", str(delivery.retries)),
-        ("X-IGNITE-Recipient", delivery.addressee),
+        (STATUS, None),
+        (SEEN, None),
+        (IDLE, None),
+        (NEXT_RETRY_AFTER, None),
+        (ERROR_REASON, one_line(delivery.reason)),
+        (ERROR_AT, local_seconds(wall)),
+        (RETRY_COUNT, str(delivery.retries)),
+        (RECIPIENT, delivery.addressee),
         *(had_by(delivery) if delivery.message.pool else ((HAD_BY, None),)),
         (ENDED, delivery.ended or None),
     )
@@ -118,8 +123,8 @@ def withdrawn(delivery: Delivery, wall: float) -> Headers:
     that was completed."""
     return (
         (ENDED, "withdrawn"),
-        ("X-IGNITE-Error-Reason", one_line(delivery.reason)),
-        ("X-IGNITE-Error-At", local_seconds(wall)),
+        (ERROR_REASON, one_line(delivery.reason)),
+        (ERROR_AT, local_seconds(wall)),
     )
 
 

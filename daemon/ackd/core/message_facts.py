@@ -293,7 +293,7 @@ def message_held(
     """The message goes around among agents without an end: it waits until a person lets it go."""
 
 
-@fact("released", "·", CYAN, lambda of: f"held no longer{of('by', ': let go by {}')}")
+@fact("released", "·", CYAN, lambda of: f"held no longer{of('by', ': released by {}')}")
 def message_released(*, message_id: str, agent: str, pool: str | None = None, by: str | None = None) -> None:
     """A message that was held goes on."""
 

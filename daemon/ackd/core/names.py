@@ -7,9 +7,12 @@ Names come from hostile text and become directories, so ``agent_name`` is the on
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadName
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 RESERVED_NAMES: Final = frozenset({"dead_letter", "corrupt", "processed"})
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -38,6 +41,11 @@ def is_agent_name(text: str, reserved: frozenset[str] = RESERVED_NAMES) -> bool:
 def identity(name: str) -> str:
     """Return the form in which spellings of one agent are equal: ``ignitian-1`` and ``ignitian_1`` are the same."""
     return name.replace("-", "_")
+
+
+def called(name: str, names: Iterable[str]) -> str | None:
+    """Return which of the names this spelling means; None: none of them."""
+    return next((one for one in names if identity(one) == identity(name)), None)
 
 
 def dead_letter_recipient(recipient: str | None, to: str | None) -> str | None:

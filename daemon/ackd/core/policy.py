@@ -70,7 +70,7 @@ class AgentPolicy:
     aging_s: float = 300
     #: How many rungs follow the first telling; None: a silent agent is not woken (exec, handler, inbox).
     rungs: int | None = None
-    #: What each rung does: 1 types the line again, 2 interrupts first, 3 clears the context. As long as ``rungs``.
+    #: The deed of each rung: 1 types the line again, 2 interrupts first, 3 clears the context. As long as ``rungs``.
     ladder: tuple[int, ...] = (1, 2, 3)
     #: An agent that is quiet for this long with work in hand is asked. None: nothing lives behind its endpoint.
     heartbeat_timeout_s: float | None = None
@@ -94,7 +94,7 @@ class AgentPolicy:
     resumes: bool = False
     #: True: whoever sends it parts of a message is told once when all of them have ended. A message may say otherwise.
     notify_when_done: bool = False
-    #: What completes its mail: in general, mail that only informs, and mail of single types.
+    #: The rule by which its mail is completed: in general, for mail that only informs, and for single types.
     completes_on: CompletesOn = CompletesOn.DONE
     notices_complete_on: CompletesOn = CompletesOn.DONE
     completes_on_type: tuple[tuple[str, CompletesOn], ...] = ()
@@ -105,7 +105,7 @@ class EnginePolicy:
     escalate_to: str = "user"
     dedup_window_s: float = 86400
     loop_limit: int = 5
-    #: Who is in each group, by its name among the agents: mail to it is handed on to them.
+    #: The members of each group, by the group's name among the agents: mail to it is handed on to them.
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 

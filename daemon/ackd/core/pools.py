@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 Labels: TypeAlias = frozenset[str]
 NO_LABELS: Final[Labels] = frozenset()
 
-#: What a pool's kind of endpoint is called: nobody is told there.
+#: The name of a pool's kind of endpoint: nobody is told there.
 POOL: Final = "pool"
 #: A pool that nobody serves is told of after this time.
 POOL_TIMEOUT_S: Final = 900.0

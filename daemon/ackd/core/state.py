@@ -189,16 +189,16 @@ class Agent:
     deaths: int = 0
     #: The message with which it is handed over to a fresh generation.
     handing_over: int | None = None
-    #: What its screen says that it is doing; None: nobody has looked since it was told, or at all.
+    #: Its activity, as its screen shows it; None: nobody has looked since it was told, or at all.
     doing: Doing | None = None
     doing_since: float = 0.0  # monotonic; of an agent that is idle, since its last sign of life
     stepped_at: float = 0.0  # monotonic: the last reminder, tried or typed
     reminding: int | None = None  # the message of which it is being reminded
     busy_told: bool = False  # someone was told that it shows nothing but busy, or nothing that can be read
-    #: What it waits for besides answers, by the source that said so.
+    #: The things that it waits for besides answers, by the source that said so.
     waits_on: dict[str, tuple[Wait, ...]] = field(default_factory=dict)
     labels: Labels = NO_LABELS
-    #: It is a pool: mail that lies in its queue goes to one of its members.
+    #: Set if it is a pool: mail that lies in its queue goes to one of its members.
     pool: Pool | None = None
     #: The pools of which it is a member.
     pools: tuple[str, ...] = ()
@@ -457,7 +457,7 @@ class EngineState:
     to_hand_back: list[tuple[int, str, float]] = field(default_factory=list)
     #: Agents whose line or window changed, in order. They are offered work when the event has been handled.
     to_offer: dict[str, None] = field(default_factory=dict)
-    #: What the event in hand has led to so far.
+    #: The effects of the event in hand so far.
     effects: list[Effect] = field(default_factory=list)
 
     def __post_init__(self) -> None:

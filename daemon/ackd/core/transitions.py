@@ -544,7 +544,7 @@ def _end(state: EngineState, delivery: Delivery, happening: Happening, why: str)
 
 
 # --- the cells --------------------------------------------------------------------------------------------------------
-#: What each event that leads to the archive says of how the message is completed, if it is not dead yet.
+#: Event that leads to the archive → how the message is completed by it, if it is not dead yet.
 _COMPLETIONS: Final = {
     H.DONE: Completion.DEALT_WITH,
     H.ENOUGH: Completion.BY_SIGHT,

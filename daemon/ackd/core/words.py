@@ -53,6 +53,31 @@ def accepted_types(extra: Iterable[str], unknown: str) -> Container[str]:
     return AnyType() if unknown == "deliver" else frozenset(extra)
 
 
+# --- headers that tell of a message's delivery ------------------------------------------------------------------------
+# The first three are the seed's, the rest are ours. Times are local, as the seed writes them.
+STATUS: Final = "X-IGNITE-Status"
+PROCESSED_AT: Final = "X-IGNITE-Processed-At"
+RETRY_COUNT: Final = "X-IGNITE-Retry-Count"
+NEXT_RETRY_AFTER: Final = "X-IGNITE-Next-Retry-After"
+ERROR_REASON: Final = "X-IGNITE-Error-Reason"
+ERROR_AT: Final = "X-IGNITE-Error-At"
+#: The agent or pool that a dead letter was for.
+RECIPIENT: Final = "X-IGNITE-Recipient"
+#: The agent has seen the message, which was told and not acknowledged.
+SEEN: Final = "X-IGNITE-Seen"
+#: Reminders, idle time and the place in the window (``headers.idle``).
+IDLE: Final = "X-IGNITE-Idle"
+#: Set by a sender: times of RFC 3339 in UTC. If nobody has the message in hand when it expires, it is not delivered any
+#: more; the deadline is the time by which it should be completed.
+EXPIRES: Final = "X-ACKD-Expires"
+DEADLINE: Final = "X-ACKD-Deadline"
+#: The end of a message that was not given up as others are: cancelled, withdrawn, expired.
+ENDED: Final = "X-ACKD-Ended"
+#: The members of its pool that gave the message back.
+HAD_BY: Final = "X-ACKD-Had-By"
+
+
+# --- closed sets ------------------------------------------------------------------------------------------------------
 class Word(enum.Enum):
     """An enum whose members are hashed as objects. ``enum`` hashes a member by its name, in Python, and every event
     looks members up in several tables; there is one object per member, so this gives the same answers."""

@@ -30,7 +30,7 @@ from ackd import __version__
 from ackd.config.live import LiveConfig
 from ackd.config.site import ALWAYS
 from ackd.coordination.gateway import GatewayContext, GatewayServices
-from ackd.core import message_facts
+from ackd.core import alerts, message_facts
 from ackd.core.agent_facts import child_ended
 from ackd.core.daemon_facts import io_error, session_end, session_start, session_stopping, signal_ignored
 from ackd.core.delivery import State
@@ -655,7 +655,10 @@ class Daemon:
         self._page.write()
 
     def _escalations_with(self, agent: str) -> Iterator[bytes]:
-        return self._spool.heads(self._team.box(agent), "escalation_")
+        """Yield the header blocks of the escalations that lie with an agent; of a group or pool, those with its members
+        as well."""
+        for name in dict.fromkeys((agent, *alerts.readers(self._engine.state, agent))):
+            yield from self._spool.heads(self._team.box(name), "escalation_")
 
     def _describe(self) -> dict[str, object]:
         return describe(self._engine, self._backlog.by_agent(self._team.join))

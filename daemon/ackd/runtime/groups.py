@@ -21,8 +21,9 @@ from ackd.config.groups import readers
 from ackd.core import faults
 from ackd.core.errors import BadMessage
 from ackd.core.events import Hindered, NotTold, Told
-from ackd.core.headers import DEADLINE, EXPIRES, NONE_OF_OURS
+from ackd.core.headers import NONE_OF_OURS
 from ackd.core.ports import Endpoint
+from ackd.core.words import DEADLINE, EXPIRES
 from ackd.formats import ignite
 from ackd.runtime.intake.copies import as_copy
 

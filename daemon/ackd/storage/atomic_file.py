@@ -32,6 +32,7 @@ from ackd.system.syscalls import changed, identity_in, identity_of, put_in_place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from ackd.core.errors import BadMessage
     from ackd.system.syscalls import Identity
@@ -42,6 +43,14 @@ _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 _CREATE_OR_EMPTY: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 _MOST_OF_ONE_NAME: Final = 1_000
+
+
+def make_private(directory: Path) -> None:
+    """Make the directory, if there is none, and those above it: 0700. (``maildrop`` makes some that survive a power
+    cut.)"""
+    if not directory.is_dir():
+        make_private(directory.parent)
+        directory.mkdir(mode=0o700, exist_ok=True)
 
 
 # --- reading ----------------------------------------------------------------------------------------------------------

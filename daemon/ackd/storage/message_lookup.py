@@ -23,6 +23,8 @@ from ackd.core.names import RESERVED_NAMES, dead_letter_recipient, identity
 from ackd.core.words import Folder
 
 HEAD_BYTES: Final = 4096
+#: Enough for any header block that is taken, and the beginning of the body.
+WHOLE_HEAD_BYTES: Final = 70_000
 #: Folders of mail that is on its way. They are searched first, and alone if the message is found there.
 LIVE: Final = (Folder.QUEUE, Folder.PROCESSED)
 EVERYWHERE: Final = (*LIVE, Folder.DEAD, Folder.ARCHIVE)

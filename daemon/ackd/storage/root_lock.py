@@ -19,6 +19,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import RootHeld
+from ackd.storage.atomic_file import make_private
 from ackd.storage.file_lock import holder_of, is_at, take
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class RootLock:
 
 def hold(run_dir: Path) -> RootLock:
     """Take the lock of this root, or ``RootHeld``. Makes ``run_dir`` if it is missing."""
-    _make_private(run_dir)
+    make_private(run_dir)
     root_fd = _take_root(run_dir)
     try:
         return RootLock(run_dir / LOCK_NAME, _take(run_dir), root_fd)
@@ -104,7 +105,7 @@ def _try_root(root: Path) -> int | None:
 
 
 def _take(run_dir: Path) -> int:
-    _make_private(run_dir)
+    make_private(run_dir)
     return _patiently(run_dir, lambda: _try_file(run_dir / LOCK_NAME))
 
 
@@ -175,9 +176,3 @@ def _written_pid(fd: int) -> int:
     except (ValueError, TypeError, KeyError, RecursionError):
         return 0
     return pid if isinstance(pid, int) and pid > 0 else 0
-
-
-def _make_private(directory: Path) -> None:
-    if not directory.is_dir():
-        _make_private(directory.parent)
-        directory.mkdir(mode=0o700, exist_ok=True)

@@ -258,6 +258,9 @@ def _kill(tree: ProcessTree, left: dict[int, int]) -> None:
 
 # --- CPU time ---------------------------------------------------------------------------------------------------------
 _TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+#: Less CPU time than this is no sign of life: the kernel's clock ticks a hundred times a second, and a program that
+#: hangs may have a timer.
+SIGN_CPU_S: Final = 0.05
 MAX_AGE_S: Final = 2.0
 _MARK: Final = f"{CHILD_MARK}=".encode()
 

@@ -34,7 +34,7 @@ from ackd.runtime.recovery.missing import MissingMessages
 from ackd.runtime.recovery.recovery import Recovery
 from ackd.storage import maildrop
 from ackd.storage.checkpoints import CheckpointFiles
-from ackd.storage.journal import Journal, LetGo, TakenIn, twin_digest
+from ackd.storage.journal import Journal, PutAway, TakenIn, twin_digest
 from ackd.storage.paused import Pauses
 from ackd.storage.session_log import SessionLog
 from ackd.storage.spool import Spool
@@ -98,8 +98,8 @@ class Start:
         self.journal.take_in(entry)
         return entry
 
-    def let_go(self, entry: TakenIn) -> LetGo:
-        return LetGo(entry.agent, entry.message_id, entry.name, MessageEnd.WITHDRAWN, entry.digest, entry.at)
+    def let_go(self, entry: TakenIn) -> PutAway:
+        return PutAway(entry.agent, entry.message_id, entry.name, MessageEnd.WITHDRAWN, entry.digest, entry.at)
 
     def twin_of(self, entry: TakenIn, digest: str) -> TakenIn:
         return replace(entry, digest=digest)

@@ -167,6 +167,14 @@ def _emptied_tables(index: Path) -> None:
         connection.execute("DELETE FROM posting")
 
 
+def _spoilt_schema(index: Path) -> None:
+    """SQLite quotes the name of the table in its complaint, and Python cannot decode it."""
+    data = index.read_bytes()
+    spoilt = data.replace(b"tablepostingposting", b"table" + b"\xff" * 14).replace(b"CREATE TABLE posting", b"x" * 20)
+    assert spoilt != data
+    index.write_bytes(spoilt)
+
+
 def _a_directory(index: Path) -> None:
     index.unlink()
     index.mkdir()
@@ -192,6 +200,7 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a newer version's": lambda index: _of_version(index, index_file.VERSION + 1),
     "an older version's": lambda index: _of_version(index, 0),
     "its rows deleted": _emptied_tables,
+    "no text in its schema": _spoilt_schema,
     "a directory": _a_directory,
     "a link": _a_link,
     "a pipe": _a_pipe,
@@ -276,6 +285,21 @@ def test_a_reader_that_is_interrupted_leaves_an_index_that_is_believed(
         assert index is not None
     assert len(index_of(root).read_bytes()) == len(before)
     assert len(found(root, LineQuery(about="1.1.new@x"))) == 20
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_log_in_place_of_another_one_is_read_anew_even_if_it_ends_as_that_did(root: Path) -> None:
+    """As an editor leaves it: another file of the same length, in which only a line in the middle differs."""
+    path = filled(root)
+    assert found(root, LineQuery(agent="nobody")) == []
+    fresh = path.with_name("fresh")
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[10] = lines[10].replace(b'"worker_1"', b'"nobody"  ')
+    fresh.write_bytes(b"".join(lines))
+    assert fresh.stat().st_size == path.stat().st_size
+    fresh.replace(path)
+    write(path, encoded(40, "message_dead", 1, agent="leader"))
+    assert found(root, LineQuery(agent="nobody")) == [lines[10][:-1]] == scan(root / "logs", LineQuery(agent="nobody"))
 
 
 # --- logs that are compressed -----------------------------------------------------------------------------------------
@@ -376,6 +400,7 @@ STEP = st.one_of(
     st.tuples(st.just("compress"), st.integers(0, 4)),
     st.tuples(st.just("compress"), st.integers(0, 4)),
     st.tuples(st.just("put both"), st.integers(0, 4)),
+    st.tuples(st.just("reorder"), st.tuples(st.integers(0, 3), st.integers(1, 6))),
     st.tuples(st.just("damage"), st.sampled_from(sorted(DAMAGES))),
     st.tuples(st.just("spoil"), st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=50))),
     st.tuples(st.just("ask"), QUERY | NARROW),
@@ -472,6 +497,20 @@ class Place:
         if (path := self.log(number)) is not None:
             fresh = path.with_name("fresh")
             fresh.write_bytes(self.lines(some))
+            fresh.replace(path)
+
+    def reorder(self, how: tuple[int, int]) -> None:
+        """Another file with the same lines, of which only the last ones stand where they stood.
+
+        The old one stays elsewhere: its inode's number must not be given to the next file, which would pass for it.
+        """
+        number, kept = how
+        if (path := self.log(number)) is not None and path.exists():
+            lines = path.read_bytes().splitlines(keepends=True)
+            fresh = path.with_name("fresh")
+            fresh.write_bytes(b"".join([*lines[:-kept][::-1], *lines[-kept:]]))
+            self.sessions += 1
+            (self.root / f"old-{self.sessions}").hardlink_to(path)
             fresh.replace(path)
 
     def damage(self, name: str) -> None:

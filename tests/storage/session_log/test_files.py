@@ -6,7 +6,7 @@ import os
 import stat
 from typing import TYPE_CHECKING
 
-from ackd.storage.session_log import SessionLog, session_files, show_in
+from ackd.storage.session_log import SessionLog, age_order, session_files, show_in
 from tests.storage.session_log.bench import AT, STEM, put
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def test_sessions_of_one_second_get_a_suffix_in_name_and_id(logs: Path) -> None:
     opened = [SessionLog.open(logs, started_at=AT) for _ in range(11)]
     assert [log.session_id for log in opened[:3]] == [STEM, f"{STEM}-2", f"{STEM}-3"]
     assert session_files(logs) == [log.path for log in opened], "-10 after -9"
+    assert sorted((log.path.name for log in opened[::-1]), key=age_order) == [log.path.name for log in opened]
+    assert age_order("notes.txt") < age_order(opened[0].path.name)
 
 
 def test_a_link_in_the_logs_place_is_not_followed(logs: Path, tmp_path: Path) -> None:

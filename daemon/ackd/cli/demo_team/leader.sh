@@ -41,7 +41,7 @@ $(echo "$plan" | tasks)
     ;;
 progress_update)
     if grep -q '^final: true' "$ACKD_BODY"; then
-        ackd send user --body "$(sed -n 's/^message: *//p' "$ACKD_BODY")"
+        ackd send user --body "$(sed -n 's/^message: *"\{0,1\}\([^"]*\).*/\1/p' "$ACKD_BODY")"
     fi
     ;;
 escalation)

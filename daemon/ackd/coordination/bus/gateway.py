@@ -54,10 +54,10 @@ class BusGateway(Gateway):
 
     def places(self) -> frozenset[str]:
         events = (followed.track.events for followed in self._followed.values())
-        return frozenset({*self._followed, *events, *self._lookouts()})
+        return frozenset({*self._followed, *events, *self._watched()})
 
     async def look(self, where: frozenset[str] | None) -> float | None:
-        if where is None or where & self._lookouts():
+        if where is None or where & self._watched():
             self._find()
         refused: dict[str, OSError] = {}
         for bus, followed in list(self._followed.items()):
@@ -90,7 +90,7 @@ class BusGateway(Gateway):
         return None if agent in _INSIDE else agent
 
     # --- which there are ----------------------------------------------------------------------------------------------
-    def _lookouts(self) -> set[str]:
+    def _watched(self) -> set[str]:
         return watch_places(self._services.base, self._config.tracks, self._services.root)
 
     def _find(self) -> None:

@@ -39,7 +39,7 @@ def lease_renewed(
 
 def _released(of: Shown) -> str:
     why = "" if of("reason") == "released" else of("reason", ": {}")
-    return f"{of['path']} let go{of.mark('by', ', by an edit of locks.json')}{why}"
+    return f"{of['path']} released{of.mark('by', ', by an edit of locks.json')}{why}"
 
 
 @fact("lease", "-", DIM, _released, routine=True)
@@ -49,7 +49,7 @@ def lease_released(
     """A lease was given back, or taken back because its holder is gone or through (``reason``)."""
 
 
-@fact("lease", "-", YELLOW, lambda of: f"its time with {of['path']} is over")
+@fact("lease", "-", YELLOW, lambda of: f"its lease on {of['path']} has expired")
 def lease_expired(*, track: str, path: str, agent: str, token: int | None = None) -> None:
     """A lease ended because its time was up."""
 

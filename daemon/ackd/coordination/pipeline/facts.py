@@ -40,7 +40,7 @@ def stage_execute(*, story: str, stage: int, agent: str, generation: int, messag
     """A fresh worker was told to begin with a stage."""
 
 
-#: What was made of a report.
+#: The words for what the lead did with a report.
 _HEARD: Final = {
     "processed": "",
     "duplicate": ", said before: acknowledged again",

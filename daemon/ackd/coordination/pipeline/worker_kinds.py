@@ -19,7 +19,7 @@ from ackd.coordination.pipeline.rules.stage_words import StandsAt
 from ackd.coordination.pipeline.wire import BadStageText
 from ackd.core.errors import CannotStart
 from ackd.core.events import Outcome
-from ackd.endpoints.process.worker import SIGN_CPU_S
+from ackd.system.process_tree import SIGN_CPU_S
 from ackd.system.processes import NoProgramError, find_program
 
 if TYPE_CHECKING:

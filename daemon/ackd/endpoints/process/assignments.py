@@ -101,6 +101,8 @@ class Work:
     timeout_s: float
     seen: bool = False
     handed_over: bool = False
+    #: The worker was told that the message is cancelled.
+    called_off: bool = False
     _left_s: float = field(init=False)
     _clock: asyncio.TimerHandle | None = field(default=None, init=False)
 

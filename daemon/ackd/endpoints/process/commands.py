@@ -17,5 +17,6 @@ worker = Group("""Print the schemas of the worker protocol: JSON lines between a
 def schema(root: str | None, config: str | None, as_json: bool, kind: str) -> None:  # noqa: ARG001 - it is JSON anyway
     """Print the JSON Schema of one type of line: assign, status_check, heartbeat, progress, complete, failed, …"""
     if kind not in KINDS:
-        raise Failure(NOT_FOUND, f"no type {kind!r} in the worker protocol; there are {', '.join(KINDS)}")
+        known = f"there are {', '.join(KINDS)}"
+        raise Failure(NOT_FOUND, f"no type {kind!r} in the worker protocol; {known}", known)
     print_json(schema_of(kind), indent=2)

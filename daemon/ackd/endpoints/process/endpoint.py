@@ -220,6 +220,7 @@ class ProcessEndpoint(Inhabited):
         work = self._assignments.get(order.key)
         if work is None:
             return LetGo(order.key, "its worker does not have it in hand", order.attempt)
+        work.called_off = True
         patience_s = self.config.now.daemon.stop_timeout_s
         try:
             self._outbound.cancel(work, order.why, patience_s)
@@ -257,11 +258,14 @@ class ProcessEndpoint(Inhabited):
         return self._signs.take(self.worker.life)
 
     def let_go(self, key: int) -> None:
-        """Acknowledge the worker's completion, now that it is on disk."""
+        """Acknowledge the worker's completion, now that it is on disk. A worker that still has a message which was
+        cancelled is restarted: nobody waits for its answer any more, and it must not be given the next one."""
         work = self._unacked.pop(key, None)
         if work is not None:
             self._outbound.ack("complete", work)
-        self._assignments.drop(key)
+        held = self._assignments.drop(key)
+        if held is not None and held.called_off:
+            self._give_up_on(held, Outcome.STOPPED, "was cancelled, and its worker had not let go of it")
 
     # --- the end
     async def stop(self, drain_s: float) -> None:

@@ -17,6 +17,7 @@ import anyio.lowlevel
 from ackd.core.agent_facts import child_ended, child_started
 from ackd.core.errors import CannotStart
 from ackd.endpoints.process.child import StdinRefused
+from ackd.system.process_tree import SIGN_CPU_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -163,10 +164,6 @@ class Worker:
 
 
 # --- signs of life ----------------------------------------------------------------------------------------------------
-#: Less CPU time than this may be a timer that ticks in a worker that hangs.
-SIGN_CPU_S: Final = 0.05
-
-
 @dataclass(eq=False)
 class SignsOfLife:
     table: ProcessTable

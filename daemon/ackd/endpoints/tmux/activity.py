@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from ackd.core.events import AgentShowed
 from ackd.core.idleness import Doing
 from ackd.endpoints.tmux.screen import Busy, Ready, Unknown, steady
+from ackd.system.process_tree import SIGN_CPU_S
 
 if TYPE_CHECKING:
     from ackd.core.ports import Post
@@ -97,8 +98,6 @@ SIGN_SHARE: Final = 0.05
 #: The same while it shows that it is busy: the spinner of Claude Code and Gemini takes up to a tenth of a core even
 #: when they hang.
 BUSY_SHARE: Final = 0.25
-#: Less than this is never a sign of life: the kernel's clock ticks a hundred times a second.
-SIGN_CPU_S: Final = 0.05
 
 
 @dataclass(eq=False)

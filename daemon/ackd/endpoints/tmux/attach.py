@@ -35,7 +35,8 @@ def attach(site: Site, agent: str, *, as_json: bool) -> None:
     said = known.details if known is not None else {}
     place = _place(tmux, _targets(site, agent, said))
     if place is None:
-        raise Failure(NOT_FOUND, f"{agent} has no pane now: `ackd agent list {agent}` says how it stands")
+        hint = f"`ackd agent list {agent}` says how it stands"
+        raise Failure(NOT_FOUND, f"{agent} has no pane now: {hint}", hint)
     inside = bool(os.environ.get("TMUX"))
     command = [*tmux, *(("switch-client",) if inside else ("attach-session",)), "-t", place]
     if as_json:

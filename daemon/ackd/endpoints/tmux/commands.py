@@ -58,4 +58,4 @@ def _loaded(name: str, site: Site) -> Profile:
     try:
         return load_profile(name, load_site(site).profiles)
     except BadProfile as bad:
-        raise Failure(NOT_FOUND, f"profile {bad}") from None
+        raise Failure(NOT_FOUND, str(bad), "`ackd profile list` lists them") from None

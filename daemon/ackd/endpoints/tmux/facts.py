@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ackd.core.fact import DIM, YELLOW, fact
+from ackd.core.fact import DIM, YELLOW, Tally, fact
 
 
 @fact("keys", "→", DIM, lambda of: f"{of('why', '{}: ')}pressed {of['keys']}{of('seen', '; seen: {}')}", of_agent=True)
@@ -22,6 +22,13 @@ def pane_gone(*, agent: str, why: str) -> None:
     """An agent's pane is gone."""
 
 
-@fact("pane", "!", YELLOW, lambda of: f"its pane waits: {of['why']}", of_agent=True)
+@fact(
+    "pane",
+    "!",
+    YELLOW,
+    lambda of: f"its pane waits: {of['why']}",
+    of_agent=True,
+    tally=Tally("prompts", "waited for a person once", "waited for a person {} times"),
+)
 def pane_stuck(*, agent: str, why: str) -> None:
     """An agent's pane shows something that only a person can answer."""

@@ -12,23 +12,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ackd.core.words import Rejection
+from ackd.core.words import (
+    ERROR_AT,
+    ERROR_REASON,
+    NEXT_RETRY_AFTER,
+    PROCESSED_AT,
+    RECIPIENT,
+    RETRY_COUNT,
+    STATUS,
+    Rejection,
+)
 from ackd.formats.ignite.fields import bare_id, faults, names
 from ackd.formats.ignite.form import (
     CONTENT_TYPE,
     COPIES,
-    ERROR_AT,
-    ERROR_REASON,
     MAX_HEADER_BYTES,
-    NEXT_RETRY_AFTER,
     NOTIFY,
     PART_OF,
-    PROCESSED_AT,
-    RECIPIENT,
     REQUIRED,
     RESERVED_BYTES,
-    RETRY_COUNT,
-    STATUS,
     THREAD_ID,
     RawMessage,
     body_of,

@@ -12,22 +12,26 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage, BadName
 from ackd.core.names import agent_name, is_agent_name
-from ackd.core.words import KNOWN_TYPES, Priority, Rejection
-from ackd.formats.ignite.form import (
-    CONTENT_TYPE,
+from ackd.core.words import (
     ENDED,
     ERROR_AT,
     ERROR_REASON,
-    KEYS,
-    MAX_HEADER_BYTES,
-    MIME_VERSION,
+    KNOWN_TYPES,
     NEXT_RETRY_AFTER,
     PROCESSED_AT,
     RECIPIENT,
-    REQUIRED,
-    RESERVED_BYTES,
     RETRY_COUNT,
     STATUS,
+    Priority,
+    Rejection,
+)
+from ackd.formats.ignite.form import (
+    CONTENT_TYPE,
+    KEYS,
+    MAX_HEADER_BYTES,
+    MIME_VERSION,
+    REQUIRED,
+    RESERVED_BYTES,
     TRANSFER_ENCODING,
     RawMessage,
     bad,

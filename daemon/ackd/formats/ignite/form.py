@@ -14,7 +14,20 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, cast
 
 from ackd.core.errors import BadMessage
-from ackd.core.words import Rejection
+from ackd.core.words import (
+    DEADLINE,
+    ENDED,
+    ERROR_AT,
+    ERROR_REASON,
+    EXPIRES,
+    HAD_BY,
+    NEXT_RETRY_AFTER,
+    PROCESSED_AT,
+    RECIPIENT,
+    RETRY_COUNT,
+    STATUS,
+    Rejection,
+)
 
 MAX_HEADER_BYTES: Final = 65_536
 #: The part of these that is kept free for headers that ackd adds: an accepted message can always be given its status.
@@ -24,38 +37,22 @@ MIME_VERSION: Final = "1.0"
 CONTENT_TYPE: Final = "text/x-yaml; charset=utf-8"
 TRANSFER_ENCODING: Final = "8bit"
 
-# Headers that ackd sets or changes. The first four are the seed's, the rest are ours.
-STATUS: Final = "X-IGNITE-Status"
-PROCESSED_AT: Final = "X-IGNITE-Processed-At"
-RETRY_COUNT: Final = "X-IGNITE-Retry-Count"
+# The headers that tell of a message's delivery are named in core.words.
 THREAD_ID: Final = "X-IGNITE-Thread-ID"
-NEXT_RETRY_AFTER: Final = "X-IGNITE-Next-Retry-After"
-ERROR_REASON: Final = "X-IGNITE-Error-Reason"
-ERROR_AT: Final = "X-IGNITE-Error-At"
-RECIPIENT: Final = "X-IGNITE-Recipient"
 #: The header of RFC 3834: no person or agent wrote the message. ``no`` means the same as its absence.
 AUTO_SUBMITTED: Final = "Auto-Submitted"
 #: A header of ours: everyone named in To and Cc has a file of the message. `ackd send` sets it, and the daemon sets it
 #: on messages that it copied.
 COPIES: Final = "X-ACKD-Copies"
-#: Headers of ours that a sender may set: times of RFC 3339 in UTC. If nobody has the message in hand when it expires,
-#: it is not delivered any more; the deadline is the time by which it should be completed.
-EXPIRES: Final = "X-ACKD-Expires"
-DEADLINE: Final = "X-ACKD-Deadline"
-#: A header of ours: the end of a message that was not given up as others are (cancelled, withdrawn, expired).
-ENDED: Final = "X-ACKD-Ended"
-
 #: Headers of ours for messages that came of another: the message for which the sender sent this one, and the first one
 #: of all. A sender that wants to be told once when all parts have ended says ``yes``; ``no`` if it does not.
 PART_OF: Final = "X-ACKD-Part-Of"
 ROOT: Final = "X-ACKD-Root"
 NOTIFY: Final = "X-ACKD-Notify-When-Done"
 
-#: Headers of ours for messages to a pool: labels that a member must have, and labels that make it the better choice;
-#: and the members that gave the message back, which the daemon notes.
+#: Headers of ours for messages to a pool: labels that a member must have, and labels that make it the better choice.
 NEEDS: Final = "X-ACKD-Needs"
 PREFERS: Final = "X-ACKD-Prefers"
-HAD_BY: Final = "X-ACKD-Had-By"
 
 #: The seed's "Required: Yes", in its order.
 REQUIRED: Final = (

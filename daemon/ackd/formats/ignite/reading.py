@@ -14,14 +14,16 @@ from typing import TYPE_CHECKING, Final
 from ackd.core.errors import BadLabels, BadMessage
 from ackd.core.message import KNOWN_TYPES, MONITOR, RESERVED_NAMES, Message, Priority, Progress, Standing, Status
 from ackd.core.names import identity, is_agent_name
-from ackd.formats.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, is_id, names, plainly_right
-from ackd.formats.ignite.form import (
-    CONTROL,
-    COPIES,
+from ackd.core.words import (
     DEADLINE,
     ENDED,
     EXPIRES,
     HAD_BY,
+)
+from ackd.formats.ignite.fields import MAX_FOREIGN_BYTES, PRIORITIES, bare_id, faults, is_id, names, plainly_right
+from ackd.formats.ignite.form import (
+    CONTROL,
+    COPIES,
     KEYS,
     MAX_HEADER_BYTES,
     NEEDS,

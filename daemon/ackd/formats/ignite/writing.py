@@ -12,14 +12,17 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from ackd.core.errors import BadMessage
-from ackd.core.words import Rejection
+from ackd.core.words import (
+    DEADLINE,
+    EXPIRES,
+    STATUS,
+    Rejection,
+)
 from ackd.formats.ignite.fields import bare_id, faults, plainly_right
 from ackd.formats.ignite.form import (
     AUTO_SUBMITTED,
     CONTENT_TYPE,
     COPIES,
-    DEADLINE,
-    EXPIRES,
     HEADER_NAME,
     KEYS,
     MAX_HEADER_BYTES,
@@ -30,7 +33,6 @@ from ackd.formats.ignite.form import (
     PREFERS,
     REQUIRED,
     ROOT,
-    STATUS,
     THREAD_ID,
     TRANSFER_ENCODING,
     bad,

@@ -36,7 +36,7 @@ from ackd.core.signals import MessageEnded, MessageMet
 from ackd.core.words import MessageEnd
 from ackd.formats import ignite
 from ackd.storage import session_log
-from ackd.storage.journal import LetGo, TakenIn, part_key
+from ackd.storage.journal import PutAway, TakenIn, part_key
 from ackd.system.threads import in_thread
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ class MissingMessages:
 
     def let_go(self, entry: TakenIn, end: MessageEnd, now_wall: float) -> None:
         self.journal.let_go(
-            LetGo(
+            PutAway(
                 agent=entry.agent,
                 message_id=entry.message_id,
                 name=entry.name,

@@ -24,11 +24,11 @@ from ackd.core.faults import is_nobodys
 from ackd.core.headers import NONE_OF_OURS
 from ackd.core.message import USER, Folder, ReceiptFile
 from ackd.core.message_facts import message_warning
-from ackd.core.words import MessageEnd
+from ackd.core.words import RECIPIENT, MessageEnd
 from ackd.formats import ignite
 from ackd.runtime.runner.lanes import Lanes
 from ackd.runtime.runner.moves import DurableWriter, FileMoves, words_of
-from ackd.storage.journal import LetGo, NoticeWritten, TakenIn, twin_digest
+from ackd.storage.journal import NoticeWritten, PutAway, TakenIn, twin_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -49,7 +49,7 @@ SEND_TRIES: Final = 3
 _DAY_S: Final = 86_400.0
 #: Headers that a revived message loses. The recipient stays: if we crash before the message is moved, nothing else says
 #: which of several recipients is meant.
-CLEAN_SLATE: Final = tuple(each for each in NONE_OF_OURS if each[0] != "X-IGNITE-Recipient")
+CLEAN_SLATE: Final = tuple(each for each in NONE_OF_OURS if each[0] != RECIPIENT)
 
 
 class Roster(Protocol):
@@ -322,7 +322,7 @@ class EffectRunner:
         if end is MessageEnd.DUPLICATE:
             digest = known.digest if known is not None and known.is_duplicate else twin_digest(message.digest, name)
         self.journal.let_go(
-            LetGo(
+            PutAway(
                 message.recipient, message.message_id, name, end, digest, self.services.clock.now().wall, message.pool
             )
         )
@@ -429,6 +429,7 @@ class EffectRunner:
                 self.team.forget_run(effect.lane, effect.key)
 
     async def _bury(self, effect: effects.BuryMessage) -> None:
+        """Write a dead letter: the reason goes into the message's header, and the file to dead_letter/."""
         with self._moves.answering(effect):
             is_replaced = partial(self._moves.is_replaced, effect)
             if not await self._writer.rewrite(effect.place, effect.headers, unless=is_replaced):

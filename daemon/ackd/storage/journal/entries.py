@@ -34,7 +34,8 @@ def twin_digest(digest: str, name: str) -> str:
 
 #: Parent, holder, and the part's id and agent.
 PartKey: TypeAlias = tuple[str, str, str, str]
-#: What nobody was told of for so long is forgotten: its sender has left the team, or the daemon did not run.
+#: Ends of parts of which nobody was told for so long are forgotten: their sender has left the team, or the daemon did
+#: not run.
 PARTS_KEPT_S: Final = 30 * 86_400.0
 
 
@@ -53,7 +54,7 @@ class TakenIn:
     crashes: int
     at: float
     late: bool = False
-    #: It is a part of this message; ``notify``: what it says of telling its sender, if anything.
+    #: The message of which this one is a part. ``notify``: what its header says of telling its sender, if anything.
     part_of: str = ""
     notify: bool | None = None
     #: The agent has it as a member of this pool.
@@ -81,7 +82,9 @@ class NoticeWritten:
 
 
 @value
-class LetGo:
+class PutAway:
+    """The agent no longer has the message: its file has left the agent's processed/, or is gone. ``end`` says why."""
+
     agent: str
     message_id: str
     name: str
@@ -104,7 +107,7 @@ class JournalState:
     """The sum of the lines. ``completed`` is in the order it happened."""
 
     in_flight: dict[Held, TakenIn] = field(default_factory=dict)
-    completed: list[LetGo] = field(default_factory=list)
+    completed: list[PutAway] = field(default_factory=list)
     #: Parts that have ended, and whose senders were not told.
     parts: dict[PartKey, PartEnd] = field(default_factory=dict)
     #: Notices about parts, by their ids, of which nobody knows whether they were written.
@@ -141,7 +144,7 @@ def _add(state: JournalState, line: bytes, completed_since: float, parts_since: 
     state.clean_stop = entry is None
     if isinstance(entry, TakenIn):
         state.in_flight[entry.key] = entry
-    elif isinstance(entry, LetGo):
+    elif isinstance(entry, PutAway):
         state.in_flight.pop(entry.key, None)
         if entry.end is MessageEnd.COMPLETED and entry.at >= completed_since:
             state.completed.append(entry)
@@ -163,7 +166,7 @@ def part_key(part: PartEnd) -> PartKey:
 
 
 # --- one line ---------------------------------------------------------------------------------------------------------
-Entry: TypeAlias = TakenIn | LetGo | PartEnd | PartsNotice | NoticeWritten
+Entry: TypeAlias = TakenIn | PutAway | PartEnd | PartsNotice | NoticeWritten
 
 
 def encode(entry: Entry) -> bytes:
@@ -178,7 +181,7 @@ def _shape(entry: Entry) -> dict[str, object]:
     match entry:
         case TakenIn():
             return _taken_in(entry)
-        case LetGo():
+        case PutAway():
             return _let_go(entry)
         case PartEnd():
             return {"op": "part", **_part(entry)}
@@ -230,7 +233,7 @@ def _taken_in(entry: TakenIn) -> dict[str, object]:
     }
 
 
-def _let_go(entry: LetGo) -> dict[str, object]:
+def _let_go(entry: PutAway) -> dict[str, object]:
     return {
         "op": "out",
         "agent": entry.agent,
@@ -262,7 +265,7 @@ def _read(line: bytes) -> Entry | None:
                 pool=str(found.get("pool") or ""),
             )
         case "out":
-            return LetGo(
+            return PutAway(
                 **_texts(found, "agent", "message_id", "name", "digest"),
                 end=MessageEnd(found["end"]),
                 at=_wall(found["at"]),

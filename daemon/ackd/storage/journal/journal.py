@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     from ackd.core.parts import PartEnd, PartsNotice
-    from ackd.storage.journal.entries import Held, JournalState, LetGo, TakenIn
+    from ackd.storage.journal.entries import Held, JournalState, PutAway, TakenIn
 
 COMPACT_ABOVE_BYTES: Final = 64 * 1024 * 1024
 #: At most this many ends wait for the session log lines that must be written before them: as many as the session log
@@ -64,7 +64,7 @@ class Journal:
         #: Begins with a line end, so that a line that a crash tore does not swallow our first line.
         self._buffer = bytearray(b"\n" if self._size else b"")
         #: Ends and written notices that are not in the file yet, in order. A notice's key is its id.
-        self._ends: dict[Held | str, LetGo | NoticeWritten] = {}
+        self._ends: dict[Held | str, PutAway | NoticeWritten] = {}
         #: Called before ends are written; returns whether everything that must reach the kernel before them has got
         #: there. If not, they wait: a message whose end is recorded nowhere must be found in hand by the next daemon,
         #: and a notice that no line tells of is written, and told of, again.
@@ -90,7 +90,7 @@ class Journal:
             self._buffer += encode(self._ends.pop(entry.key))
         self._buffer += encode(entry)
 
-    def let_go(self, entry: LetGo) -> None:
+    def let_go(self, entry: PutAway) -> None:
         self._ends[entry.key] = entry
 
     def note(self, entry: PartEnd | PartsNotice | NoticeWritten) -> None:

@@ -154,7 +154,7 @@ class IndexFile:
     def _rows(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         try:
             return self._connection.execute(sql, values).fetchall()
-        except self._connection.Error as error:
+        except (self._connection.Error, UnicodeDecodeError) as error:  # the second: a complaint that quotes rubbish
             raise BadIndex(str(error)) from error
 
     # --- writing ------------------------------------------------------------------------------------------------------
@@ -233,7 +233,7 @@ def errors() -> tuple[type[Exception], ...]:
         import sqlite3  # noqa: PLC0415 - only readers of a long history pay for it
     except ImportError:  # a Python that was built without it
         return (OSError, BadIndex, ImportError)
-    return (OSError, BadIndex, sqlite3.Error)
+    return (OSError, BadIndex, sqlite3.Error, UnicodeDecodeError)
 
 
 def _prepared(path: Path, stack: contextlib.ExitStack, *, anew: bool) -> IndexFile | None:

@@ -13,6 +13,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ackd.storage.atomic_file import make_private
 from ackd.storage.session_log.stored import SUFFIX, packed_path
 
 if TYPE_CHECKING:
@@ -47,6 +48,13 @@ def _listed(logs_dir: Path) -> tuple[set[str], int]:
     return {name for name in logs if _NAME.fullmatch(name)}, len(names)
 
 
+def age_order(name: str) -> tuple[str, int]:
+    """Return the sort key of a session log's name. As text ``…-2.ndjson`` would come before ``….ndjson``, which is
+    older. Other names sort first."""
+    found = _NAME.fullmatch(name)
+    return (found[1], int(found[2] or 1)) if found else ("", 0)
+
+
 def _regular(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False)
 
@@ -54,13 +62,6 @@ def _regular(entry: os.DirEntry[str]) -> bool:
 def is_log(name: str) -> bool:
     """Tell whether this is the name of a log's plain file."""
     return _NAME.fullmatch(name) is not None
-
-
-def age_order(name: str) -> tuple[str, int]:
-    """Sort key of logs by age. As text ``…-2.ndjson`` would come before ``….ndjson``, which is older. A name that is no
-    log's comes first."""
-    found = _NAME.fullmatch(name)
-    return (found[1], int(found[2] or 1)) if found else ("", 0)
 
 
 @dataclass(slots=True)
@@ -120,9 +121,3 @@ def show_in(directory: Path, path: Path) -> None:
         except FileExistsError:
             continue
         return
-
-
-def make_private(directory: Path) -> None:
-    if not directory.is_dir():
-        make_private(directory.parent)
-        directory.mkdir(mode=0o700, exist_ok=True)

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Final
 
 from ackd.core.daemon_facts import log_continued, log_gap
 from ackd.storage import atomic_file, file_lock
-from ackd.storage.session_log.files import OpenFile, create, make_private, not_before_the_last
+from ackd.storage.atomic_file import make_private
+from ackd.storage.session_log.files import OpenFile, create, not_before_the_last
 from ackd.storage.session_log.lines import encode_line, stamp_of
 
 if TYPE_CHECKING:

@@ -69,7 +69,7 @@ def open_(
     track: str | None,
 ) -> None:
     """Call a meeting: its directors are asked to assess the proposal."""
-    from ackd.client.identity import agent_here
+    from ackd.client.identity import person_or_agent
     from ackd.coordination.board.door import BadContext, BoardDoor
     from ackd.coordination.board.rules.phases import BoardCheckpoint
 
@@ -78,7 +78,7 @@ def open_(
         call = door.prepare(
             BoardCheckpoint(checkpoint.upper()),
             inputs.text_of(proposal, "--proposal"),
-            opener=opener or agent_here(site) or "user",
+            opener=opener or person_or_agent(site),
             context=inputs.context(context),
             directors=None if directors is None else directors.split(","),
         )
@@ -104,10 +104,11 @@ def resolve(site: Site, as_json: bool, meeting_id: str | None, track: str | None
     """Count now, without missing directors: the votes, or in a quick review the assessments. Of a meeting that is over
     the resolution is printed again."""
     from ackd.cli.output import echo, printable_lines
+    from ackd.client.identity import person_or_agent
     from ackd.coordination.board.door import BoardDoor
     from ackd.coordination.board.rules import exports
 
-    where, by = _track_of(site, track), _who(site)
+    where, by = _track_of(site, track), person_or_agent(site)
     with creating(where.board):
         meeting = BoardDoor(site).resolve(where, meeting_id, by=by)
     if as_json:
@@ -122,7 +123,9 @@ def resolve(site: Site, as_json: bool, meeting_id: str | None, track: str | None
 @for_team
 def cancel(site: Site, as_json: bool, meeting_id: str | None, track: str | None) -> None:
     """End a meeting without a result, and tell its directors."""
-    by = _who(site)
+    from ackd.client.identity import person_or_agent
+
+    by = person_or_agent(site)
     _change(site, track, lambda door, where: door.cancel(where, meeting_id, by=by), "cancelled", as_json=as_json)
 
 
@@ -284,12 +287,6 @@ def _track_of(site: Site, wanted: str | None, *, make: bool = False, listing: bo
     from ackd.coordination.bus.commands.tracks import choose_track
 
     return choose_track(site, wanted, make=make, listing=listing)
-
-
-def _who(site: Site) -> str:
-    from ackd.client.identity import agent_here
-
-    return agent_here(site) or "user"
 
 
 def _speaker(site: Site, director: str | None) -> dict[str, str | None]:

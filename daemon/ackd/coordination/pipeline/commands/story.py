@@ -105,11 +105,15 @@ def _resume(door: StoryDoor, site: Site, ids: tuple[str, ...]) -> None:  # noqa:
 
 
 def _pause(door: StoryDoor, site: Site, ids: tuple[str, ...]) -> None:
-    door.pause(ids, by=_who(site))
+    from ackd.client.identity import person_or_agent
+
+    door.pause(ids, by=person_or_agent(site))
 
 
 def _cancel(door: StoryDoor, site: Site, ids: tuple[str, ...]) -> None:
-    door.cancel(ids, by=_who(site))
+    from ackd.client.identity import person_or_agent
+
+    door.cancel(ids, by=person_or_agent(site))
 
 
 story.add(_by_hand("resume", "resumed", "Let paused stories go on at their stage, with fresh budgets.", _resume))
@@ -123,12 +127,6 @@ def _all(door: StoryDoor) -> Stories:
     for bad in found.unreadable:
         echo(printable(f"ackd: {bad}"), err=True)
     return found
-
-
-def _who(site: Site) -> str:
-    from ackd.client.identity import agent_here
-
-    return agent_here(site) or "user"
 
 
 def _say_done(door: StoryDoor, ids: list[str], done: str, *, as_json: bool) -> None:
