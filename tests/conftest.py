@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = (
     "real_clis/",  # mostly waiting, one program after the other
+    "system_manager/",  # one machine, so all of it is one worker's
     "test_nearly_three_simulated_weeks",
     "faults/test_soak",
     "faults/test_pipeline_storm",
@@ -33,10 +34,35 @@ def pytest_configure() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Side by side, the longest come first: none is left to run alone at the end, with the other workers idle."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: next((n for n, part in enumerate(_LONGEST) if part in item.nodeid), len(_LONGEST)))
+        if config.getoption("loadgroup", default=False):
+            _name_groups(items)
+
+
+def _name_groups(items: list[pytest.Item]) -> None:
+    """Put each test's group behind its id, by which tests are shared out. pytest-xdist 3.8 does that with an attribute
+    that pytest 9.2 does not read any more, so that groups would mean nothing, without a word."""
+    for item in items:
+        group = _group_of(item)
+        if group and not item.nodeid.endswith(group):
+            item._id = type(item.id).parse(f"{item.nodeid}{group}")
+
+
+def _group_of(item: pytest.Item) -> str:
+    groups = sorted({str(mark.args[0]) for mark in item.iter_markers("xdist_group")})
+    return f"@{'_'.join(groups)}" if groups else ""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Take the group away again before anybody notes what failed: `pytest --last-failed` knows a test by its own id."""
+    at = report.nodeid.rfind("@")
+    if "PYTEST_XDIST_WORKER" not in os.environ and at > report.nodeid.rfind("]"):
+        report.nodeid = report.nodeid[:at]
 
 
 @pytest.hookimpl(wrapper=True)

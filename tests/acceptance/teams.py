@@ -68,12 +68,18 @@ class Team:
         self.root = place / ".ackd"
         place.mkdir(parents=True, exist_ok=True)
         backoff = "" if "backoff_base_s" in delivery else "backoff_base_s = 0.05\nbackoff_cap_s = 0.2\n"
-        config = f"{top}\n[delivery]\n{backoff}{delivery}\n{quick}\n{agents}"
-        (place / "ackd.toml").write_text(config)
+        self._common = f"{top}\n[delivery]\n{backoff}{delivery}\n{quick}\n"
+        self.write_config(agents)
         self.process: subprocess.Popen[bytes] | WarmProcess | None = None
         self._posted = 0
         self._read: dict[Path, tuple[int, list[dict[str, Any]]]] = {}
         self.extra_env: dict[str, str] = {}
+
+    def write_config(self, agents: str, common: str | None = None) -> None:
+        """Replace ackd.toml, as an editor does: the agents, below what the team was made with."""
+        temp = self.place / ".ackd.toml.tmp"
+        temp.write_text(f"{self._common if common is None else common}{agents}")
+        temp.rename(self.place / "ackd.toml")
 
     # --- processes --------------------------------------------------------------------------------------------------
     @property

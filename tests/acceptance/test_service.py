@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.acceptance.teams import Team
+from tests.system_manager.exposure import MOST_EXPOSED, exposure
 from tests.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def test_ready_when_it_watches_alive_while_it_turns_stopping_when_it_stops(tmp_p
     try:
         said = manager.hear_until("READY=1")
         assert len(manager.heard) == 1  # nothing before
-        assert "STATUS=watching 4 queues (inotify)" in said.splitlines()
+        assert "STATUS=1 agent, 0 queued, 0 dead; watching by inotify" in said.splitlines()
         assert team.status_pid() == team.pid
         message = team.post("worker")  # watching means: noticed without another start
         for _ in range(3):
@@ -97,7 +98,7 @@ def test_an_idle_watcher_is_alive_to_a_watchdog_that_asks_more_often_than_it_loo
     team = Team(tmp_path / "team", quick='[watch]\nmode = "polling"\npoll_interval_s = 30\n')
     team.start(ready=False, env={"NOTIFY_SOCKET": str(manager.path), "WATCHDOG_USEC": "150000"})
     try:
-        assert "(polling)" in manager.hear_until("READY=1")
+        assert "watching by polling" in manager.hear_until("READY=1")
         for _ in range(4):
             assert manager.hear(0.5) == "WATCHDOG=1"
     finally:
@@ -134,3 +135,14 @@ def test_systemd_takes_the_units(tmp_path: Path, unit: Path) -> None:
     complaints = [line for line in verified.stderr.splitlines() if "ackd.service" in line]
     assert complaints == []
     assert verified.returncode == 0, verified.stderr
+
+
+def test_the_system_unit_is_exposed_no_more_than_its_agents_need(tmp_path: Path) -> None:
+    """That agents work under it is shown in tests/system_manager."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / "ackd.service"
+    copy.write_text((UNITS / "ackd-system.service").read_text())
+    command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(copy)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert exposure(said) <= MOST_EXPOSED

@@ -26,6 +26,7 @@ from tests.bench import (
     leasing,
     old_logs,
     pools,
+    reloading,
     starting,
     team_idle,
     throughput,
@@ -60,6 +61,7 @@ BENCHES: dict[str, Bench] = {
     "growth": growth.measure,
     "old-logs": old_logs.measure,
     "crowd": crowd.measure,
+    "reload": reloading.measure,
 }
 #: In a warning: there are no figures of that bench, and nothing is kept of such a run.
 FAILED = "was not measured"

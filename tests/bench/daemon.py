@@ -84,17 +84,19 @@ def serving(team: Team, *, ready: bool = True) -> Iterator[Team]:
             team.kill()
 
 
-class Completions:
-    """Counts the completions in the session logs of a team, from bytes that are read once."""
+class LinesSeen:
+    """Counts lines of some types in the session logs of a team, from bytes that are read once. ``marks``: the bytes by
+    which such a line is known; by default those of a completion."""
 
-    def __init__(self, team: Team) -> None:
+    def __init__(self, team: Team, *marks: bytes) -> None:
         self._team = team
+        self._marks = marks or (_COMPLETED,)
         self._offsets: dict[Path, int] = {}
         self.count = 0
 
     def wait(self, count: int, patience_s: float) -> float:
         """Until ``count`` are there; when that was seen, on the monotonic clock."""
-        return until(lambda: self.look() >= count, self._team, f"{count} messages completed", patience_s)
+        return until(lambda: self.look() >= count, self._team, f"{count} lines {self._marks!r}", patience_s)
 
     def wait_for_start(self, patience_s: float) -> float:
         """Until the session has its first line, which is written before recovery begins."""
@@ -112,9 +114,13 @@ class Completions:
                 log.seek(offset)
                 new = log.read()
             whole = new.rfind(b"\n") + 1
-            self.count += new.count(_COMPLETED, 0, whole)
+            self.count += sum(new.count(mark, 0, whole) for mark in self._marks)
             self._offsets[path] = offset + whole
         return self.count
+
+
+#: Of messages, which nearly every bench counts.
+Completions = LinesSeen
 
 
 def until(holds: Callable[[], bool], team: Team, what: str, patience_s: float) -> float:

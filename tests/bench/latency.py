@@ -56,25 +56,25 @@ def _against_the_limit(place: Path, scale: Scale, tell: Callable[[str], None]) -
 def _renamed_in(place: Path, count: int) -> list[float]:
     team = daemon.make_team(place, [letters.AGENT], handler="note")
     with daemon.serving(team):
-        sent = _rename_in(team.root / "queue" / letters.AGENT, place, count)
+        sent = rename_in(team.root / "queue" / letters.AGENT, place, count)
         daemon.Completions(team).wait(count + pace.WARM_UP, PATIENCE_S)
-    return pace.waits_ms(sent, _by_number(daemon.notes_of(team)))
+    return pace.waits_ms(sent, by_number(daemon.notes_of(team)))
 
 
 def _bare(place: Path, count: int) -> list[float]:
     box, notes = place / "queue", place / "notes"
     box.mkdir(parents=True)
     with race.background(bare.listener(box, lambda name, _: pace.note(notes, name))):
-        sent = _rename_in(box, place, count)
+        sent = rename_in(box, place, count)
         give_up_at = time.monotonic() + PATIENCE_S
         while len(pace.read(notes)) < len(sent):
             if time.monotonic() > give_up_at:
                 raise race.BenchFailed(f"the bare loop was told of {len(pace.read(notes))} of {len(sent)} files")
             time.sleep(0.05)
-    return pace.waits_ms(sent, _by_number(notes))
+    return pace.waits_ms(sent, by_number(notes))
 
 
-def _rename_in(box: Path, place: Path, count: int) -> dict[str, int]:
+def rename_in(box: Path, place: Path, count: int) -> dict[str, int]:
     """By a process of its own. The files are written beforehand: the time of each is that of its rename."""
     stage, notes = place / "stage", place / "sent"
 
@@ -89,7 +89,7 @@ def _rename_in(box: Path, place: Path, count: int) -> dict[str, int]:
     return pace.read(notes)
 
 
-def _by_number(notes: Path) -> dict[str, int]:
+def by_number(notes: Path) -> dict[str, int]:
     return {letters.number_in(key): at for key, at in pace.read(notes).items()}
 
 

@@ -51,6 +51,11 @@ class Scale:
     crowd: int = 10_000
     small_crowd: int = 1_000
     crowd_repetitions: int = 3
+    #: Reloads beside messages to an agent that is not concerned, and of a team with very many agents.
+    reloads: int = 50
+    reload_messages: int = 1_000
+    reload_agents: int = 1_000
+    reload_repetitions: int = 3
 
 
 FULL = Scale()
@@ -81,4 +86,8 @@ QUICK = Scale(
     crowd=2_000,
     small_crowd=200,
     crowd_repetitions=1,
+    reloads=20,
+    reload_messages=200,
+    reload_agents=200,
+    reload_repetitions=2,
 )

@@ -203,7 +203,7 @@ def test_a_config_that_differs_from_the_running_daemons_is_a_warning(team: Team)
         with (team.home / "ackd.toml").open("a") as file:
             file.write("[agents.late]\n")
         (row,) = [row for row in checks(team) if row["level"] == "warn" and row["subject"] == "config"]
-        assert f"is not what the running daemon (pid {os.getpid()}) has read" in row["words"]
+        assert f"is not what the running daemon (pid {os.getpid()}) has:" in row["words"]
         page.write_text(json.dumps({"daemon": {"pid": os.getpid()}}))  # of a version that does not say
         assert [row for row in checks(team) if row["level"] == "warn" and row["subject"] == "config"] == []
     finally:

@@ -46,7 +46,7 @@ def test_without_a_daemon_the_directories_are_counted_and_states_are_unknown(tea
         (site.queue / folder.value).mkdir()
         (site.queue / folder.value / "a.mime").touch()
     found = status(site)
-    assert found.daemon == (False, None, None, None)
+    assert found.daemon[:4] == (False, None, None, None)
     worker = found.agents["worker_1"]
     assert (worker.endpoint, worker.state, worker.queued, worker.in_flight) == ("exec", "unknown", 1, 0)
     assert found.totals == {
@@ -74,7 +74,7 @@ def test_a_running_daemons_page_is_believed_but_the_directories_are_counted(team
         held=[{"message_id": "1@x"}],
     )
     found = status(site)
-    assert found.daemon == (True, os.getpid(), "20261116-010203", "inotify")
+    assert found.daemon[:4] == (True, os.getpid(), "20261116-010203", "inotify")
     leader = found.agents["leader"]
     assert (leader.state, leader.queued, leader.reason) == ("parked", 1, "limit")
     assert found.agents["worker_1"].state == "unknown"

@@ -136,7 +136,9 @@ class World:
         labels: Mapping[str, frozenset[str]] | None = None,
     ) -> None:
         self.team = dict(TEAM if team is None else team)
-        self.pools, self.labels = pools or {}, labels or {}
+        self.pools, self.labels = dict(pools or {}), labels or {}
+        #: The kinds of the endpoints that are there, which a config that was read again may be ahead of.
+        self.kinds: dict[str, str] = {}
         self.policy = policy or EnginePolicy(escalate_to="leader")
         self.mono, self.wall = START_MONO, START_WALL
         self.files: dict[Place, File] = {}
@@ -166,10 +168,27 @@ class World:
 
     def _engine(self) -> None:
         self.engine = Engine(self.policy, TopOfRange())
+        self.kinds = {name: kind for name, (_, kind) in self.team.items()}
         for name, (policy, endpoint) in self.team.items():
             self.handle(ev.AgentJoined(name, policy, endpoint, self.labels.get(name, frozenset())))
         for name, members in self.pools.items():
             self.handle(ev.AgentJoined(name, AgentPolicy(), "pool", members=members, pool_timeout_s=POOL_TIMEOUT_S))
+
+    # --- reloads --------------------------------------------------------------------------------------------------
+    def reload(self, name: str, policy: AgentPolicy, kind: str) -> None:
+        """Change an agent's table in the config, which a restart reads, too."""
+        known = self.team.get(name)
+        self.team[name] = (policy, kind)
+        self.pools.pop(name, None)
+        labels = self.labels.get(name, frozenset())
+        replaced = name in self.engine.state.agents and (known is None or known[1] != kind)
+        self.handle(ev.AgentJoined(name, policy, kind, labels, replaced=replaced))
+
+    def reload_pool(self, name: str, *members: str) -> None:
+        """Change who serves a pool, or make a pool of an agent."""
+        replaced = self.team.pop(name, None) is not None
+        self.pools[name] = members
+        self.handle(ev.AgentJoined(name, AgentPolicy(), "pool", members=members, replaced=replaced))
 
     # --- time -----------------------------------------------------------------------------------------------------
     @property
@@ -265,6 +284,8 @@ class World:
                 return [ev.Told(key, "asked", attempt=attempt)]
             case fx.RenewAgent(lane) | fx.RestartAgent(lane):
                 return [ev.AgentStarted(lane, "pid 4242")]
+            case fx.ReplaceEndpoint(lane):
+                self.kinds[lane] = self.team[lane][1] if lane in self.team else "pool"
             case fx.WriteStatus():
                 self._rewrite(effect.place, effect.headers)
             case fx.SendMessage():
@@ -351,7 +372,7 @@ class World:
     def _tell(self, order: fx.TellAgent) -> Iterable[Event]:
         if order.lane in self.on_tell:
             return self.on_tell[order.lane](order)
-        match self.team[order.lane][1]:
+        match self.kinds[order.lane]:
             case "exec":
                 return [ev.Told(order.key, "it runs", seen=True, attempt=order.attempt)]
             case "handler":
@@ -365,7 +386,7 @@ class World:
     def _call_off(self, order: fx.CallOff) -> Iterable[Event]:
         if order.lane in self.on_call_off:
             return self.on_call_off[order.lane](order)
-        if self.team[order.lane][1] == "exec":
+        if self.kinds[order.lane] == "exec":
             return [ev.RunEnded(order.key, ev.Outcome.STOPPED, "its command was ended", order.attempt)]
         return [ev.LetGo(order.key, "typed and read back", order.attempt)]
 

@@ -64,6 +64,9 @@ WAITING = (Folder.QUEUE, Folder.PROCESSED)
 MOVES = (fx.ClaimMessage, fx.ArchiveMessage, fx.BuryMessage, fx.ReviveMessage, fx.ReturnMessage)
 #: A command, a pane, a child and one that may have two in hand share a queue.
 POOLS = {"crew": ("runner", "worker", "child", "pair")}
+#: Agents whose tables change, one of them a pool's, and what they become.
+RELOADED = ("worker", "pair", "runner", "strict", "pane", "child", "crew")
+ROLES = ((INBOX, "inbox"), (EXEC, "exec"), (PANE, "tmux"), (PROCESS, "process"), (HANDLER, "handler"))
 #: Ways in which an endpoint may answer.
 WAYS = ("well", "away", "busy", "stuck", "badly", "hindered")
 TERMINAL = ("message_completed", "message_dead", "message_withdrawn", "message_duplicate")
@@ -164,7 +167,8 @@ class Watched(World):
                 if isinstance(event, ev.Arrived) and event.recovered:
                     self.uncounted |= entered
             offered = agent.window - self.uncounted - agent.beside
-            assert len(offered) <= agent.policy.max_in_flight, (agent.name, event)
+            may_be_full = not entered & offered  # a config that was read again may allow less than was offered before
+            assert len(offered) <= agent.policy.max_in_flight or may_be_full, (agent.name, event)
             if agent.ladder is not None:
                 holder = self.engine.state.deliveries.get(agent.ladder.key)
                 assert holder is not None
@@ -246,6 +250,8 @@ class Watched(World):
             return "parked" if self.runs(TimerKind.PARK, agent.name) else None
         if agent.state in (AgentState.PAUSED, AgentState.DOWN):
             return "paused or down"
+        if agent.becomes is not None:
+            return "gets another endpoint" if agent.window else None
         if not agent.has_room:
             return "window full"
         return "more to offer" if self.runs(TimerKind.OFFER, agent.name) else None
@@ -260,8 +266,10 @@ class Watched(World):
             return "recovering, or held back by hand"
         if self.runs(TimerKind.OFFER, queue.name):
             return "more to offer"
-        members = [self.agent(name) for name in POOLS[queue.name]]
+        members = [self.agent(name) for name in state.pools[queue.name].members]
         free = [one for one in members if one.state is AgentState.AVAILABLE and one.has_room]
+        if queue.becomes is not None:
+            return None
         return None if free else "nobody is free"
 
     def is_waited_for(self, delivery: Delivery) -> bool:
@@ -273,7 +281,8 @@ class Watched(World):
                 in_line = key in agent.line and self.reason_to_wait_in_pool(delivery) is not None
                 return in_line or self.runs(TimerKind.RETRY, key)
             case S.QUEUED:
-                return key in agent.line and self.reason_to_wait(delivery) is not None
+                in_line = key in agent.line and self.reason_to_wait(delivery) is not None
+                return in_line or self.runs(TimerKind.RETRY, key)  # it lay in a pool, which has become an agent
             case S.RETRYING:
                 in_line = key in agent.line and self.reason_to_wait(delivery) is not None
                 return in_line or self.runs(TimerKind.RETRY, key)
@@ -464,6 +473,23 @@ class Promises(RuleBasedStateMachine):
             "is nudged": ev.NudgeAsked(agent),
         }
         self.world.handle(event[what])
+
+    @rule(agent=st.sampled_from(RELOADED), role=st.sampled_from(ROLES), most=st.sampled_from([1, 2]))
+    def reload(self, agent: str, role: tuple[AgentPolicy, str], most: int) -> None:
+        """Change an agent's table: other numbers, another kind of endpoint, or none any more, which makes an inbox."""
+        policy, kind = role
+        if kind != "inbox":
+            policy = replace(policy, max_in_flight=most, retry_limit=most)
+        self.world.reload(agent, policy, kind)
+
+    @rule(members=st.sets(st.sampled_from(POOLS["crew"]), min_size=1))
+    def reload_pool(self, members: set[str]) -> None:
+        self.world.reload_pool("crew", *sorted(members))
+
+    @rule(window_s=st.sampled_from([0.0, 60.0, 86_400.0]), rounds=st.sampled_from([1, 5]))
+    def reload_team(self, window_s: float, rounds: int) -> None:
+        self.world.policy = replace(self.world.policy, dedup_window_s=window_s, loop_limit=rounds)
+        self.world.handle(ev.TeamChanged(self.world.policy))
 
     @rule(doing=st.sampled_from([Doing.IDLE, Doing.IDLE, Doing.BUSY, Doing.UNCLEAR]))
     def screen_shows(self, doing: Doing) -> None:

@@ -10,7 +10,8 @@ from ackd.core.errors import BadReceipt
 from ackd.core.receipt_form import MAX_CHECKPOINT_BYTES, MAX_STEP, checked
 from ackd.core.words import AGENT_REQUESTS, Folder, ReceiptKind
 
-ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - {ReceiptKind.CHECKPOINT, ReceiptKind.CANCEL}, key=str)
+OTHERS = {ReceiptKind.CHECKPOINT, ReceiptKind.CANCEL, ReceiptKind.RELOAD}
+ABOUT_A_MESSAGE = sorted(set(ReceiptKind) - AGENT_REQUESTS - OTHERS, key=str)
 
 
 def said(**content: Any) -> Any:
@@ -53,6 +54,13 @@ def test_a_request_names_an_agent_and_perhaps_who_asks(kind: ReceiptKind) -> Non
     assert why_not(kind=kind.value) == "no agent"
     for more in ({"message_id": "1@x"}, {"file": "x.mime"}):
         assert why_not(kind=kind.value, agent="worker", **more) == f"{kind.value} names an agent and no message"
+
+
+def test_a_request_to_read_the_config_again_names_nobody_and_nothing() -> None:
+    found = said(kind="reload", by="leader")
+    assert (found.kind, found.agent, found.by) == (ReceiptKind.RELOAD, None, "leader")
+    assert why_not(kind="reload", agent="worker") == "reload names no agent"
+    assert why_not(kind="reload", message_id="1@x") == "reload names no agent and no message"
 
 
 @pytest.mark.parametrize("folder", [Folder.DEAD, Folder.CORRUPT])

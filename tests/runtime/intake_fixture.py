@@ -199,6 +199,7 @@ async def intake_in(root: Path) -> AsyncIterator[IntakeSetup]:
             ),
             dead_letter_requests=NotedReceipts(setup.dead_letter_requests),
             agent_requests=setup.make_requests(),
+            reload_requests=NotedReceipts([]),
             checkpoints=CheckpointReceipts(
                 spool=setup.spool, kept=CheckpointFiles(root / "state" / "checkpoints"), services=setup.services
             ),

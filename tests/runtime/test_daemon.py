@@ -109,7 +109,7 @@ async def serving(run: Run) -> AsyncIterator[Run]:
 
 async def test_it_starts_says_so_stops_and_leaves_a_clean_house(tmp_path: Path) -> None:
     async with serving(make(tmp_path)) as run:
-        assert run.service.said == ["ready: watching 3 queues (inotify)"]
+        assert run.service.said == ["ready: 0 agents, 0 queued, 0 dead; watching by inotify"]
         assert root_lock.holder(run.site.run) == os.getpid()
         assert (run.site.run / "status.json").exists()
     assert run.failure == []

@@ -15,7 +15,7 @@ from ackd.core.escalations import OpenEscalation
 from ackd.core.events import AgentJoined, Arrived, Claimed, NotTold, Now
 from ackd.core.message import Folder, Message, Place, Priority
 from ackd.core.policy import AgentPolicy, EnginePolicy
-from ackd.runtime.status_page import StatusPage, describe
+from ackd.runtime.status_page import StatusPage, describe, status_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -147,3 +147,29 @@ async def test_it_looks_only_when_the_pump_has_turned(tmp_path: Path) -> None:
                 await anyio.sleep(0.001)
         tasks.cancel_scope.cancel()
     assert json.loads((tmp_path / "status.json").read_text())["looked"] == looked == 2
+
+
+def test_its_line_counts_the_agents_of_the_team_and_names_trouble() -> None:
+    page = {
+        "daemon": {"watch": "inotify"},
+        "agents": {"worker": {}, "user": {}, "reviewers": {}},
+        "totals": {"queued": 5, "dead": 2},
+        "faults": [],
+    }
+    assert status_line(page, {"user", "reviewers"}) == "1 agent, 5 queued, 2 dead; watching by inotify"
+    page["faults"] = [{"error": "No space left on device"}]
+    assert status_line(page) == "3 agents, 5 queued, 2 dead; watching by inotify; in trouble: No space left on device"
+
+
+def test_whoever_is_told_of_a_page_is_told_of_changes_only_even_when_the_disk_refuses(tmp_path: Path) -> None:
+    content, told = {"a": 1}, list[dict[str, object]]()
+    page = StatusPage(tmp_path / "run" / "status.json", Clock(), lambda: dict(content), told=told.append)
+    assert isinstance(page.write(), FileNotFoundError)
+    (tmp_path / "run").mkdir()
+    page.write()
+    page.write()
+    content["a"] = 2
+    page.write()
+    assert told[0] == {"a": 1}
+    assert told[-1] == {"a": 2}
+    assert len(told) == 3  # the one that was refused was told, and again when it was written

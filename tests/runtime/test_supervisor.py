@@ -408,3 +408,40 @@ async def test_what_outlives_us_is_left_alone_at_our_end() -> None:
         await supervisor.shutdown()
         tasks.cancel_scope.cancel()
     assert pane.stops == []
+
+
+@pytest.mark.parametrize(
+    ("outlives_us", "end", "ended"), [(False, False, True), (True, True, True), (True, False, False)]
+)
+async def test_what_is_forgotten_is_ended_unless_it_may_outlive_us_and_another_takes_its_place(
+    outlives_us: bool, end: bool, ended: bool
+) -> None:
+    async with stage() as on:
+        old = on.keep(FakeLiving(outlives_us=outlives_us))
+        await on.comes(AgentStarted("a", "life 1"))
+        await on.supervisor.forget("a", end=end)
+        assert not on.supervisor.keeps("a")
+        assert bool(old.stops) is ended
+        new = on.keep(FakeLiving())
+        await on.stands(KeptStanding.UP)
+        assert (old.starts, new.starts) == (1, 1)
+        old.die(1)
+        assert on.supervisor.standing("a") is KeptStanding.UP, "the end of the old one is nothing to the new"
+        assert not [each for each in on.events if isinstance(each, AgentDied)]
+
+
+async def test_whoever_waits_for_the_start_of_one_that_is_forgotten_hears_of_it() -> None:
+    async with stage() as on:
+        on.keep(FakeLiving(hold=anyio.Event(), outlives_us=True))
+        waits: list[str] = []
+
+        async def wait() -> None:
+            with pytest.raises(CannotStart, match=r"ackd\.toml"):
+                await on.supervisor.ready("a")
+            waits.append("over")
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(wait)
+            await anyio.lowlevel.checkpoint()
+            await on.supervisor.forget("a", end=False)
+        assert waits == ["over"]

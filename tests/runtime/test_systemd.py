@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -28,12 +29,36 @@ def test_each_word_is_one_datagram(tmp_path: Path, manager: socket.socket, abstr
     manager.bind(f"\0{name}" if abstract else str(tmp_path / "notify"))
     environ = {"NOTIFY_SOCKET": f"@{name}" if abstract else str(tmp_path / "notify")}
     service = ServiceManager(environ)
-    service.ready("watching 3 queues")
+    service.ready("3 agents, 0 queued")
     service.alive()
+    service.status("3 agents, 1 queued")
+    service.reloading()
     service.stopping()
-    assert manager.recv(4096) == b"READY=1\nSTATUS=watching 3 queues"
+    assert manager.recv(4096) == b"READY=1\nSTATUS=3 agents, 0 queued"
     assert manager.recv(4096) == b"WATCHDOG=1"
+    assert manager.recv(4096) == b"STATUS=3 agents, 1 queued"
+    reloading, at, _ = manager.recv(4096).split(b"\n")
+    assert reloading == b"RELOADING=1"
+    assert 0 < int(at.removeprefix(b"MONOTONIC_USEC=")) <= time.monotonic_ns() // 1000
     assert manager.recv(4096).startswith(b"STOPPING=1\nSTATUS=stopping")
+
+
+def test_a_status_is_told_once_and_never_in_place_of_the_stop(tmp_path: Path, manager: socket.socket) -> None:
+    manager.bind(str(tmp_path / "notify"))
+    service = ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+    service.ready("1 agent")
+    for status in ("1 agent", "2 agents", "2 agents"):
+        service.status(status)
+    service.stopping()
+    service.status("0 agents")
+    service.reloading()
+    service.ready("0 agents")
+    manager.settimeout(0)
+    assert manager.recv(4096) == b"READY=1\nSTATUS=1 agent"
+    assert manager.recv(4096) == b"STATUS=2 agents"
+    assert manager.recv(4096).startswith(b"STOPPING=1")
+    with pytest.raises(BlockingIOError):
+        manager.recv(4096)
 
 
 def test_what_we_start_does_not_inherit_the_managers_ear() -> None:

@@ -54,6 +54,7 @@ async def assemble(place: Path, posted: list[Event], *names: str) -> Team:
 
     async with anyio.create_task_group() as tasks:
         config, record = LiveConfig(load_site(site)), lambda *_: None
+        keeper = Supervisor(tasks=tasks, post=posted.append, record=record, rng=random.Random(1), config=config)
         offered = Offered(
             services=Services(clock=SystemClock(), post=posted.append, record=record, tasks=tasks),
             live=config,
@@ -61,13 +62,21 @@ async def assemble(place: Path, posted: list[Event], *names: str) -> Team:
             files=MailReader(spool),
             send=send,
             checkpoints=CheckpointFiles(site.state / "checkpoints"),
-            keeper=Supervisor(tasks=tasks, post=posted.append, record=record, rng=random.Random(1), config=config),
+            keeper=keeper,
             is_stopped=lambda _: False,
             environment={},
             handlers={"system": SystemHandler(dict), "queue_monitor": queue_monitor},
         )
         makers = Makers(offered)
-        team = Team(config=config, site=site, makers=makers, post=posted.append, work_ended=lambda *_: None)
+        team = Team(
+            config=config,
+            site=site,
+            makers=makers,
+            post=posted.append,
+            keeper=keeper,
+            tasks=tasks,
+            work_ended=lambda *_: None,
+        )
         for name in names:
             team.join(name)
     return team

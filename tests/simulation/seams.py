@@ -7,9 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ackd.config.comparing import compare
 from ackd.core.engine import Engine
 from ackd.endpoints.handler import maker
 from ackd.runtime import gateways, watching
+from ackd.runtime.reloading import ReadAgain, Reloads
 from ackd.runtime.runner.runner import EffectRunner
 from ackd.runtime.team import Makers, environment
 from tests.simulation.endpoints import PaneEndpoint, RunEndpoint
@@ -43,6 +45,11 @@ def of(run: Simulation) -> list[tuple[Any, str, Any]]:
             return _commands(run, of, name, table)
         return build(of, name, table)
 
+    def read_again(reloads: Reloads, known: list[str]) -> ReadAgain:
+        """There is no file: what it would say is the run's."""
+        config = run.config
+        return ReadAgain(config, config.fingerprint(), (), compare(reloads.config.now, config, known))
+
     def watcher(*_: object) -> HintWatcher:
         return HintWatcher(str(run.site.root), run.disk, run.rng(f"hints {run.counts['starts']}"), run.swarm)
 
@@ -50,6 +57,7 @@ def of(run: Simulation) -> list[tuple[Any, str, Any]]:
         (Engine, "handle", traced_handle),
         (EffectRunner, "_do", fateful_do),
         (Makers, "make", built),
+        (Reloads, "_read", read_again),
         (watching, "InotifyWatcher", watcher),
         (gateways, "DirectoryWatch", BlindWatch),
         (maker, "load_handler", run.agents.handler),

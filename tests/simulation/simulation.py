@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 TAIL_HOURS: Final = 6.0
 #: Where work is shared out, parts are called off, too.
 CANCELS_OF_PARTS_AN_HOUR: Final = 6.0
+RELOADS_AN_HOUR: Final = 3.0
 #: In the end, for whatever has just got its turn.
 LAST_MOMENT_S: Final = 60.0
 CHECK_EVERY_S: Final = 600.0
@@ -61,6 +62,8 @@ class Service:
 
     def ready(self, status: str) -> None:
         self.is_ready = True
+
+    def reloading(self) -> None: ...
 
     def stopping(self) -> None: ...
 
@@ -98,8 +101,11 @@ class Simulation:
         self.kernel = Kernel(self.disk, self.fate)
         self.disk.create(machine.ROOT, 0o40755)
         self._dice = self.rng("world")
-        self.pooled = seed % 10 in (3, 7)
-        self.config = Config.model_validate(team.config(self.rng("config"), pooled=self.pooled))
+        self.reloads = seed % 10 == 5
+        self.pooled = seed % 10 in (3, 7) or self.reloads
+        self._first_config = team.config(self.rng("config"), pooled=self.pooled)
+        #: What the file says. A daemon that runs may not have read it yet.
+        self.config = Config.model_validate(self._first_config)
         durable = self.config.delivery.durability == "power"
         if not durable:  # then a power cut may take anything: that was the bargain
             self.swarm.power_cut = 0.0
@@ -164,6 +170,7 @@ class Simulation:
             clock=self.timeline,
             service=service,  # type: ignore[arg-type]
             rng=self.rng(f"engine {self.counts['starts']}"),
+            in_terminal=False,
         )
         try:
             loop.run_until_complete(self.daemon.serve())
@@ -230,6 +237,8 @@ class Simulation:
         self._often(lambda: self.swarm.requests_an_hour, self.ledger.ask)
         self._often(lambda: self.swarm.cancels_an_hour, self.ledger.cancel_any)
         self._often(lambda: 4.0, lambda: self.agents.look_into_inbox(self._dice.choice(("clerk", "user"))))
+        if self.reloads:
+            self._often(lambda: RELOADS_AN_HOUR, lambda: self._reload(team.changed(self._dice, self._first_config)))
         self._again(CHECK_EVERY_S, self._check)
         self.timeline.after(self.hours * 3600, self._calm_down)
         self.timeline.after((self.hours + TAIL_HOURS) * 3600, self._end)
@@ -244,6 +253,14 @@ class Simulation:
         for _ in range(burst):
             letter = self.ledger.send(sender, to)
             self.agents.speak_early(to, letter.message_id)
+
+    def _reload(self, config: dict[str, Any]) -> None:
+        """Somebody writes another config, and has the daemon read it, if there is one."""
+        self.trace("the config is another")
+        self.config = Config.model_validate(config)
+        if self.daemon is not None and self._loop is not None and self._loop.stoppable:
+            self.counts["reloads"] += 1
+            self._loop.call_soon(self.daemon._reloads.ask, "SIGHUP")
 
     def _stop(self) -> None:
         """By the service manager; the second signal never comes."""
@@ -273,6 +290,8 @@ class Simulation:
         self.trace("from here on the world is fair")
         self.swarm.calm()
         self.fate.disk_full = False
+        if self.reloads:
+            self._reload(self._first_config)
         for name in team.NAMES:  # whoever was taken for dead shows that it lives
             self.ledger.send(name, "user")
 

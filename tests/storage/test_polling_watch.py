@@ -190,4 +190,4 @@ async def test_a_lost_box_does_not_report_its_files_as_deleted(watcher: PollingW
 
 
 def test_the_interval_of_the_design_is_the_default(root: Path) -> None:
-    assert PollingWatcher(root / "queue", root / "receipts")._interval_s == 2.0
+    assert PollingWatcher(root / "queue", root / "receipts").interval_s == 2.0

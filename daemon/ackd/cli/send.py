@@ -227,6 +227,10 @@ class PrintedProgress(Progress):
             with accepted(f"{sent.message_id} is queued"):
                 waits = self._wait is not None
                 note = "" if sent.daemon_running or waits else " (not yet delivered: no daemon is running)"
+                if sent.config_differs:
+                    from ackd.config.file_mark import DIFFERS
+
+                    echo_folded(f"ackd: ackd.toml differs from what the daemon runs with: {DIFFERS}", err=True)
                 new = [name for name in sent.recipients if name not in sent.repeated]
                 if new:
                     echo_folded(f"queued {sent.message_id} for {', '.join(new)}{note}")
@@ -292,6 +296,8 @@ def _as_data(sent: Sent) -> dict[str, object]:
         "files": list(sent.files),
         "daemon_running": sent.daemon_running,
     }
+    if sent.config_differs:
+        data["config_differs"] = True
     if sent.repeated:
         data["repeated"] = list(sent.repeated)
     if sent.groups:

@@ -6,12 +6,12 @@ in ackd/shipped; in a checkout they are where they are edited (config/, systemd/
 
 from __future__ import annotations
 
-import importlib.resources
 from typing import TYPE_CHECKING, Final
 
 from ackd.cli.command_line import Group, argument, for_place
 from ackd.cli.errors import NOT_FOUND, Failure
 from ackd.cli.output import echo, print_json, say
+from ackd.client.shipped import place
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,15 +22,8 @@ _REFERENCE: Final = "config/ackd.toml"
 _INDEX: Final = "README.md"
 
 
-def _place() -> Traversable:
-    """The directory that holds config/ and systemd/."""
-    package = importlib.resources.files("ackd")
-    inside = package.joinpath("shipped")
-    return inside if inside.is_dir() else package.joinpath("..", "..")
-
-
 def _examples() -> dict[str, Traversable]:
-    found = {name: file for folder in _FOLDERS for name, file in _files(_place().joinpath(folder))}
+    found = {name: file for folder in _FOLDERS for name, file in _files(place().joinpath(folder))}
     del found[_INDEX]  # what it says of the examples, `ackd example list` says
     return dict(sorted(found.items()))
 
@@ -55,7 +48,7 @@ config = Group("""Print what may stand in ackd.toml.""")
 @for_place
 def reference(root: str | None, config: str | None, as_json: bool) -> None:  # noqa: ARG001 - as everywhere
     """Print an ackd.toml with every key, its default and its meaning, all commented out."""
-    _print("ackd.toml", _place().joinpath(_REFERENCE), as_json=as_json)
+    _print("ackd.toml", place().joinpath(_REFERENCE), as_json=as_json)
 
 
 example = Group("""List and print examples: whole teams, the programs that they use, and systemd units.""")

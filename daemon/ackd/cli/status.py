@@ -9,9 +9,10 @@ from ackd.cli.command_line import argument, command, for_team
 from ackd.cli.index_notice import announce_building
 from ackd.cli.output import clear_screen, echo, print_json
 from ackd.client import Client
+from ackd.config.file_mark import DIFFERS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ackd.client.shared_queues import PoolStatus
     from ackd.client.status import DaemonStatus, Status
@@ -51,6 +52,8 @@ def _print(site: Site, found: Status) -> None:
     from ackd.cli.table import say_folded as say
 
     say(daemon_line(site, found.daemon))
+    for words in _config_words(found.daemon.config):
+        say(f"config: {words}", "yellow")
     for fault in found.faults:
         say(f"fault: {_fault_words(fault)}", "red")
     echo("")
@@ -121,6 +124,23 @@ def daemon_line(site: Site, daemon: DaemonStatus) -> str:
     words += [f"session {daemon.session_id}"] if daemon.session_id else []
     words += [f"watching by {daemon.watch}"] if daemon.watch else []
     return f"daemon: {', '.join(words)}"
+
+
+def _config_words(said: Mapping[str, Any]) -> Iterator[str]:
+    """Say how the config that the daemon runs with differs from the file, and what a reload left to be done."""
+    path = said.get("path", "ackd.toml")
+    if said.get("differs"):
+        yield f"{path} is not what the daemon runs with: {DIFFERS}"
+    if isinstance(refused := said.get("refused"), dict):
+        problems = "; ".join(map(str, refused.get("problems", ())))
+        yield f"refused{_ago(str(refused.get('at')))} ({refused.get('by')}), and nothing has changed: {problems}"
+    if not_live := said.get("not_live"):
+        yield f"{', '.join(map(str, not_live))}: the new value holds once the daemon is started again"
+    if waiting := said.get("waiting"):
+        yield f"another endpoint, once the old one has finished what it has: {', '.join(map(str, waiting))}"
+    if isinstance(removed := said.get("removed"), dict):
+        for name, count in removed.items():
+            yield f"{name} is no longer in the file; {count} open in its queue, as in an inbox: `ackd inbox {name}`"
 
 
 def _due_words(one: Mapping[str, Any]) -> str:

@@ -34,6 +34,8 @@ from ackd.client.errors import (
     NotHolder,
     NotRequeueable,
     NotSender,
+    NotStopped,
+    StillStopping,
     UnknownType,
 )
 from ackd.core.errors import AckdError
@@ -56,5 +58,7 @@ __all__ = [
     "NotHolder",
     "NotRequeueable",
     "NotSender",
+    "NotStopped",
+    "StillStopping",
     "UnknownType",
 ]

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from ackd.client.mail import Inbox, ReadMessage
     from ackd.client.message_history import MessageHistory
     from ackd.client.receipts import WrittenReceipt
+    from ackd.client.reloading import Reloaded
     from ackd.client.sending import Body, Progress, Sent
     from ackd.client.status import AgentStatus, Status
+    from ackd.client.stopping import Draining, Stopped
     from ackd.client.thread_waiting import Awaited, AwaitedMessage
     from ackd.client.threads import Thread
     from ackd.config.site import Site
@@ -130,6 +132,13 @@ class Client:
             needs=",".join(_tuple(needs)) or None, prefers=",".join(_tuple(prefers)) or None,
         )  # fmt: skip
 
+    def reload(self, *, wait: bool = True, timeout_s: float = 30.0) -> Reloaded | None:
+        """Have the running daemon read its config again. Returns what is different; None without an answer in time.
+        Fails with ``BadConfig`` if the daemon refuses the file, and with ``NoDaemon``."""
+        from ackd.client import reloading
+
+        return reloading.reload(self._place(), wait=wait, timeout_s=timeout_s)
+
     def cancel(
         self, *message_ids: str, tree: bool = False, reason: str | None = None, agent: str | None = None
     ) -> tuple[CancelRequest, ...]:
@@ -227,6 +236,14 @@ class Client:
         from ackd.client import status
 
         return status.status(self.site)
+
+    def stop_daemon(
+        self, *, timeout_s: float = 120.0, at_once: bool = False, heard: Callable[[Draining], None] | None = None
+    ) -> Stopped:
+        """Stop the daemon, however it was started, and wait for its end; ``heard`` is told what it waits for."""
+        from ackd.client import stopping
+
+        return stopping.stop(self._place(), timeout_s=timeout_s, at_once=at_once, heard=heard)
 
     def check(self) -> CheckResult:
         """Look at the config, the agents and the machine, and tell what is wrong and how to mend it.

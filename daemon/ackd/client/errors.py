@@ -17,14 +17,21 @@
     ├── NoSessionLog       no daemon has written a session log here yet (logs_dir)
     ├── NoDaemon           no daemon is running, and this needs one (words)
     ├── CannotRead         a directory of the team cannot be read (path, why)
-    └── CannotWrite        the disk, a sandbox or another user's root refuses; nothing was accepted
+    ├── CannotWrite        the disk, a sandbox or another user's root refuses; nothing was accepted
+    ├── NotStopped         a daemon that cannot be stopped from here, and why (pid)
+    ├── StillStopping      a daemon that was told to stop, and has not ended in time (pid, agents)
+    ├── NoServiceManager   no systemd runs, or none that this user may speak with
+    ├── ManagerRefused     a command of systemd failed (command, said)
+    ├── NotInstalled       the team has no service (workspace)
+    ├── CannotInstall      a workspace or an account that cannot be a service's
+    └── EditedFile         a unit that ackd has not written, or that somebody has changed since (path)
 
 Plain classes, because every `ackd send` imports this module and dataclasses are slow to make.
 """
 
 from __future__ import annotations
 
-from ackd.core.errors import AckdError, TheirFault
+from ackd.core.errors import AckdError, Busy, TheirFault
 
 #: Said when a name is needed and nothing gives one.
 WHOSE_MAIL = "whose mail? Say --agent NAME, or set ACKD_AGENT"
@@ -226,3 +233,82 @@ class CannotWrite(AckdError):  # noqa: N818
 def listed(names: tuple[str, ...]) -> str:
     """The names as an English list: ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
+class NotStopped(AckdError):  # noqa: N818
+    """A daemon that this caller cannot stop; the words say who can."""
+
+    def __init__(self, pid: int, words: str) -> None:
+        super().__init__(pid, words)
+        self.pid = pid
+        self.words = words
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class StillStopping(Busy):
+    """``agents``: those that are let finish what they have in hand, as far as the daemon has said."""
+
+    def __init__(self, pid: int, agents: tuple[str, ...], waited_s: float) -> None:
+        super().__init__(pid, agents, waited_s)
+        self.pid = pid
+        self.agents = agents
+        self.waited_s = waited_s
+
+    def __str__(self) -> str:
+        whom = f" and lets {listed(self.agents)} finish" if self.agents else ""
+        said = f"after {self.waited_s:g} s the daemon (pid {self.pid}) is still stopping{whom}"
+        return f"{said}: `ackd stop` waits again, `ackd stop --now` ends it at once"
+
+
+class NoServiceManager(AckdError):  # noqa: N818
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class ManagerRefused(AckdError):  # noqa: N818
+    """``said``: what the command printed."""
+
+    def __init__(self, command: str, said: str) -> None:
+        super().__init__(command, said)
+        self.command = command
+        self.said = said
+
+    def __str__(self) -> str:
+        return f"{self.command}: {self.said}"
+
+
+class NotInstalled(AckdError):  # noqa: N818
+    def __init__(self, workspace: str) -> None:
+        super().__init__(workspace)
+        self.workspace = workspace
+
+    def __str__(self) -> str:
+        return f"{self.workspace} has no service: `ackd service install` makes one"
+
+
+class CannotInstall(TheirFault):
+    def __init__(self, words: str) -> None:
+        super().__init__(words)
+        self.words = words
+
+    def __str__(self) -> str:
+        return self.words
+
+
+class EditedFile(AckdError):  # noqa: N818
+    """``is_foreign``: it was never ours."""
+
+    def __init__(self, path: str, *, is_foreign: bool) -> None:
+        super().__init__(path, is_foreign)
+        self.path = path
+        self.is_foreign = is_foreign
+
+    def __str__(self) -> str:
+        what = "is not of `ackd service install`" if self.is_foreign else "has been edited"
+        return f"{self.path} {what}: nothing was changed; with --force it is kept as {self.path}.bak"

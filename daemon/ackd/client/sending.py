@@ -77,6 +77,8 @@ class Sent(NamedTuple):
     recipients: tuple[str, ...]
     files: tuple[str, ...]
     daemon_running: bool = False
+    #: ackd.toml is not what the running daemon has read.
+    config_differs: bool = False
     warnings: tuple[str, ...] = ()
     waited: Waited | None = None
     #: Sent once, and sent before: recipients to whom nothing was sent now.
@@ -410,8 +412,10 @@ def _queued(
     sent = queue(site, outgoing)
     for words in sent.warnings:
         delivery.progress.warned(words)
+    running = root_lock.holder(site.run) is not None
     sent = sent._replace(
-        daemon_running=root_lock.holder(site.run) is not None,
+        daemon_running=running,
+        config_differs=running and _config_differs(site),
         warnings=(*warnings, *sent.warnings),
         sender=outgoing.sender,
         groups=addressed.groups,
@@ -419,6 +423,12 @@ def _queued(
     )
     delivery.progress.queued(sent)
     return sent
+
+
+def _config_differs(site: Site) -> bool:
+    from ackd.config.file_mark import differs
+
+    return differs(site.run, site.config_path)
 
 
 def queue(site: Site, outgoing: Outgoing) -> Sent:

@@ -46,6 +46,10 @@ class DaemonStatus(NamedTuple):
     session_id: str | None
     #: How files are noticed: ``inotify`` or ``polling``; None if no daemon tells.
     watch: str | None
+    #: What is to be said about the config that it runs with: the file ``differs``, was ``refused`` (with its
+    #: ``problems``), has keys that are ``not_live``; ``waiting``: agents whose new endpoint waits; ``removed``: the
+    #: mail of agents that are no longer in the file.
+    config: Mapping[str, Any] = {}
 
 
 class AgentStatus(NamedTuple):
@@ -97,7 +101,9 @@ def status(site: Site) -> Status:
     details = _details(site, boxes, groups, pools)
     daemon = details["daemon"]
     return Status(
-        daemon=DaemonStatus(daemon["running"], daemon["pid"], daemon["session_id"], daemon.get("watch")),
+        daemon=DaemonStatus(
+            daemon["running"], daemon["pid"], daemon["session_id"], daemon.get("watch"), _dict(daemon, "config")
+        ),
         agents={name: _agent(name, said) for name, said in details["agents"].items()},
         totals=details["totals"],
         faults=tuple(details["faults"]),
@@ -133,6 +139,7 @@ def _details(
     pools: Mapping[str, PoolStatus],
 ) -> dict[str, Any]:
     """Put together the page of a running daemon, the directories, and what was saved."""
+    from ackd.client.reloading import has_drifted
     from ackd.storage import root_lock
 
     pid = root_lock.holder(site.run)
@@ -170,6 +177,8 @@ def _details(
         page["held"] = [one._asdict() for one in held]
     faults = [*_list(page.pop("faults", [])), *_faults_of_disk(site)]
     named_daemon = {**daemon, "running": pid is not None, **named}
+    if has_drifted(site):
+        named_daemon["config"] = {**_dict(daemon, "config"), "differs": True}
     return {"daemon": named_daemon, "faults": faults, "agents": agents, "totals": totals, **page}
 
 

@@ -104,6 +104,7 @@ def daemon(site: Site) -> Finding:
 
 def running_config(site: Site, config: Config) -> Iterator[Finding]:
     """Compare the config on disk with the one that the running daemon has, which reads it at its start."""
+    from ackd.client.reloading import has_drifted
     from ackd.client.status import running_daemon
 
     try:
@@ -111,13 +112,18 @@ def running_config(site: Site, config: Config) -> Iterator[Finding]:
     except OSError:  # another row says why
         return
     known = said.get("config_hash")
-    if isinstance(known, str) and known != config.fingerprint():
-        words = (
-            f"{site.config_path} is not what the running daemon (pid {said.get('pid')}) has read: it goes on by that"
-        )
+    if not isinstance(known, str) or known == config.fingerprint():
+        return
+    words = f"{site.config_path} is not what the running daemon (pid {said.get('pid')}) has: it goes on by that"
+    about = said.get("config")
+    not_live = about.get("not_live") if isinstance(about, dict) else None
+    if not_live and not has_drifted(site):
+        named = ", ".join(map(str, not_live))
         yield Finding(
-            WARN, "config", words, "end the daemon and start it again with `ackd run`; its mail waits meanwhile"
+            WARN, "config", f"{words} in {named}", "end the daemon and start it again: its mail waits meanwhile"
         )
+    else:
+        yield Finding(WARN, "config", words, "`ackd reload` has it read again")
 
 
 def writable(root: Path) -> Finding:

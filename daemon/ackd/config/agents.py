@@ -76,6 +76,9 @@ class AgentSettings(Table):
     volatile: ClassVar[bool] = False
     unwatched: ClassVar[bool] = False
     reminds: ClassVar[bool] = False
+    #: True: another table of this kind can take effect with the next message. False: the endpoint is made anew, when
+    #: nothing is in hand.
+    adapts: ClassVar[bool] = True
     #: Keys that hint at this kind when they stand in the table of another.
     suggested_by: ClassVar[frozenset[str]] = frozenset()
 
@@ -121,6 +124,11 @@ class AgentSettings(Table):
         for label in self.labels:
             if not is_label(label):
                 yield ("labels",), f"{label!r} is no label: {LABEL_FORM}"
+
+    def made_of(self, policy: AgentPolicy, profiles: Mapping[str, Any]) -> tuple[object, ...]:  # noqa: ARG002 - for subclasses
+        """What its endpoint is made from, of this table and of the rest of the config: of two configs in which this is
+        equal, the endpoint is the same. All other keys go into the policy."""
+        return tuple(getattr(self, key) for key in type(self).model_fields if key not in _POLICY_KEYS)
 
     def alike(self) -> Iterator[AgentComplaint]:
         """Complaints about a template: keys by which all agents that are made of it would be one. For the kinds to
@@ -213,6 +221,7 @@ class LongLivedAgent(AgentSettings):
     probe_timeout_s: Seconds | None = None
     context_threshold: Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)] | None = None
 
+    adapts: ClassVar[bool] = False
     restarts: ClassVar[bool] = False
     shows: ClassVar[bool] = False
 
@@ -234,6 +243,12 @@ class LongLivedAgent(AgentSettings):
             "restarts": self.restarts,
             "shows": self.shows,
         }
+
+
+#: Keys that an endpoint does not know: the engine goes by them.
+_POLICY_KEYS: Final = frozenset(
+    {*AgentSettings.model_fields, *ReadingAgent.model_fields, *LongLivedAgent.model_fields} - {"restart"}
+)
 
 
 # --- by kind ----------------------------------------------------------------------------------------------------------

@@ -33,11 +33,13 @@ class LiveConfig:
         self.now = config
 
 
-def announcement(config: Config, agent: str) -> AgentJoined:
-    """The event by which the engine learns an agent's policy and the kind of its endpoint."""
+def announcement(config: Config, agent: str, *, replaced: bool = False) -> AgentJoined:
+    """The event by which the engine learns an agent's policy and the kind of its endpoint. ``replaced``: that it gets
+    another one."""
     pool = config.pool_called(agent) if config.pools else None
     if pool is not None:
         members, timeout_s = config.pool_members(pool), config.pools[pool].pool_timeout_s
-        return AgentJoined(agent, config.policy(agent), POOL, members=members, pool_timeout_s=timeout_s)
+        policy = config.policy(agent)
+        return AgentJoined(agent, policy, POOL, members=members, pool_timeout_s=timeout_s, replaced=replaced)
     table = config.agent(agent)
-    return AgentJoined(agent, config.policy(agent), table.endpoint, frozenset(table.labels))
+    return AgentJoined(agent, config.policy(agent), table.endpoint, frozenset(table.labels), replaced=replaced)

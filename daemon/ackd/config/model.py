@@ -37,6 +37,7 @@ from ackd.config.agents import (
     agent_of,
     read_agent,
 )
+from ackd.config.file_mark import mark_of
 from ackd.config.groups import (
     MOST_MEMBERS,
     MadeAgent,
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
     from typing import Self
 
+    from ackd.config.file_mark import FileMark
+
 _AgentTable = Annotated[SerializeAsAny[AgentSettings], BeforeValidator(read_agent)]
 
 #: Tables in which a key that stands in the wrong place is looked for.
@@ -86,6 +89,7 @@ class TmuxServerSettings(Table):
 class DaemonSettings(Table):
     drain_timeout_s: SecondsOrZero = 20
     stop_timeout_s: SecondsOrZero = 10
+    watch_config: bool = False
 
 
 class PoolSettings(Table):
@@ -179,6 +183,11 @@ class Config(_CapabilityTables):
         return self._source.path if self._source is not None else None
 
     @property
+    def file_mark(self) -> FileMark | None:
+        """The mark of the file as it was read; None for a root without a config."""
+        return self._source.mark if self._source is not None else None
+
+    @property
     def base_dir(self) -> Path:
         """The directory that relative paths in the config are relative to."""
         return self._source.path.parent if self._source is not None else Path(self.root).parent
@@ -192,6 +201,13 @@ class Config(_CapabilityTables):
         """The socket as in ``TmuxServerSettings.socket``; a path is relative to the config, as all paths in it are."""
         socket = self.tmux.socket
         return str(self.base_dir / socket) if "/" in socket else socket
+
+    def with_tables(self, tables: Mapping[str, Any]) -> Config:
+        """This config with other tables in place of its own. They are not checked again."""
+        other = self.model_copy(update=dict(tables))
+        for name in ("own_agents", "accepted_types"):  # computed from the tables, and copied with them
+            vars(other).pop(name, None)
+        return other
 
     def settings(self, kind: type[_Settings]) -> _Settings | None:
         """The table of a capability, by its class; None: the file has none."""
@@ -222,16 +238,23 @@ class Config(_CapabilityTables):
     def agent(self, name: str) -> AgentSettings:
         """The agent's table, under any spelling of its name. An agent without one is an inbox, or one of those inside
         the daemon."""
-        if name in self.agents:  # mostly the case; searching for every agent would take the square of their number
+        if name in self.agents:  # mostly the case
             return self.agents[name]
-        for spelling, table in self.agents.items():
-            if identity(spelling) == identity(name):
-                return table
+        if (table := self._by_identity.get(identity(name))) is not None:
+            return table
         for own in self.own_agents:
             if (brought := own.table(name)) is not None:
                 return brought
         inside = (name in ALWAYS and name != USER) or self.group_called(name) is not None
         return agent_of(registry.INSIDE if inside else registry.DEFAULT)
+
+    def has_table(self, name: str) -> bool:
+        """Say whether the agent has a table in the file, or is made of a template."""
+        return name in self.agents or identity(name) in self._by_identity
+
+    @cached_property
+    def _by_identity(self) -> dict[str, AgentSettings]:
+        return {identity(name): table for name, table in self.agents.items()}
 
     @property
     def made_agents(self) -> Mapping[str, MadeAgent]:
@@ -323,8 +346,9 @@ class Config(_CapabilityTables):
 def load(path: Path | str, *, root: Path | None = None) -> Config:
     """The config in a file, checked as a whole. ``root`` replaces the file's own (``--root``)."""
     path = Path(path).absolute()
+    mark = mark_of(path)  # first: of a file that is changed while it is read, it is known that it differs
     data = read_toml(path)
-    source = ConfigSource.of(path)
+    source = ConfigSource.of(path, mark)
     if root is not None:
         data = {**data, "root": str(root.absolute())}
     try:
@@ -336,6 +360,23 @@ def load(path: Path | str, *, root: Path | None = None) -> Config:
     if problems := tuple(_meaningless(config)):
         raise BadConfig(str(path), problems)
     return config
+
+
+def load_again(site: Site, old: Config) -> tuple[Config, tuple[str, ...]]:
+    """The config of a site whose daemon runs with ``old``: what can be put in force, and the keys whose new values
+    cannot. Raises BadConfig, also where the rest of the file goes with these new values only."""
+    from ackd.config.comparing import in_force  # noqa: PLC0415 - it is built on this module
+
+    config, not_live = in_force(old, load_site(site))
+    if not_live and (problems := tuple(_meaningless(config))):
+        what = f"the rest of the file needs the new {', '.join(not_live)}: start the daemon again"
+        raise BadConfig(str(config.path), (*problems, Problem("", what)))
+    return config, not_live
+
+
+def capability_tables() -> tuple[str, ...]:
+    """The names of the tables that belong to capabilities."""
+    return tuple(_CAPABILITY_TABLES)
 
 
 def load_site(site: Site) -> Config:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from pydantic import ValidationError
 
+    from ackd.config.file_mark import FileMark
+
 Key: TypeAlias = tuple[str, ...]
 
 _KEY: Final = r"""(?:[A-Za-z0-9_-]+|"[^"]*"|'[^']*')"""
@@ -39,10 +41,11 @@ class ConfigSource:
 
     path: Path
     lines: Mapping[Key, int]
+    mark: FileMark | None = None
 
     @classmethod
-    def of(cls, path: Path) -> ConfigSource:
-        return cls(path, key_lines(path.read_text(encoding="utf-8")))
+    def of(cls, path: Path, mark: FileMark | None = None) -> ConfigSource:
+        return cls(path, key_lines(path.read_text(encoding="utf-8")), mark)
 
     def line_of(self, key: Key) -> int | None:
         """The line of the key, or of the nearest table around it."""

@@ -284,14 +284,15 @@ def _trust(path: Path, option: str, env: Mapping[str, str]) -> None:
     relative to the link. In a directory such as /tmp, where everybody may make files and nobody may replace another's,
     the owner is enough. A file that others may replace is never trusted.
     """
-    why = _distrust(path)
+    why = distrust(path)
     if why is None or _is_trusted(path, env.get("ACKD_TRUST", "")):
         return
     cure = f"say {option} {path}, or set ACKD_TRUST={path}"
     raise BadConfig(str(path), (Problem("", f"{why}. It was found here, not named: if you trust it, {cure}"),))
 
 
-def _distrust(path: Path) -> str | None:
+def distrust(path: Path) -> str | None:
+    """Say why others than its owner and root could have written the file; None if they could not."""
     me = os.geteuid()
     made, there = os.lstat(path), os.stat(path)  # noqa: PTH116 - pathlib is slower
     for status in (made, there):

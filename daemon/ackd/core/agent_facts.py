@@ -15,6 +15,12 @@ def agent_state(*, agent: str, state: str, reason: str | None = None, until: str
     """The agent can be given work now, or no longer (available, busy, parked, paused, down)."""
 
 
+@fact("endpoint", "■", BLUE, lambda of: f"{of['endpoint']} from now on{of('before', ', before: {}')}", of_agent=True)
+def endpoint_replaced(*, agent: str, before: str, endpoint: str) -> None:
+    """The config has another endpoint for the agent, and the old one had nothing in hand any more. An agent that is no
+    longer in the config is an inbox from here on."""
+
+
 @fact("screen", "·", DIM, lambda of: f"its screen says: {of['doing']}")
 def agent_shows(*, agent: str, doing: str) -> None:
     """The agent's screen shows that it does something else than before."""

@@ -254,14 +254,19 @@ def _resume(state: EngineState, delivery: Delivery, event: events.Arrived) -> No
 
 
 def _belongs_in_pool(state: EngineState, delivery: Delivery, standing: Standing, *, run_alive: bool) -> bool:
-    """Return whether a file that lies in a processed/ goes to the queue of its pool: its holder waited to tell it again
-    or is no member any more, or it lies in the processed/ of the pool itself, where nobody works on it."""
-    if state.agents[delivery.agent].pool is not None:
+    """Return whether a file that lies in a processed/ goes to the queue of its pool: its holder waited to tell it
+    again, or is no member any more and does not work on it; or it lies in the processed/ of the pool itself, where
+    nobody works on it."""
+    agent = state.agents[delivery.agent]
+    if agent.pool is not None:
         return True
-    pool = state.pools.get(delivery.message.pool)
-    if pool is None or run_alive:
+    if not delivery.message.pool or run_alive:
         return False
-    return standing.status is Status.RETRYING or delivery.agent not in pool.members
+    pool = state.pools.get(delivery.message.pool)
+    if pool is not None and agent.name in pool.members:
+        return standing.status is Status.RETRYING
+    outlived_us = not agent.policy.volatile and not agent.policy.reminds
+    return not (outlived_us and standing.status in (Status.DELIVERED, Status.ACKED))
 
 
 def _hand_back_when_met(state: EngineState, delivery: Delivery, standing: Standing, wait_s: float) -> None:

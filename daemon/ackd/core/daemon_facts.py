@@ -70,6 +70,54 @@ def archive_swept(*, days: list[str]) -> None:
     """Days of the archive that are older than archive_days were removed."""
 
 
+# --- the config -------------------------------------------------------------------------------------------------------
+def _config_reloaded(of: Shown) -> str:
+    parts = (
+        of("added", "added {}"),
+        of("changed", "changed {}"),
+        of("removed", "removed {}"),
+        of("settings", "set {}"),
+        of("waiting", "once they have finished: {}"),
+        of("not_live", "not before the next start: {}"),
+    )
+    said = "; ".join(part for part in parts if part) or "nothing is different"
+    mail = of.counts("mail")
+    return f"ackd.toml is read again ({of['by']}): {said}" + (
+        f"; mail of who was removed stays: {mail}" if mail else ""
+    )
+
+
+@fact("config", "■", BLUE, _config_reloaded)
+def config_reloaded(
+    *,
+    by: str,
+    config_hash: str,
+    added: list[str] | None = None,
+    changed: list[str] | None = None,
+    removed: list[str] | None = None,
+    settings: list[str] | None = None,
+    waiting: list[str] | None = None,
+    not_live: list[str] | None = None,
+    mail: Mapping[str, int] | None = None,
+    receipt: str | None = None,
+) -> None:
+    """The config was read again and is in force. ``added``, ``changed`` and ``removed`` are agents, groups and pools;
+    ``settings`` keys of the team; ``waiting``: agents whose new endpoint waits until the old one has finished;
+    ``not_live``: keys that keep their old value until the next start; ``mail``: the open messages of who was removed,
+    which stay in its queue as an inbox's. ``receipt``: the request that it answers."""
+
+
+@fact(
+    "config",
+    "▲",
+    RED,
+    lambda of: f"ackd.toml was not read again ({of['by']}), and nothing has changed: {of['problems']}",
+    loud=True,
+)
+def config_refused(*, by: str, problems: list[str], receipt: str | None = None) -> None:
+    """A reload was refused, for these reasons; the daemon goes on with the config that it has."""
+
+
 # --- watching ---------------------------------------------------------------------------------------------------------
 @fact("watch", "!", YELLOW, lambda _: "the kernel dropped notifications: everything is scanned again", loud=True)
 def watch_overflow() -> None:

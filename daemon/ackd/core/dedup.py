@@ -59,6 +59,10 @@ class CompletedMessages:
         self._slice_s = window_s / _SLICES
         self._slices: deque[_Slice] = deque()
 
+    def keep_for(self, window_s: float) -> None:
+        """Remember for so long from now on. What was forgotten already does not come back."""
+        self._window_s, self._slice_s = window_s, window_s / _SLICES
+
     def __len__(self) -> int:
         """Return how many contents are remembered; one that was completed again in a later slice counts twice."""
         return sum(len(one.contents) for one in self._slices)

@@ -125,6 +125,13 @@ class RestartAgent:
 
 
 @value
+class ReplaceEndpoint:
+    """Make the agent's endpoint anew, as the config in force has it. Nothing is in the hands of the old one."""
+
+    lane: str
+
+
+@value
 class WriteStatus:
     """Set headers (None removes) of a file in processed/.
 
@@ -284,6 +291,7 @@ Effect: TypeAlias = (
     | AskCheckpoint
     | RenewAgent
     | RestartAgent
+    | ReplaceEndpoint
     | WriteStatus
     | ArchiveMessage
     | BuryMessage

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from ackd.core import (
+    agent_changes,
     agent_events,
     agent_rules,
     alerts,
@@ -30,8 +31,7 @@ from ackd.core.availability import AgentHappening, AgentState
 from ackd.core.daemon_facts import io_error
 from ackd.core.delivery import Happening, State, step
 from ackd.core.message import Folder, Status
-from ackd.core.pools import Pool
-from ackd.core.state import Agent, EngineState
+from ackd.core.state import EngineState
 from ackd.core.timers import TimerKind
 from ackd.core.transitions import IN_HAND, UNDER_WAY, apply, fail, hinder, write_status
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ackd.core.effects import Effect, TellAgent
     from ackd.core.events import Event, Now
     from ackd.core.policy import EnginePolicy
-    from ackd.core.state import Delivery
+    from ackd.core.state import Agent, Delivery
 
 H, S = Happening, State
 _AVAILABLE: Final = AgentState.AVAILABLE
@@ -82,6 +82,8 @@ class Engine:
         touched = state.to_offer
         while touched and not state.recovering:
             agent = state.agents[next(iter(touched))]
+            if agent.becomes is not None:
+                agent_changes.replace_if_free(state, agent)
             if agent.pool is not None:
                 del touched[agent.name]
                 pool_offers.offer(state, agent, OFFERS_AT_ONCE)
@@ -163,6 +165,8 @@ class Engine:
                 arrivals.recovered(self.state, reading=reading)
             case events.FaultEnded():
                 agent_rules.fault_ended(self.state)
+            case events.TeamChanged(policy):
+                agent_changes.team_changed(self.state, policy)
             case events.RoomLow():
                 self.state.no_room = True
             case events.RoomBack():
@@ -190,13 +194,8 @@ class Engine:
     def _agent(self, event: _AboutAgent) -> None:
         state = self.state
         match event:
-            case events.AgentJoined(name, policy, endpoint, labels, members, timeout_s):
-                known = state.agents.get(name)
-                if known is None:
-                    pool = Pool(name, members, timeout_s) if members is not None else None
-                    state.add_agent(Agent(name, policy, endpoint, labels=labels, pool=pool))
-                else:
-                    known.policy, known.endpoint, known.labels = policy, endpoint, labels
+            case events.AgentJoined():
+                agent_changes.joined(state, event)
             case events.AgentPaused(name):
                 agent_rules.change_state(state, state.agents[name], AgentHappening.PAUSED, "by hand")
             case events.AgentResumed(name):

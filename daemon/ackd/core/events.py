@@ -12,7 +12,7 @@ from typing import TypeAlias
 from ackd.core.idleness import Doing
 from ackd.core.message import Message, Place, Progress, Receipt, Standing
 from ackd.core.parts import PartEnd
-from ackd.core.policy import AgentPolicy
+from ackd.core.policy import AgentPolicy, EnginePolicy
 from ackd.core.pools import NO_LABELS, POOL_TIMEOUT_S, Labels
 from ackd.core.values import value
 from ackd.core.waits import Wait
@@ -30,7 +30,10 @@ class Now:
 # --- agents ---------------------------------------------------------------------------------------------------------
 @value
 class AgentJoined:
-    """An agent is in the config, or its queue directory appeared. Sent again when its policy has changed."""
+    """An agent is in the config, or its queue directory appeared. Sent again when its policy has changed.
+
+    ``replaced``: it gets another endpoint, which these fields are about, when it has nothing in hand any more.
+    """
 
     agent: str
     policy: AgentPolicy
@@ -39,6 +42,14 @@ class AgentJoined:
     #: The members, if it is a pool: what lies in its queue goes to one of them.
     members: tuple[str, ...] | None = None
     pool_timeout_s: float = POOL_TIMEOUT_S
+    replaced: bool = False
+
+
+@value
+class TeamChanged:
+    """The config has other team-wide numbers."""
+
+    policy: EnginePolicy
 
 
 @value
@@ -453,6 +464,7 @@ class StopRequested:
 
 Event: TypeAlias = (
     AgentJoined
+    | TeamChanged
     | AgentPaused
     | AgentResumed
     | SignOfLife

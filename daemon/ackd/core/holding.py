@@ -40,7 +40,7 @@ def _speaks_for(state: EngineState, delivery: Delivery, sender: str, about: str 
     """Return the pool for which a member of one speaks, else the sender itself: what goes to a pool and comes back from
     its members goes around, whichever of them it is."""
     agent = state.agents[sender]
-    if not agent.pools:
+    if not agent.served_pools:
         return sender
     asked = delivery.message.in_reply_to
     for one in state.deliveries.of_id(asked, sender) if asked is not None else ():

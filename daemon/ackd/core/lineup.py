@@ -42,6 +42,10 @@ class Lineup:
         #: Entries that wait, by key. To check whether anything waits, look here: that takes no call.
         self.waiting: dict[int, _Entry] = {}
 
+    def age_in(self, aging_s: float) -> None:
+        """Place keys that come from now on by another aging."""
+        self._aging_s = aging_s
+
     def __len__(self) -> int:
         return len(self.waiting)
 

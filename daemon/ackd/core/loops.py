@@ -58,6 +58,10 @@ class Loops:
         #: The subject heard of last stands at the end.
         self._seen: OrderedDict[bytes, _Subject] = OrderedDict()
 
+    def limit_to(self, limit: int) -> None:
+        """Report from now on what exceeds this."""
+        self._limit = limit
+
     def __len__(self) -> int:
         return len(self._seen)
 
@@ -139,6 +143,10 @@ class Chains:
         self._remember = remember
         #: By the ids of its messages. The one heard of last stands at the end.
         self._chains: OrderedDict[str, _Chain] = OrderedDict()
+
+    def limit_to(self, limit: int) -> None:
+        """Hold from now on what exceeds this."""
+        self._most = limit * HELD_AT_TIMES
 
     def __len__(self) -> int:
         return len(self._chains)

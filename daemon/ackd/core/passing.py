@@ -54,6 +54,8 @@ def may_pass(delivery: Delivery, agent: Agent) -> bool:
 def _can_hear(state: EngineState, agent: Agent) -> bool:
     """Return whether the agent is idle with an empty line, has taken what it was told last, and is told nothing just
     now."""
+    if agent.becomes is not None:
+        return False
     if not agent.policy.shows or agent.doing is not Doing.IDLE or agent.state is not AgentState.BUSY:
         return False
     if agent.reminding is not None or agent.ladder is not None:

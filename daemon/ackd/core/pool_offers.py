@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def note_member(state: EngineState, agent: Agent) -> None:
     """Note whether a member of pools has room, and have those pools offer what waits."""
     if agent.state not in SERVING and agent.line.waiting and not state.stopping:
-        take_back(state, agent)
+        take_back(state, agent, f"{agent.name} is {agent.state.value}")
     has_room = agent.state is AgentState.AVAILABLE and agent.has_room and not agent.line.waiting
     for name in agent.pools:
         pool, queue = state.pools[name], state.agents[name]

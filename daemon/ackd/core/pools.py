@@ -147,6 +147,11 @@ class PoolLineup(Lineup):
             line = self._by_needs[needs] = Lineup(self._aging_s)
         line.add(key, priority, arrived_at, name)
 
+    def age_in(self, aging_s: float) -> None:
+        super().age_in(aging_s)
+        for line in self._by_needs.values():
+            line.age_in(aging_s)
+
     def discard(self, key: int) -> None:
         super().discard(key)
         needs = self._needs.pop(key, None)

@@ -176,6 +176,14 @@ class Endpoint(ABC):
     def let_go(self, key: int) -> None:  # noqa: B027 - most kinds keep nothing
         """Drop everything about a message that has ended, which is on disk."""
 
+    async def drain(self, drain_s: float) -> None:  # noqa: B027 - most kinds come to an end by themselves
+        """Called when the agent is no longer in the config: have it finish or hand over within ``drain_s`` what could
+        go on without an end. What comes to an end by itself is left alone."""
+
+    def leave(self) -> None:  # noqa: B027 - most kinds keep nothing up
+        """Called when another endpoint takes its place. Nothing that it was told is in its agent's hands; a command
+        that is still at its end goes on to it."""
+
     def abandon(self) -> None:  # noqa: B027 - most kinds have nothing that outlives the daemon
         """Stop watching at once, and leave what outlives this daemon to the next one."""
 
@@ -266,6 +274,12 @@ class Keeper(Protocol):
 
     async def stop(self, agent: str, why: str = ...) -> None:
         """End it; it stays down until ``start`` or ``restart``."""
+
+    def keeps(self, agent: str) -> bool:
+        """Say whether this is kept alive here."""
+
+    async def forget(self, agent: str, *, end: bool) -> None:
+        """Keep it alive no longer, and know nothing of it any more. ``end``: also end what would outlive us."""
 
     def retire(self, agent: str) -> None:
         """Let it finish what it does, and start it no more."""

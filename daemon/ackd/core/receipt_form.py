@@ -48,7 +48,9 @@ def checked(name: str, content: Mapping[str, object]) -> Said:
     if file is not None and ("/" in file or "\0" in file or file.startswith(".")):
         raise BadReceipt(name, "file is not a plain file name")
     agent, by = _agent(name, content, "agent"), _agent(name, content, "by")
-    if agent is None and kind not in OPERATOR_KINDS:
+    if kind is ReceiptKind.RELOAD and agent is not None:
+        raise BadReceipt(name, "reload names no agent")
+    if agent is None and kind not in OPERATOR_KINDS and kind is not ReceiptKind.RELOAD:
         raise BadReceipt(name, "no agent")
     bare = message_id.removeprefix("<").removesuffix(">") if message_id is not None else ""
     reason = _text(name, content, "reason", MAX_REASON_CHARS)
@@ -58,9 +60,10 @@ def checked(name: str, content: Mapping[str, object]) -> Said:
 
 
 def _check_target(name: str, kind: ReceiptKind, message_id: str | None, file: str | None) -> None:
-    if kind in AGENT_REQUESTS:
+    if kind in AGENT_REQUESTS or kind is ReceiptKind.RELOAD:
         if message_id is not None or file is not None:
-            raise BadReceipt(name, f"{kind.value} names an agent and no message")
+            whom = "no agent" if kind is ReceiptKind.RELOAD else "an agent"
+            raise BadReceipt(name, f"{kind.value} names {whom} and no message")
     elif message_id is None and (file is None or kind not in OPERATOR_KINDS):
         raise BadReceipt(name, "no message_id")
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from ackd.core.due_times import DueTimes
     from ackd.core.effects import Effect
+    from ackd.core.events import AgentJoined
     from ackd.core.fact import Fact
     from ackd.core.idleness import Doing
     from ackd.core.ladder import Ladder
@@ -200,8 +201,11 @@ class Agent:
     labels: Labels = NO_LABELS
     #: Set if it is a pool: mail that lies in its queue goes to one of its members.
     pool: Pool | None = None
-    #: The pools of which it is a member.
+    #: The pools of which it is a member; and those of which it was one since the start, whose mail it may still have.
     pools: tuple[str, ...] = ()
+    served_pools: tuple[str, ...] = ()
+    #: It gets another endpoint when its window is empty, and is offered nothing until then.
+    becomes: AgentJoined | None = None
 
     def __post_init__(self) -> None:
         self.line = PoolLineup(self.policy.aging_s) if self.pool is not None else Lineup(self.policy.aging_s)
@@ -222,7 +226,13 @@ class Agent:
 
     @property
     def has_room(self) -> bool:
-        return len(self.window) - len(self.beside) < self.policy.max_in_flight
+        return len(self.window) - len(self.beside) < self.policy.max_in_flight and self.becomes is None
+
+    def serve(self, pool: str) -> None:
+        """Make it a member of the pool."""
+        self.pools = (*self.pools, pool)
+        if pool not in self.served_pools:
+            self.served_pools = (*self.served_pools, pool)
 
     def show(self, doing: Doing | None, at_mono: float) -> None:
         self.doing, self.doing_since, self.busy_told = doing, at_mono, False
@@ -253,7 +263,10 @@ class Deliveries:
         self._by_place[place] = key
         self._by_id.setdefault((message.message_id, addressee), []).append(key)
         self._by_sender.setdefault(identity(message.sender), set()).add(key)
-        self.agents[agent].count(delivery.state, 1)
+        holder = self.agents[agent]
+        holder.count(delivery.state, 1)
+        if message.pool and message.pool not in holder.served_pools:  # it has left the pool while no daemon ran
+            holder.served_pools = (*holder.served_pools, message.pool)
         return delivery
 
     @property
@@ -342,7 +355,7 @@ class Deliveries:
         keys = self._by_id.get((message_id, agent))
         found = [self._by_key[key] for key in keys] if keys else []
         member = self.agents.get(agent)
-        for pool in member.pools if member is not None else ():
+        for pool in member.served_pools if member is not None else ():
             held = (self._by_key[key] for key in self._by_id.get((message_id, pool), ()))
             found += [one for one in held if one.agent == agent]
         return found
@@ -354,7 +367,8 @@ class Deliveries:
     def of_pools(self, message_id: str, agent: str) -> list[Delivery]:
         """Return the open messages of this id that were sent to pools of this agent, whoever has them."""
         member = self.agents.get(agent)
-        return [one for pool in member.pools for one in self.sent_to(message_id, pool)] if member is not None else []
+        pools = member.served_pools if member is not None else ()
+        return [one for pool in pools for one in self.sent_to(message_id, pool)]
 
     def given_back(self, message_id: str, agent: str) -> Delivery | None:
         """Return the open message of this id that this member of its pool had, and gave back."""
@@ -488,10 +502,12 @@ class EngineState:
         self._names[identity(agent.name)] = agent.name
         if agent.pool is not None:
             self.pools[agent.name] = agent.pool
-        agent.pools = tuple(pool.name for pool in self.pools.values() if agent.name in pool.members)
+        for pool in self.pools.values():
+            if agent.name in pool.members:
+                agent.serve(pool.name)
         for member in agent.pool.members if agent.pool is not None else ():
             if member in self.agents:
-                self.agents[member].pools = (*self.agents[member].pools, agent.name)
+                self.agents[member].serve(agent.name)
                 self.offer_later(member)
 
     def agent_called(self, name: str) -> str | None:

@@ -366,9 +366,11 @@ def _goes_back(state: EngineState, delivery: Delivery, setback: Setback) -> bool
     if not delivery.message.pool:
         return False
     agent = state.agents[delivery.agent]
-    kept = after_setback(
-        setback, resumes=agent.policy.resumes, serves=agent.state in SERVING, ackd_stops=state.stopping
-    )
+    pool = state.pools.get(delivery.message.pool)
+    is_member = pool is not None and agent.name in pool.members
+    serves = is_member and agent.state in SERVING
+    resumes = is_member and agent.policy.resumes
+    kept = after_setback(setback, resumes=resumes, serves=serves, ackd_stops=state.stopping)
     if kept is Kept.GOES_BACK and setback is not Setback.AWAY:  # then it was never told
         _note_holder(delivery)
     return kept is Kept.GOES_BACK
@@ -397,12 +399,15 @@ def _hand_back_from(state: EngineState, delivery: Delivery, why: str) -> None:
     hand_back(state, delivery, why)
 
 
-def take_back(state: EngineState, agent: Agent) -> None:
-    """Take messages of pools that wait to be told again away from a member that does not serve."""
+def take_back(state: EngineState, agent: Agent, why: str, *, of: str | None = None) -> None:
+    """Take messages of pools (``of``: only of this one) that wait to be told again away from a member that does not
+    serve."""
     for key in list(agent.line.keys()):
         delivery = state.deliveries.get(key)
-        if delivery is not None and delivery.message.pool and delivery.state is S.RETRYING:
-            _hand_back_from(state, delivery, f"{agent.name} is {agent.state.value}")
+        if delivery is None or not delivery.message.pool or delivery.state is not S.RETRYING:
+            continue
+        if of in (None, delivery.message.pool):
+            _hand_back_from(state, delivery, why)
 
 
 def _return(state: EngineState, delivery: Delivery, _happening: Happening, _why: str) -> None:
@@ -487,12 +492,12 @@ def _hold_in_pool(state: EngineState, delivery: Delivery, error: str) -> None:
     state.emit(ForgetMessage(holder, key, delivery.message, delivery.place, MessageEnd.HANDED_BACK))
     state.deliveries.give(delivery, delivery.addressee)
     queue = state.agents[delivery.agent]
-    assert queue.pool is not None
     if delivery.pending_event is not None and delivery.pending_event[0] is H.ACKED:
         delivery.pending_event = None  # who acknowledged it has it no more
-    if queue.pool.refused not in (None, key):
-        agent_rules.park(state, queue, f"disk: {error}", hindered=True)
-    queue.pool.refused = key
+    if queue.pool is not None:  # else it is a pool no longer
+        if queue.pool.refused not in (None, key):
+            agent_rules.park(state, queue, f"disk: {error}", hindered=True)
+        queue.pool.refused = key
     if _apply_pending(state, delivery):
         return
     delivery.not_before = state.now.mono + DISK_RETRY_S

@@ -174,6 +174,7 @@ class ReceiptKind(Word):
     RESTART = "restart"
     RELEASE = "release"  # a message that is held goes on
     NUDGE = "nudge"  # wake an agent for what it has in hand
+    RELOAD = "reload"  # read the config again
 
 
 #: Receipts that name an agent and no message: what a person asks of it.

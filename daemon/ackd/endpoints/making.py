@@ -66,10 +66,11 @@ class Offered:
         """The config as an endpoint is made. The endpoint keeps its agent's own table for as long as it lives."""
         return self.live.now
 
-    def bad_config(self, agent: str, key: str, what: str) -> BadConfig:
-        """The error about a key of an agent's table, with its line in the file."""
-        problem = self.config.problem(("agents", agent, key), what)
-        return BadConfig(str(self.config.path or self.config.root), (problem,))
+    def bad_config(self, agent: str, key: str, what: str, config: Config | None = None) -> BadConfig:
+        """The error about a key of an agent's table, with its line in the file. ``config``: not the one in force."""
+        config = config or self.config
+        problem = config.problem(("agents", agent, key), what)
+        return BadConfig(str(config.path or config.root), (problem,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,12 @@ class EndpointMaker:
         """The endpoint of an agent; ``table`` is of the kind's own settings. What ackd starts for it begins to be kept
         alive here. Raises BadConfig."""
         raise NotImplementedError
+
+    def verify(self, agent: str, table: Any, config: Config) -> None:
+        """Raise BadConfig if an endpoint cannot be made from this table of another config. Nothing is begun."""
+
+    def adapt(self, endpoint: Any, table: Any, agent: str) -> None:
+        """Have the endpoint go by another table of its kind from the next message on."""
 
     async def clear(self) -> list[str]:
         """End what children of a killed daemon left behind, before any is started; return the agents concerned."""

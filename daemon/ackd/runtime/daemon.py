@@ -59,10 +59,11 @@ from ackd.runtime.recorder import Recorder
 from ackd.runtime.recovery.backlog import Backlog
 from ackd.runtime.recovery.missing import MissingMessages
 from ackd.runtime.recovery.recovery import Recovery
+from ackd.runtime.reloading import Reloads
 from ackd.runtime.runner.runner import EffectRunner
 from ackd.runtime.saved_totals import SavedTotals, marks
 from ackd.runtime.signals import Signals
-from ackd.runtime.status_page import StatusPage, describe
+from ackd.runtime.status_page import StatusPage, describe, status_line
 from ackd.runtime.supervisor import Supervisor
 from ackd.runtime.systemd import ServiceManager
 from ackd.runtime.team import Makers, Team, command_environment, environment
@@ -76,6 +77,7 @@ from ackd.storage.paused import BadPauses, Pauses
 from ackd.storage.room_probe import words_of_shortage
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
+from ackd.system.terminal import has_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -125,6 +127,8 @@ class Daemon:
     view: View
     clock: Clock = field(default_factory=SystemClock)
     service: ServiceManager = field(default_factory=ServiceManager)
+    #: The process was started in a terminal, whose end is the daemon's.
+    in_terminal: bool = field(default_factory=has_terminal)
     rng: random.Random = field(default_factory=random.Random)  # for jitter, not for secrets
 
     async def serve(self) -> None:
@@ -156,7 +160,7 @@ class Daemon:
     def _make(self, tasks: TaskGroup) -> None:
         config, site = self.config, self.site
         self._config = LiveConfig(config)
-        self._hashed = config, config.fingerprint()  # for the status page, which is written twice a second
+        self._fingerprint = config.fingerprint()  # kept, because the status page is written twice a second
         durable = config.delivery.durability == "power"  # for good: files that exist were written by it
         self._spool = Spool(
             site.root,
@@ -189,6 +193,7 @@ class Daemon:
             record=self._recorder.record,
         )
         self._up, self._stop_asked, self._reason, self._failure = anyio.Event(), anyio.Event(), "", ""
+        self._is_ready = False
         self._make_team(tasks)
         self._make_receipts()
         self._make_intake()
@@ -225,7 +230,15 @@ class Daemon:
         self._makers = Makers(self._offered)
         self._checkpoint_cleanup = CheckpointCleanup(store=self._checkpoints, deliveries=self._engine.state.deliveries)
         ended = self._checkpoint_cleanup.ended
-        self._team = Team(config=config, site=self.site, makers=self._makers, post=post, work_ended=ended)
+        self._team = Team(
+            config=config,
+            site=self.site,
+            makers=self._makers,
+            post=post,
+            keeper=self._supervisor,
+            tasks=tasks,
+            work_ended=ended,
+        )
         self._runner = EffectRunner(
             spool=self._spool,
             flusher=self._flusher,
@@ -262,6 +275,7 @@ class Daemon:
             supervisor=self._supervisor,
             shown=self._shown,
         )
+        self._make_reloads()
         self._receipts = Receipts(
             spool=self._spool,
             deliveries=state.deliveries,
@@ -273,9 +287,26 @@ class Daemon:
                 spool=self._spool, services=self._services, dead_letters=dead_letters, purged=state.totals.purged
             ),
             agent_requests=self._requests,
+            reload_requests=self._reloads,
             checkpoints=CheckpointReceipts(spool=self._spool, kept=self._checkpoints, services=self._services),
         )
         self._signals.subscribe(MessageMet, self._receipts.was_met)
+
+    def _make_reloads(self) -> None:
+        self._reloads = Reloads(
+            site=self.site,
+            config=self._config,
+            services=self._services,
+            spool=self._spool,
+            state=self._engine.state,
+            team=self._team,
+            makers=self._makers,
+            admit=lambda box: self._intake.meet_box(box),  # noqa: PLW0108 - the intake is made later
+            shown=self._shown,
+            begins=self.service.reloading,
+            ended=self._tell_ready,
+            swap=self._take_config,
+        )
 
     def _make_intake(self) -> None:
         state, called = self._engine.state, self._team.called
@@ -338,7 +369,12 @@ class Daemon:
             counted=lambda: self._saved_totals.counted_log,
         )
         self._pump.overslept = self._upkeep.look_round
-        self._page = StatusPage(self.site.run / "status.json", self.clock, self._status_page)
+        self._page = StatusPage(
+            self.site.run / "status.json",
+            self.clock,
+            self._status_page,
+            told=self._tell_status,
+        )
         self._liveness_poll = LivenessPoll(
             deliveries=self._engine.state.deliveries, inhabited=self._team.inhabited, post=self._pump.post
         )
@@ -411,11 +447,17 @@ class Daemon:
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
         tasks.start_soon(self._liveness_poll.run, name="liveness poll")
         self._gateways.start(tasks)
+        self._reloads.begin()
         self._up.set()
         await self._shown()
-        self.service.ready(f"watching {len(self._intake.boxes)} queues ({self._watching.mode})")
+        self._tell_ready()
+        self._is_ready = True
+        tasks.start_soon(self._reloads.watch, name="watch of the config")
         if self.service.watchdog_s is not None:
             tasks.start_soon(self._upkeep.watchdog, self.service, self._pump, self._watching, name="watchdog")
+
+    def _tell_ready(self) -> None:
+        self.service.ready(self._status_line(self._status_page()))
 
     def _lost_boxes(self) -> frozenset[str]:
         """List queue directories that were removed or replaced since the last session.
@@ -504,7 +546,7 @@ class Daemon:
                 version=__version__,
                 pid=os.getpid(),
                 root=str(self.site.root),
-                config_hash=self.config.fingerprint(),
+                config_hash=self._fingerprint,
                 recovered=recovered,
             )
         )
@@ -514,13 +556,16 @@ class Daemon:
 
     # --- stopping -----------------------------------------------------------------------------------------------------
     async def _hear_signals(self) -> None:
-        ends = list(ENDING)
+        heard = list(ENDING)
         if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # SIGHUP is ignored under nohup, and stays so
-            ends.append(signal.SIGHUP)
+            heard.append(signal.SIGHUP)
         nothing = [number for number in MEANINGLESS if signal.getsignal(number) is signal.SIG_DFL]
         said: set[signal.Signals] = set()
-        with anyio.open_signal_receiver(*ends, *nothing) as signals:
+        with anyio.open_signal_receiver(*heard, *nothing) as signals:
             async for number in signals:
+                if number is signal.SIGHUP and not self._has_hung_up():
+                    self._reloads.ask("SIGHUP")
+                    continue
                 if number in nothing:
                     if number not in said:
                         said.add(number)
@@ -530,6 +575,10 @@ class Daemon:
                     self._leave_at_once(number)
                 self._reason = number.name
                 self._stop_asked.set()
+
+    def _has_hung_up(self) -> bool:
+        """Say whether SIGHUP means that the terminal has gone, and not that the config is to be read again."""
+        return self.in_terminal and not has_terminal()
 
     def _leave_at_once(self, number: signal.Signals) -> None:
         """End the process, and leave running commands to the next start.
@@ -663,11 +712,19 @@ class Daemon:
     def _describe(self) -> dict[str, object]:
         return describe(self._engine, self._backlog.by_agent(self._team.join))
 
-    def _config_hash(self) -> str:
-        now = self._config.now
-        if now is not self._hashed[0]:
-            self._hashed = now, now.fingerprint()
-        return self._hashed[1]
+    def _tell_status(self, page: dict[str, object]) -> None:
+        if self._is_ready:
+            self.service.status(self._status_line(page))
+
+    def _status_line(self, page: dict[str, object]) -> str:
+        config = self._config.now
+        return status_line(page, {*config.groups, *config.pools, *ALWAYS})
+
+    def _take_config(self, config: Config, fingerprint: str) -> None:
+        """Put a config in force."""
+        self._config.swap(config)
+        self._fingerprint = fingerprint
+        self._watching.config_changed()
 
     def _shortage(self) -> list[dict[str, object]]:
         """Return the entry of the status page for a disk that is nearly full."""
@@ -682,7 +739,7 @@ class Daemon:
         log, watch = self._recorder.log, self._watching.mode
         told = {"file": log.path.name, "bytes": log.size_bytes()}
         daemon = {"pid": os.getpid(), "session_id": log.session_id, "version": __version__, "watch": watch, "log": told}
-        daemon |= {"config_hash": self._config_hash()}
+        daemon |= {"config_hash": self._fingerprint, "config": self._reloads.page()}
         faults = [*self._recorder.faults.page(), *self._shortage()]
         return {"daemon": daemon, "faults": faults, **self._describe(), **self._gateways.page()}
 

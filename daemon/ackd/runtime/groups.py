@@ -50,13 +50,17 @@ class Groups:
     def endpoint(self, name: str) -> GroupEndpoint | None:
         """The endpoint of a group; None for an agent."""
         group = self.config.now.group_called(name)
-        return GroupEndpoint(group=group, around=self) if group is not None else None
+        if group is None:
+            return None
+        return GroupEndpoint(group=group, around=self, members=self.config.now.group_members(group))
 
 
 @dataclass(kw_only=True, eq=False)
 class GroupEndpoint(Endpoint):
     group: str
     around: Groups
+    #: Its members as last seen: a message that is being handed on while the group goes from the config still has them.
+    members: tuple[str, ...] = ()
     #: Messages whose handing on was begun.
     _begun: set[int] = field(default_factory=set, init=False)
 
@@ -71,7 +75,8 @@ class GroupEndpoint(Endpoint):
             why = f"could not be read: {error}"
             return (Hindered if hindered else NotTold)(order.key, why, attempt=order.attempt)
         self._begun.add(order.key)
-        members = readers(config.group_members(self.group), order.message.sender)
+        self.members = config.members_of(self.group) or self.members
+        members = readers(self.members, order.message.sender)
         answers = await asyncio.gather(*(self._hand_on(member, order, copy, again=again) for member in members))
         failed = [answer for answer in answers if answer is not None]
         if not failed:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
@@ -23,7 +23,7 @@ from ackd.core.screen_rules import is_awaited
 from ackd.storage.json_state import JsonState
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Container, Mapping
     from pathlib import Path
 
     from ackd.core.engine import Engine
@@ -208,10 +208,28 @@ def _escalations(engine: Engine) -> list[dict[str, object]]:
     ]
 
 
+def status_line(page: Mapping[str, Any], apart: Container[str] = ()) -> str:
+    """Say the page on one line: ``3 agents, 5 queued, 0 dead; watching by inotify``. ``apart``: names that are
+    not counted, because they are no agents of this team's own."""
+    agents = sum(name not in apart for name in page["agents"])
+    totals, faults = page["totals"], page.get("faults")
+    words = f"{agents} agent{'s' * (agents != 1)}, {totals['queued']} queued, {totals['dead']} dead"
+    words += f"; watching by {page['daemon']['watch']}"
+    return words + (f"; in trouble: {faults[0]['error']}" if faults else "")
+
+
 class StatusPage:
+    """``told`` is called with each page that differs from the one before, whether or not the disk takes it."""
+
     def __init__(
-        self, path: Path, clock: Clock, content: Callable[[], dict[str, object]], every_s: float = EVERY_S
+        self,
+        path: Path,
+        clock: Clock,
+        content: Callable[[], dict[str, object]],
+        every_s: float = EVERY_S,
+        told: Callable[[dict[str, object]], None] = lambda _: None,
     ) -> None:
+        self._told = told
         self._file = JsonState(path, durable=False)
         self._every_s = every_s
         self._clock = clock
@@ -230,6 +248,7 @@ class StatusPage:
         content = self._content()
         if content == self._written:
             return None
+        self._told(content)
         dated = self._file.encode({**content, "at": stamp(self._clock.now().wall)})
         self._spend_spare()
         try:

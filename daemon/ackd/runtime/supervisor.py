@@ -67,6 +67,8 @@ class _Kept:
     deaths: deque[float] = field(default_factory=lambda: deque(maxlen=100))
     changed: anyio.Event = field(default_factory=anyio.Event)
     asking: anyio.Lock = field(default_factory=anyio.Lock)
+    #: The scope of the task that starts it and waits for its end.
+    tending: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
     def become(self, standing: KeptStanding, why: str = "") -> None:
         self.standing, self.why = standing, why
@@ -182,6 +184,20 @@ class Supervisor:
             if not was_down and not self._closing and not kept.retired:
                 self.post(AgentDied(agent, why, wanted=True))
 
+    async def forget(self, agent: str, *, end: bool) -> None:
+        """Keep the agent alive no longer: its config has another endpoint for it. It is ended unless it outlives the
+        daemon; with ``end`` also then. Whoever waits for its start gets CannotStart."""
+        kept = self._kept[agent]
+        kept.retired = True
+        async with kept.asking:
+            if end or not kept.living.outlives_us:
+                await self._end(kept, "its table in ackd.toml has changed")
+            else:
+                kept.become(KeptStanding.STOPPED, "its table in ackd.toml has changed")
+        if self._kept.get(agent) is kept:
+            del self._kept[agent]
+        kept.tending.cancel()
+
     def retire(self, agent: str) -> None:
         """Let the agent finish its work, and do not start it again."""
         kept = self._kept[agent]
@@ -200,6 +216,10 @@ class Supervisor:
 
     # --- starting again and again -------------------------------------------------------------------------------------
     async def _tend(self, kept: _Kept) -> None:
+        with kept.tending:
+            await self._tend_until_forgotten(kept)
+
+    async def _tend_until_forgotten(self, kept: _Kept) -> None:
         try:
             while not self._closing:
                 if kept.standing is KeptStanding.STARTING:

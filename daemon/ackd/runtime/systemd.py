@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,15 +17,34 @@ if TYPE_CHECKING:
 
 
 class ServiceManager:
+    _address = ""
+    _status: str | None = ""
+
     def __init__(self, environ: MutableMapping[str, str] = os.environ) -> None:
         address = environ.pop("NOTIFY_SOCKET", "")
         self._address = "\0" + address[1:] if address.startswith("@") else address
         self.watchdog_s = _watchdog(environ)
 
     def ready(self, status: str) -> None:
-        self._tell(f"READY=1\nSTATUS={status}")
+        """Tell that the daemon serves, and how it stands. Ignored once the daemon stops: a reload may end then."""
+        if self._status is not None:
+            self._status = status
+            self._tell(f"READY=1\nSTATUS={status}")
+
+    def status(self, status: str) -> None:
+        """Replace the line that `systemctl status` shows, if it has changed. Ignored once the daemon stops."""
+        if status != self._status and self._status is not None:
+            self._status = status
+            self._tell(f"STATUS={status}")
+
+    def reloading(self) -> None:
+        """Tell that the config is being read again; ``ready`` follows. The manager orders the two by the time."""
+        if self._status is not None:
+            now_usec = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+            self._tell(f"RELOADING=1\nMONOTONIC_USEC={now_usec}\nSTATUS=reading the config again")
 
     def stopping(self) -> None:
+        self._status = None
         self._tell("STOPPING=1\nSTATUS=stopping: letting running deliveries finish")
 
     def alive(self) -> None:

@@ -1,7 +1,8 @@
 """The members of the team, by name, and the endpoint that delivers to each.
 
 Members are the agents of the config, those inside the daemon, and every queue directory that turns up (an inbox). Each
-is announced to the engine once.
+is announced to the engine once, and again when another config treats it differently. Where that needs another endpoint,
+the engine asks for it (``replace``) when the old one has nothing in hand.
 """
 
 from __future__ import annotations
@@ -10,17 +11,26 @@ import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import anyio
+
+from ackd.config.comparing import When
 from ackd.config.live import announcement
+from ackd.core.errors import BadConfig
+from ackd.core.events import EndpointAway
 from ackd.core.message import identity
+from ackd.core.ports import Endpoint
 from ackd.endpoints import registry
+from ackd.endpoints.inbox.endpoint import InboxEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ackd.config.agents import AgentSettings
     from ackd.config.live import LiveConfig
+    from ackd.config.model import Config
     from ackd.config.site import Site
-    from ackd.core.ports import Endpoint, Inhabited, LeftRun, Post
+    from ackd.core.effects import TellAgent
+    from ackd.core.ports import Inhabited, Keeper, LeftRun, Post, Tasks
     from ackd.endpoints.making import EndpointMaker, FoundRun, Offered
 
 
@@ -33,6 +43,14 @@ class Makers:
 
     def make(self, agent: str, table: AgentSettings) -> Endpoint:
         return self._of(table.endpoint).make(agent, table)
+
+    def verify(self, agent: str, config: Config) -> None:
+        """Raise BadConfig if the agent's endpoint cannot be made from that config."""
+        table = config.agent(agent)
+        self._of(table.endpoint).verify(agent, table, config)
+
+    def adapt(self, agent: str, endpoint: Endpoint, table: AgentSettings) -> None:
+        self._of(table.endpoint).adapt(endpoint, table, agent)
 
     async def clear(self) -> list[str]:
         return [agent for kind in registry.KINDS for agent in await self._of(kind).clear()]
@@ -52,11 +70,20 @@ class Team:
     site: Site
     makers: Makers
     post: Post
+    keeper: Keeper
+    tasks: Tasks
     #: Called with an agent and a message id when the agent's checkpoints of that message may be removed.
     work_ended: Callable[[str, str], None]
     #: Make the endpoints of agents that capabilities bring. Each returns None for an agent that is not its own.
     own_endpoints: list[Callable[[str], Endpoint | None]] = field(default_factory=list)
     _endpoints: dict[str, Endpoint] = field(default_factory=dict, init=False)
+    #: The kind that each endpoint was made as.
+    _kinds: dict[str, str] = field(default_factory=dict, init=False)
+    #: Agents whose endpoint is to be replaced, and those whose drain is under way.
+    _replaced: set[str] = field(default_factory=set, init=False)
+    _draining: dict[str, anyio.Event] = field(default_factory=dict, init=False)
+    #: Endpoints that were replaced, of which a command may still be at its end.
+    _leaving: list[Endpoint] = field(default_factory=list, init=False)
     _names: dict[str, str] = field(default_factory=dict, init=False)
 
     def join(self, name: str) -> str:
@@ -65,7 +92,8 @@ class Team:
         if known is not None:
             return known
         config = self.config.now
-        self._endpoints[name] = self._build(name, config.agent(name))
+        table = config.agent(name)
+        self._endpoints[name], self._kinds[name] = self._build(name, table), table.endpoint
         self._names[identity(name)] = name
         self.post(announcement(config, name))
         return name
@@ -82,8 +110,55 @@ class Team:
         endpoint = self._endpoints.get(agent)
         return endpoint.inhabited if endpoint is not None else None
 
+    def names(self) -> list[str]:
+        return list(self._endpoints)
+
     def endpoints(self) -> list[Endpoint]:
-        return list(self._endpoints.values())
+        """Return all endpoints, with those that were replaced while a command of theirs is at its end."""
+        self._leaving = [endpoint for endpoint in self._leaving if endpoint.has_work()]
+        return [*self._endpoints.values(), *self._leaving]
+
+    # --- another config -----------------------------------------------------------------------------------------------
+    def take(self, agent: str, when: When) -> None:
+        """Have an agent of the team treated as the config in force says, from then on."""
+        table = self.config.now.agent(agent)
+        if when is When.WHEN_FREE:
+            self._replaced.add(agent)
+        elif when is When.NEXT_MESSAGE and agent not in self._replaced:
+            self.makers.adapt(agent, self._endpoints[agent], table)
+        self.post(announcement(self.config.now, agent, replaced=when is When.WHEN_FREE))
+
+    def drain(self, agent: str) -> None:
+        """Have the endpoint of an agent that is no longer in the config finish, or hand over, what has no end."""
+        if agent not in self._draining:
+            self._draining[agent] = anyio.Event()
+            self.tasks.start_soon(self._drain, agent, self._endpoints[agent], name=f"drain {agent}")
+
+    async def _drain(self, agent: str, endpoint: Endpoint) -> None:
+        try:
+            await endpoint.drain(self.config.now.daemon.drain_timeout_s)
+        finally:
+            self._draining.pop(agent).set()
+
+    async def replace(self, agent: str) -> None:
+        """Make the agent's endpoint anew. Its lane waits meanwhile, so nothing is told."""
+        if (drained := self._draining.get(agent)) is not None:
+            await drained.wait()
+        old, before = self._endpoints[agent], self._kinds[agent]
+        table = self.config.now.agent(agent)
+        old.leave()
+        if self.keeper.keeps(agent):
+            # A pane that is no longer ours to look after is left to whoever works in it.
+            await self.keeper.forget(agent, end=before == table.endpoint)
+        if old.has_work():
+            self._leaving.append(old)
+        self._replaced.discard(agent)
+        table = self.config.now.agent(agent)  # which may have been read again meanwhile
+        try:
+            self._endpoints[agent] = self._build(agent, table)
+        except BadConfig as bad:  # it was verified; what it needs has been removed since
+            self._endpoints[agent] = _Missing(str(bad))
+        self._kinds[agent] = table.endpoint
 
     def with_work(self) -> list[str]:
         """Return the agents of which something runs that the end of the daemon waits for."""
@@ -118,6 +193,16 @@ class Team:
             if (endpoint := make(name)) is not None:
                 return endpoint
         return self.makers.make(name, table)
+
+
+@dataclass
+class _Missing(InboxEndpoint):
+    """Stands in for an endpoint that could not be made."""
+
+    why: str
+
+    def tell(self, order: TellAgent) -> EndpointAway:  # type: ignore[override]
+        return EndpointAway(order.key, self.why, attempt=order.attempt)
 
 
 def environment(site: Site) -> dict[str, str]:

@@ -61,6 +61,11 @@ class SpoolWatch:
             self.mode = "inotify"
             await self._run(self._inotify())
 
+    def config_changed(self) -> None:
+        """Poll at the interval of the config that has just been put in force."""
+        if isinstance(self._watcher, PollingWatcher):
+            self._watcher.interval_s = self.config.now.watch.poll_interval_s
+
     @property
     def beats(self) -> int:
         return self._watcher.beats

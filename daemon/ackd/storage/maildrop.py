@@ -179,6 +179,11 @@ def drop_requests(
     return dict(zip(items, map(Path, drop_all(list(items.values()), fsync=fsync)), strict=True))
 
 
+def drop_reload(receipts_dir: Path, by: str, *, fsync: bool = True) -> Path:
+    """Put a request to read the config again."""
+    return drop(*_receipt(receipts_dir, ReceiptKind.RELOAD, None, None, None, by=by), fsync=fsync)
+
+
 def drop_cancellations(
     receipts_dir: Path,
     recipients: Sequence[tuple[str, str]],

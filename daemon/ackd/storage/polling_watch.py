@@ -57,7 +57,8 @@ class PollingWatcher:
     ) -> None:
         self._queue_dir = queue_dir
         self._receipts_dir = receipts_dir
-        self._interval_s = interval_s
+        #: May be set to another value while it runs.
+        self.interval_s = interval_s
         self._reserved = reserved
         self.beats = 0
 
@@ -77,7 +78,7 @@ class PollingWatcher:
                     await _post_all(hints, post)
                 seen = now
             self.beats += 1
-            await anyio.sleep(self._interval_s)
+            await anyio.sleep(self.interval_s)
 
     def own_move(self, source: Place, target: Place) -> None:
         """Do nothing: two pictures do not show who moved a file."""

@@ -146,6 +146,22 @@ def holder(run_dir: Path) -> int | None:
         os.close(fd)
 
 
+def is_held_by(run_dir: Path, pid: int) -> bool:
+    """Tell whether this process, of our own pid namespace, has the lock's file or the root open, as its holder has. The
+    pid in the file may be one of another namespace, or an earlier holder's. Raises PermissionError for a process of
+    another user's."""
+    ours = [path.stat() for path in (run_dir / LOCK_NAME, run_dir.parent) if path.exists()]
+    fds = f"/proc/{pid}/fd"
+    for name in os.listdir(fds):  # noqa: PTH208
+        try:
+            there = os.stat(f"{fds}/{name}")  # noqa: PTH116
+        except FileNotFoundError:  # closed meanwhile
+            continue
+        if any(os.path.samestat(there, one) for one in ours):
+            return True
+    return False
+
+
 def _root_holder(root: Path) -> int | None:
     """Return the holder of the directory's lock, if the file does not say."""
     try:

@@ -153,6 +153,7 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
                 spool=spool, deliveries=deliveries, called=called, post=start.pump.post, config=config
             ),
             dead_letter_requests=NotedReceipts([]),
+            reload_requests=NotedReceipts([]),
             agent_requests=AgentRequests(
                 spool=spool,
                 deliveries=deliveries,

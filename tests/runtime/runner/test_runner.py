@@ -89,6 +89,9 @@ class RunnerSetup:
     def inhabited(self, agent: str) -> None:
         return None
 
+    async def replace(self, agent: str) -> None:
+        raise AssertionError(agent)
+
     def box(self, agent: str) -> str:
         return agent
 

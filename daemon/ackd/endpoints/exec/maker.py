@@ -37,6 +37,10 @@ class ExecMaker(EndpointMaker):
             config=offered.live,
         )
 
+    def adapt(self, endpoint: ExecEndpoint, table: ExecSettings, agent: str) -> None:  # noqa: ARG002 - as all kinds
+        endpoint.command, endpoint.env = list(table.command), table.env
+        endpoint.cwd, endpoint.timeout_s = self.offered.config.base_dir / table.cwd, table.timeout_s
+
     def found_runs(self) -> list[FoundRun]:
         return scan_runs(self.runs_dir)
 

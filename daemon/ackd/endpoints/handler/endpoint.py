@@ -68,11 +68,16 @@ class HandlerEndpoint(Endpoint):
     _scopes: type[anyio.CancelScope] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        by_class = type(self.handler).__call__
-        self._is_async = inspect.iscoroutinefunction(self.handler) or inspect.iscoroutinefunction(by_class)
+        self.call_from_now_on(self.handler)
         self._task_name = f"handler {self.agent}"
         # Not anyio's common limiter, where flushes would wait behind handlers.
         self._limiter = anyio.CapacityLimiter(self.threads)
+
+    def call_from_now_on(self, handler: Handler) -> None:
+        """Call this handler for every message that is told from now on."""
+        self.handler = handler
+        by_class = type(handler).__call__
+        self._is_async = inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(by_class)
 
     def tell(self, order: TellAgent) -> NotTold | EndpointAway | Hindered | None:
         if self._stopping:

@@ -11,6 +11,7 @@ from ackd.endpoints.making import EndpointMaker
 from ackd.handlers import load_handler
 
 if TYPE_CHECKING:
+    from ackd.config.model import Config
     from ackd.endpoints.handler.settings import HandlerSettings
     from ackd.handlers import Handler
 
@@ -26,13 +27,19 @@ class HandlerMaker(EndpointMaker):
             services=offered.services,
         )
 
-    def _handler(self, agent: str, table: HandlerSettings) -> Handler:
+    def adapt(self, endpoint: HandlerEndpoint, table: HandlerSettings, agent: str) -> None:
+        endpoint.call_from_now_on(self._handler(agent, table))
+
+    def verify(self, agent: str, table: HandlerSettings, config: Config) -> None:
+        self._handler(agent, table, config)
+
+    def _handler(self, agent: str, table: HandlerSettings, config: Config | None = None) -> Handler:
         if table.handler is None and identity(agent) in self.offered.handlers:
             return self.offered.handlers[identity(agent)]
         try:
             return load_handler(table.handler or agent)
         except TheirFault as fault:
-            raise self.offered.bad_config(agent, "handler", str(fault)) from None
+            raise self.offered.bad_config(agent, "handler", str(fault), config) from None
 
 
 MAKER: Final = HandlerMaker

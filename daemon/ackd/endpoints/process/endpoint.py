@@ -18,7 +18,7 @@ import anyio.lowlevel
 
 from ackd.core import delivery_facts, faults
 from ackd.core.errors import BadLine, CannotStart, TheirFault
-from ackd.core.events import EndpointAway, Hindered, LetGo, NotTold, Outcome, RunEnded, SignOfLife, Told
+from ackd.core.events import Absence, EndpointAway, Hindered, LetGo, NotTold, Outcome, RunEnded, SignOfLife, Told
 from ackd.core.ports import Inhabited
 from ackd.endpoints.process import wire as worker_json
 from ackd.endpoints.process.assignments import Assignments, work_of
@@ -68,6 +68,7 @@ class ProcessEndpoint(Inhabited):
     _blame: tuple[Outcome, str] | None = field(default=None, init=False)
     _carrying: bool = field(default=False, init=False)
     _stopping: bool = field(default=False, init=False)
+    _ends_because: str = field(default="ackd is stopping", init=False)
     #: There while a worker whose time was up is being ended, and is told nothing more; set when it is gone.
     _outgoing: anyio.Event | None = field(default=None, init=False)
     _eased: anyio.Event = field(default_factory=anyio.Event, init=False)
@@ -104,7 +105,8 @@ class ProcessEndpoint(Inhabited):
     # --- telling
     async def tell(self, order: TellAgent) -> TellAnswer:
         if self._stopping:
-            return EndpointAway(order.key, "ackd is stopping", attempt=order.attempt)
+            # Not gone: the engine, which is about to hear of another endpoint, need not tell anybody.
+            return EndpointAway(order.key, self._ends_because, attempt=order.attempt, why=Absence.BUSY)
         try:
             work = await self._told(order)
         except CannotStart as error:
@@ -268,6 +270,10 @@ class ProcessEndpoint(Inhabited):
             self._give_up_on(held, Outcome.STOPPED, "was cancelled, and its worker had not let go of it")
 
     # --- the end
+    async def drain(self, drain_s: float) -> None:
+        self._ends_because = "it is no longer in ackd.toml"
+        await self.stop(drain_s)
+
     async def stop(self, drain_s: float) -> None:
         """Ask the worker to end. It may finish or hand over its work for ``drain_s``; the rest is offered again."""
         self._stopping = True
@@ -277,8 +283,8 @@ class ProcessEndpoint(Inhabited):
             while self.has_work():
                 self._eased = anyio.Event()
                 await self._eased.wait()
-        self._blame = (Outcome.STOPPED, "ackd was stopped")
-        await self.keeper.stop(self.agent, "ackd is stopping")
+        self._blame = (Outcome.STOPPED, f"its worker was ended: {self._ends_because}")
+        await self.keeper.stop(self.agent, self._ends_because)
 
     def has_work(self) -> bool:
         return any(not work.handed_over for work in self._assignments)
@@ -374,7 +380,7 @@ class ProcessEndpoint(Inhabited):
 
     # --- small
     def _farewell(self) -> bytes:
-        return self._outbound.farewell("ackd is stopping" if self._stopping else "a fresh worker takes over")
+        return self._outbound.farewell(self._ends_because if self._stopping else "a fresh worker takes over")
 
     def _name(self) -> str:
         return f"pid {self.worker.life.pid}" if self.worker.life is not None else "nobody"

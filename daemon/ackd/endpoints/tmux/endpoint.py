@@ -236,9 +236,13 @@ class TerminalEndpoint(Inhabited):
     def pulse(self) -> str | None:
         return None if self._stopping else self._watch.pulse()
 
-    async def stop(self, drain_s: float) -> None:  # noqa: ARG002 - a pane outlives us, and so does its work
+    def leave(self) -> None:
+        """Look at the pane no longer. It stays as it is."""
         self._stopping = True
         self._watch.stop()
+
+    async def stop(self, drain_s: float) -> None:  # noqa: ARG002 - a pane outlives us, and so does its work
+        self.leave()
 
     def _line(self, order: TellAgent) -> str:
         """The line for a message. If it was handed over, the line names the checkpoint: the agent starts with an empty

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ackd.endpoints.making import EndpointMaker
 
 if TYPE_CHECKING:
+    from ackd.config.model import Config
     from ackd.endpoints.tmux.client import Tmux
     from ackd.endpoints.tmux.endpoint import TerminalEndpoint
     from ackd.endpoints.tmux.screen import Profile
@@ -43,6 +44,9 @@ class TmuxMaker(EndpointMaker):
             self._keep_pane(agent, table, table.start, endpoint)
         return endpoint
 
+    def verify(self, agent: str, table: TmuxSettings, config: Config) -> None:
+        self._profile(agent, table, config)
+
     def _keep_pane(self, agent: str, table: TmuxSettings, start: str, endpoint: TerminalEndpoint) -> None:
         from ackd.endpoints.tmux.screen import started_with  # noqa: PLC0415 - as above
         from ackd.endpoints.tmux.started_pane import StartedPane  # noqa: PLC0415
@@ -59,13 +63,13 @@ class TmuxMaker(EndpointMaker):
         )
         self.keep(agent, pane, table.restart)
 
-    def _profile(self, agent: str, table: TmuxSettings) -> Profile:
+    def _profile(self, agent: str, table: TmuxSettings, config: Config | None = None) -> Profile:
         from ackd.endpoints.tmux.screen import BadProfile, load_profile  # noqa: PLC0415 - as above
 
         try:
-            return load_profile(table.profile, self.offered.config.profiles)
+            return load_profile(table.profile, (config or self.offered.config).profiles)
         except BadProfile as bad:
-            raise self.offered.bad_config(agent, "profile", str(bad)) from None
+            raise self.offered.bad_config(agent, "profile", str(bad), config) from None
 
     @cached_property
     def _server(self) -> Tmux:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 from ackd.config.agents import LongLivedAgent, ReadingAgent, StartedAgent
 from ackd.config.groups import differs
 from ackd.core.policy import CompletesOn
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from ackd.config.agents import AgentComplaint
+    from ackd.core.policy import AgentPolicy
 
 
 class TmuxSettings(LongLivedAgent, StartedAgent, ReadingAgent):
@@ -38,6 +39,9 @@ class TmuxSettings(LongLivedAgent, StartedAgent, ReadingAgent):
             if (text := getattr(self, key)) is not None and not differs(text):
                 what = f"all agents made of this template would share it: put {{agent}} or {{number}} into the {key}"
                 yield (key,), what
+
+    def made_of(self, policy: AgentPolicy, profiles: Mapping[str, Any]) -> tuple[object, ...]:
+        return (*super().made_of(policy, profiles), policy.busy_timeout_s, profiles.get(self.profile))
 
     def _texts(self) -> Iterable[str | None]:
         return (*super()._texts(), self.pane, self.title, self.start)

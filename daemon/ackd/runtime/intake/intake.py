@@ -245,7 +245,7 @@ class Intake:
         if self.config.now.pools:
             agent = self.deliveries.agents.get(self._owners.get(place.box, ""))
             boxes = {owner: box for box, owner in self._owners.items()}
-            for pool in agent.pools if agent is not None else ():
+            for pool in agent.served_pools if agent is not None else ():
                 yield Place(boxes.get(pool, pool), Folder.QUEUE, place.name)
 
     async def _wait_until_settled(self, place: Place) -> None:
@@ -393,10 +393,6 @@ class Intake:
         if identity(message.recipient) in named:
             return message  # its own copy, as far as that can be told
         return replace(message, pool=next((name for name in pools if identity(name) in named), ""))
-
-    def is_configured(self, agent: str) -> bool:
-        """True if the agent has a table in the config, or is made by it; else it only has a queue directory."""
-        return any(identity(name) == identity(agent) for name in self.config.now.agents)
 
     def _with_group(self, message: Message, data: bytes) -> Message:
         """Note the group that a message names alone, in To, while it lies in another queue. (One name in To is no

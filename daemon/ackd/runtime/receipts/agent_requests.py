@@ -181,7 +181,7 @@ class AgentRequests:
 
     async def _resume(self, agent: str) -> _Answer:
         """Resume an agent that is paused, parked or down: a person calls it fit. A stopped agent is started."""
-        if self.pauses.is_stopped(agent):
+        if self.pauses.is_stopped(agent) and self.supervisor.keeps(agent):  # else its endpoint is another one now
             return await self._change_life(K.START, agent, USER)
         before = "paused" if agent in self.pauses else self.deliveries.agents[agent].state.value
         await self._end_pause(agent)

@@ -65,6 +65,7 @@ class Receipts:
     dead_letters: DeadLetters
     dead_letter_requests: TakesReceipts
     agent_requests: TakesReceipts
+    reload_requests: TakesReceipts
     checkpoints: CheckpointReceipts
     #: Names of receipts that wait, and of those that have waited once for their message.
     _waiting: set[str] = field(default_factory=set)
@@ -131,7 +132,9 @@ class Receipts:
 
     # --- matching -----------------------------------------------------------------------------------------------------
     def _match(self, receipt: Receipt) -> None:
-        if receipt.kind in AGENT_REQUESTS:
+        if receipt.kind is ReceiptKind.RELOAD:
+            self.reload_requests.take(receipt)
+        elif receipt.kind in AGENT_REQUESTS:
             self.agent_requests.take(receipt)
         elif receipt.kind is ReceiptKind.CHECKPOINT:
             self._match_checkpoint(receipt)

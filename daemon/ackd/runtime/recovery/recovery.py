@@ -329,12 +329,9 @@ class Recovery:
         return replace(event, crashes=crashes, run_alive=speaks, logged=logged)
 
     def _is_held_for_pool(self, entry: TakenIn) -> bool:
-        """True if the journal's word about the pool of a message holds: its agent is a member still, or has left the
-        team, and the message goes back. An agent that has only left the pool keeps it as its own."""
-        pool = self.engine.state.pools.get(entry.pool)
-        if not entry.pool or pool is None:
-            return not entry.pool
-        return entry.agent in pool.members or not self.intake.is_configured(entry.agent)
+        """True if the journal's word about the pool of a message holds: also for an agent that is no member any more,
+        and for a pool that the config has no longer, as long as its queue is there to take the message back."""
+        return not entry.pool or entry.pool in self.engine.state.agents
 
     def _crashes(self, event: events.Arrived, entry: TakenIn | None, *, clean: bool, run_known: bool) -> int:
         """Count the crashes of the daemon with this message in hand. This one counts if the message was being

@@ -59,6 +59,8 @@ class Roster(Protocol):
 
     def inhabited(self, agent: str) -> Inhabited | None: ...
 
+    def replace(self, agent: str) -> Coroutine[None, None, None]: ...
+
     def box(self, agent: str) -> str: ...
 
     def forget_run(self, agent: str, key: int) -> None: ...
@@ -146,6 +148,8 @@ class EffectRunner:
                 return self._ask_checkpoint(effect)
             case effects.RenewAgent():
                 return self._inhabited(effect.lane).renew(effect)
+            case effects.ReplaceEndpoint(lane):
+                return self.team.replace(lane)
             case effects.RestartAgent(lane, why):
                 return self._inhabited(lane).restart(why)
             case effects.WriteStatus():
