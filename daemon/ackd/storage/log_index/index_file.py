@@ -125,8 +125,8 @@ class IndexFile:
         times = [(words, at) for words, at in (("last >= ?", since), ("first <= ?", until)) if at is not None]
         within, limits = " AND ".join(["1", *(words for words, _ in times)]), [at for _, at in times]
         # An agent has lines in nearly every block: of a short time there are few, and each of those is asked.
-        of_time = {id_ for (id_,) in self._rows(f"SELECT id FROM block WHERE {within}", limits)} if times else None
-        wanted = of_time
+        columns = "SELECT id FROM block WHERE "
+        wanted = {id_ for (id_,) in self._rows(f"{columns}{within}", limits)} if times else None
         for lookups in conditions:
             if wanted is not None and len(wanted) <= _FEW and not any(one.beginning for one in lookups):
                 asked = ((id_, self._rows(_IN_BLOCK, (one.key, id_))) for id_ in wanted for one in lookups)
