@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ackd.facts.table import FACTS
+from ackd.storage.session_log import age_order, session_files
+from ackd.storage.session_log.stored import open_log, state
 from tests import warm
 from tests.strays import MARK, end_strays
 from tests.waiting import PATIENCE_S
@@ -37,6 +39,11 @@ reconcile_interval_s = 1
 drain_timeout_s = 5
 stop_timeout_s = 1
 """
+
+
+def _written_at(log: Path) -> int:
+    now = state(log)
+    return now.mtime_ns if now is not None else 0
 
 
 def undeclared(line: dict[str, Any]) -> str:
@@ -182,11 +189,10 @@ class Team:
     def lines(self) -> list[dict[str, Any]]:
         """The logs of all sessions so far. Each byte is read once: a test asks fifty times a second."""
         found: list[dict[str, Any]] = []
-        for path in sorted((self.root / "logs").glob("session-*.ndjson"), key=lambda p: (p.stat().st_mtime_ns, p.name)):
+        for path in sorted(session_files(self.root / "logs"), key=lambda p: (_written_at(p), age_order(p.name))):
             offset, known = self._read.setdefault(path, (0, []))
-            with path.open("rb") as log:
-                log.seek(offset)
-                new = log.read()
+            with open_log(path) as log:
+                new = log.read(offset, log.state().size) if log is not None else b""
             whole = new[: new.rfind(b"\n") + 1]  # a line that a kill tore has no end
             for raw in whole.splitlines():
                 with contextlib.suppress(ValueError):

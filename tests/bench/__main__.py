@@ -24,6 +24,7 @@ from tests.bench import (
     keystrokes,
     latency,
     leasing,
+    old_logs,
     pools,
     readiness,
     reloading,
@@ -60,6 +61,7 @@ BENCHES: dict[str, Bench] = {
     "leases": leasing.measure,
     "bus": bus.measure,
     "growth": growth.measure,
+    "old-logs": old_logs.measure,
     "crowd": crowd.measure,
     "reload": reloading.measure,
 }

@@ -2,7 +2,7 @@
 
 Written as a daemon would have written them, only much faster: each message was queued, claimed, told, acked and
 completed, and lies in the archive if ``archived`` says so. Sessions are of ``SESSION`` messages, at most; the last one
-ended moments ago, cleanly.
+ended moments ago, cleanly. ``compressed``: all logs but the last are, as a daemon leaves them after a day.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import time
 from typing import TYPE_CHECKING, Any
 
+from ackd.storage.session_log import keeping
 from ackd.storage.session_log import lines as log_lines
 from tests.bench import letters
 
@@ -34,19 +35,21 @@ def agent_of(number: int) -> str:
     return AGENTS[number % len(AGENTS)]
 
 
-def write(root: Path, count: int, *, archived: int = 0) -> list[str]:
+def write(root: Path, count: int, *, archived: int = 0, compressed: bool = False) -> list[str]:
     """Write the history of so many messages, the newest of them archived, and return their ids, oldest first."""
     ids = [message_id(number, count) for number in range(count)]
     for directory in ("logs", "state", *(f"queue/{agent}/processed" for agent in AGENTS)):
         (root / directory).mkdir(parents=True, exist_ok=True, mode=0o700)
     for begin in range(0, count, SESSION):
-        _write_session(root, ids, begin, min(count, begin + SESSION))
+        log = _write_session(root, ids, begin, min(count, begin + SESSION))
+        if compressed and begin + SESSION < count:
+            keeping.compress(log, lambda _took_s: True)
     for number in range(count - archived, count):
         path = _archive_path(root, number, count)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         letter = letters.letter(number, agent_of(number))
         path.write_bytes(letter.replace(letters.message_id(number).encode(), ids[number].encode()))
-    logs = sorted((root / "logs").glob("session-*.ndjson"))
+    logs = sorted((root / "logs").glob("session-*.ndjson"))  # the last one is plain
     totals = {"completed": count, "log": logs[-1].name, "offset": logs[-1].stat().st_size}
     (root / "state" / "totals.json").write_text(json.dumps(totals))
     return ids
@@ -61,11 +64,12 @@ def _archive_path(root: Path, number: int, count: int) -> Path:
     return root / "archive" / day / agent_of(number) / letters.name(number)
 
 
-def _write_session(root: Path, ids: list[str], begin: int, end: int) -> None:
+def _write_session(root: Path, ids: list[str], begin: int, end: int) -> Path:
     started_at = _at(begin, len(ids))
     stem = time.strftime("%Y%m%d-%H%M%S", time.gmtime(started_at))
     number = 0
-    with (root / "logs" / f"session-{stem}.ndjson").open("wb") as log:
+    written = root / "logs" / f"session-{stem}.ndjson"
+    with written.open("wb") as log:
 
         def record(type_: str, at: float, **data: Any) -> None:
             nonlocal number
@@ -93,3 +97,4 @@ def _write_session(root: Path, ids: list[str], begin: int, end: int) -> None:
             record("message_completed", at + 1.0, **done, by="done", seconds=1.0, file=path)
             record("worker_release", at + 1.0, **done, message_type="message")
         record("session_end", _at(end, len(ids)), completed=end - begin)
+    return written

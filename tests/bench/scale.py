@@ -44,6 +44,9 @@ class Scale:
     history: int = 200_000
     short_history: int = 2_000
     archived_part: float = 0.25
+    #: Messages of years, in compressed logs; starts with them and with few, in turns.
+    long_history: int = 1_000_000
+    long_history_starts: int = 9
     #: Searches of each kind, in turns.
     searches: int = 9
     #: Agents of one team, of which one gets a message.
@@ -80,6 +83,8 @@ QUICK = Scale(
     pool_repetitions=2,
     leases=300,
     history=20_000,
+    long_history=100_000,
+    long_history_starts=5,
     searches=5,
     crowd=2_000,
     small_crowd=200,

@@ -457,3 +457,21 @@ def test_a_busy_team_leaves_nothing_behind() -> None:
         world.send(make_message(f"m{number}", ("runner", MONITOR)[number % 2]))
     assert Counter(t for t, _ in world.log)["message_completed"] == 200
     assert (len(world.engine.state.deliveries), len(world.engine.state.timers)) == (0, 0)
+
+
+# --- hardly any room ------------------------------------------------------------------------------------------------
+def test_while_there_is_hardly_any_room_what_is_in_hand_goes_on_and_nothing_is_taken_up() -> None:
+    world = World()
+    world.send(make_message("m1", "runner"))
+    world.tell(ev.RoomLow())
+    for name, to in (("m2", "runner"), ("m3", "worker"), ("m4", "leader")):
+        world.send(make_message(name, to))
+    world.handle(ev.RunEnded(world.delivery("m1").key, ev.Outcome.DONE, "exit 0", 1))
+    world.settle()
+    world.wait(1000)
+    assert world.folder_of("m1") == Folder.ARCHIVE
+    assert [world.folder_of(name) for name in ("m2", "m3", "m4")] == [Folder.QUEUE] * 3
+    world.tell(ev.RoomBack())
+    world.settle()
+    assert [world.folder_of(name) for name in ("m2", "m3", "m4")] == [Folder.PROCESSED] * 3
+    assert world.told("runner") == ["m1", "m2"]

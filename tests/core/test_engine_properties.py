@@ -242,6 +242,8 @@ class Watched(World):
     def reason_to_wait(self, delivery: Delivery) -> str | None:
         """Return why a message that stands in line is not offered just now."""
         agent, state = self.agent(delivery.agent), self.engine.state
+        if state.no_room:
+            return "hardly any room"
         if state.recovering and self.runs(TimerKind.RECOVERY, ENGINE):
             return "recovering"
         if agent.state is AgentState.PARKED:
@@ -258,6 +260,8 @@ class Watched(World):
         """Return why a message that stands in a pool's line is given to nobody just now. None starves beside a member
         that could take it."""
         queue, state = self.agent(delivery.agent), self.engine.state
+        if state.no_room:
+            return "hardly any room"
         if (state.recovering and self.runs(TimerKind.RECOVERY, ENGINE)) or queue.state is not AgentState.AVAILABLE:
             return "recovering, or held back by hand"
         if self.runs(TimerKind.OFFER, queue.name):
@@ -572,6 +576,10 @@ class Promises(RuleBasedStateMachine):
         """Report that a fault of the machine is over, whether or not it is."""
         self.world.tell(ev.FaultEnded())
 
+    @rule(low=st.sampled_from([True, False, False]))
+    def room_fares(self, low: bool) -> None:
+        self.world.tell(ev.RoomLow() if low else ev.RoomBack())
+
     @rule(refused=st.sets(st.sampled_from(MOVES), max_size=2))
     def disk_fares(self, refused: set[type[Effect]]) -> None:
         """Set which moves the disk refuses from now on."""
@@ -739,6 +747,7 @@ class Promises(RuleBasedStateMachine):
         world.refused = set()
         world.on_tell.clear()
         world.on_call_off.clear()
+        world.tell(ev.RoomBack())
         for name in NAMES:
             world.tell(ev.AgentResumed(name))
         for _ in range(300):

@@ -195,6 +195,12 @@ GOLDEN = [
     ("stage_said", {"agent": "builder", "story": "A-1", "stage": 1}, "stage       builder       A-1 stage 1: its worker printed something for its lead"),
     ("stage_worker_ended", {"agent": "builder", "story": "A-1", "stage": 1, "why": "exit 1"}, "stage       builder       A-1 stage 1: its worker has ended: exit 1"),
     ("log_gap", {"lost": 12}, "log         12 lines could not be written to this log and are lost"),
+    ("room_low", {"where": "/d", "what": "space", "free": 1_200_000, "least": 64_000_000}, "disk        1.2 MB free on /d, less than 64.0 MB: no message is taken up until there is room again; what is in hand goes on"),
+    ("room_low", {"where": "/d", "what": "inodes", "free": 12, "least": 1000}, "disk        12 inodes free on /d, less than 1000 inodes: no message is taken up until there is room again; what is in hand goes on"),
+    ("room_back", {"seconds": 62.0}, "disk        room again after 62 s: messages are taken up"),
+    ("log_continued", {"before": "session-a.ndjson", "needed_from": "session-a.ndjson"}, "log         goes on from session-a.ndjson"),
+    ("log_compressed", {"file": "session-a.ndjson", "bytes": 640, "stored_bytes": 64}, "log         session-a.ndjson compressed: 640 bytes in 64"),
+    ("logs_swept", {"files": ["session-a.ndjson"]}, "log         older than log_keep_days, removed: session-a.ndjson"),
 ]  # fmt: skip
 
 

@@ -25,7 +25,8 @@ from ackd.coordination.leases.rules.words import Ask, Change
 from ackd.core.message import ReceiptKind
 from ackd.formats import utc_times, yaml_body
 from ackd.leases import Leases
-from ackd.storage import maildrop
+from ackd.storage import maildrop, session_log
+from ackd.storage.session_log import keeping
 from tests.acceptance.teams import Team, mime
 from tests.faults import crash_board, crash_checks
 from tests.faults.mounts import mounted, needs_root
@@ -723,6 +724,23 @@ def a_lease_is_over_and_goes_to_who_waits(stage: Stage) -> Iterator[Step]:
     yield lambda: entry().get("worker_id") == "leader" and told(), edit
     yield lambda: "token" in entry() and bool(stage.facts("lease_granted", agent="w2")), lambda: None
     yield lambda: bool(stage.facts("lease_broken", "lease_released", agent="leader")), lambda: None
+
+
+@script
+def the_log_goes_on_in_other_files_which_are_compressed(stage: Stage) -> Iterator[Step]:
+    """Every kilobyte, and at once. What the checks read then is compressed, but for the last file."""
+    config = stage.place / "ackd.toml"
+    config.write_text("log_rotate_mb = 0.001\nlog_compress_hours = 0\n" + config.read_text())
+    logs = stage.root / "logs"
+
+    def all_compressed() -> bool:
+        finished = session_log.session_files(logs)[:-1]
+        return not any(path.exists() and keeping.is_daemons(path) for path in finished) or stage.disk_refused
+
+    stage.also_settled.append(all_compressed)
+    stage.give("scribe", "first", "message_completed")
+    yield _started(stage), lambda: stage.give("scribe", "second", "message_completed")
+    yield lambda: len(stage.facts("message_completed")) > 1, lambda: stage.give("worker", "third", "message_completed")
 
 
 BUS_LINES = 5

@@ -127,6 +127,7 @@ def new_upkeep(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
                 recorder=recorder,
                 intake=setup.intake,
                 fail=failures.append,
+                tell_of_shortage=lambda found: failures.append(found.what),
             )
             yield UpkeepSetup(setup, recorder, lock, upkeep, monkeypatch, failures, view.shown)
             lock.release()

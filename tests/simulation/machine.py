@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 ROOT: Final = "/simulated"
 #: Larger than any that Linux gives (PID_MAX_LIMIT): whether its writer lives is asked of the real /proc.
 PID: Final = 42_424_242
+#: A file system whose size nobody knows: there is room as long as no fault says otherwise.
+ROOM: Final = SimpleNamespace(f_flag=0, f_blocks=0, f_frsize=4096, f_bavail=0, f_files=0, f_favail=0)
 _CALLS: Final = (
     "open close dup read pread write pwrite lseek ftruncate fsync fdatasync fchmod stat lstat fstat scandir listdir "
     "mkdir rmdir unlink rename replace chmod utime"
@@ -61,9 +63,10 @@ def replaced(kernel: Kernel, timeline: Timeline, rng: random.Random) -> Iterator
         put(syscalls, "_renameat2", _renameat2(kernel))
         put(syscalls, "born_at_ns", _led(syscalls.born_at_ns, kernel.born_at_ns))
         put(os, "getpid", lambda: PID)
-        put(os, "statvfs", _led(os.statvfs, lambda _: SimpleNamespace(f_flag=0)))
+        put(os, "statvfs", _led(os.statvfs, lambda _: ROOM))
         put(status_page, "_spare_descriptor", lambda: None)
         put(upkeep, "PROBE_EVERY_S", 15.0)  # it wakes for nothing nearly always, and an hour has 3600 seconds
+        put(upkeep, "ROOM_EVERY_S", 600.0)  # the same
         put(gc, "freeze", lambda: None)  # a daemon that died would never be collected
         put(os, "urandom", rng.randbytes)
         put(secrets, "token_hex", lambda size: rng.randbytes(size).hex())

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, Final
 from ackd.core.message import MONITOR, Folder, Place
 from ackd.formats import ignite, yaml_body
 from ackd.storage import session_log
+from ackd.storage.session_log.stored import state
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from ackd.storage.session_log import Line
     from tests.simulation.people import Letter
     from tests.simulation.simulation import Simulation
@@ -203,7 +206,7 @@ class Verdict:
     def _lines(self) -> list[Line]:
         """As they were written: by their names, sessions are out of order once the clock was set back."""
         files = session_log.session_files(self.run.site.logs)
-        files.sort(key=lambda path: self.run.disk.look(str(path)).ino)
+        files.sort(key=_made_as)
         return [line for path in files for line in session_log.read_lines(path)]
 
     def _places(self) -> dict[tuple[str, str], list[Place]]:
@@ -240,3 +243,9 @@ def _kept_body(line: Line) -> dict[str, object]:
     """Of a notice that no queue would take, not even a person's: the line is all that is left of it."""
     body = line.data.get("body") if line.type == "message_warning" else None
     return body if isinstance(body, dict) else {}
+
+
+def _made_as(log: Path) -> int:
+    """Return the number of the log's plain file, which a compressed one has noted: they are given in ascending order."""
+    now = state(log)
+    return now.inode if now is not None else 0

@@ -1,7 +1,7 @@
 """``ackd run``: the daemon in the foreground.
 
-On a terminal one line per fact, coloured; elsewhere one JSON object per fact, so that a service manager's journal can
-be searched. ``--quiet`` leaves out the ordinary life of messages: the session log has it anyway.
+On a terminal one line per fact, coloured; under systemd one entry of the journal per fact, with priority and fields;
+elsewhere one JSON object per fact. ``--quiet`` leaves out the ordinary life of messages: the session log has it anyway.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     dest="form",
     choices=["auto", "lines", "json"],
     default="auto",
-    help="Print lines for people or JSON for programs (auto: lines if stdout is a terminal).",
+    help="Print lines for people or JSON for programs (auto: lines on a terminal, fields in systemd's journal).",
 )
 @for_team
 def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
@@ -41,6 +41,7 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
 
     import anyio
 
+    from ackd.cli.journal_view import JournalView, leads_to_journal, priority
     from ackd.cli.terminal_view import StructuredView, TerminalView
     from ackd.config.model import load_site
     from ackd.runtime.daemon import Daemon
@@ -48,6 +49,8 @@ def run(site: Site, *, quiet: bool, form: str, as_json: bool) -> None:
     config = load_site(site)
     for_people = form == "lines" or (form == "auto" and sys.stdout.isatty() and not as_json)
     view: View = TerminalView(sys.stdout, (*site.agents, USER)) if for_people else StructuredView(sys.stdout)
+    if form == "auto" and not as_json and leads_to_journal(sys.stdout):
+        view = JournalView(StructuredView(sys.stdout, lambda type_: f"<{priority(type_)}>"))
     if quiet:
         view = _Quietly(view)
     if not sys.stdout.isatty() and sys.stderr.isatty():

@@ -80,12 +80,15 @@ class StructuredView:
     """Lines for programs: one JSON object per fact, in the form of structlog's JSON lines. Encoded here, because a
     service shows seven facts a message, and structlog takes three times as long for each."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, prefix: Callable[[str], str] = lambda _type: "") -> None:
+        """``prefix``: returns what stands before the lines of a type."""
         self._outlet = Outlet(stream.fileno(), _output_gap)
+        self._prefix = prefix
 
     def show(self, type_: str, data: dict[str, object], at: float) -> None:
         level = "warning" if type_ in LOUD else "info"
         line = _encode({"timestamp": stamp(at), "data": data, "event": type_, "level": level})
+        line = self._prefix(type_).encode() + line
         self._outlet.write(line if line.isascii() and _DEL not in line else _escaped(line))
 
     def flush(self) -> None:

@@ -38,8 +38,7 @@ _COUNTED: Final[Mapping[str, Tally]] = {row.type: row.tally for row in FACTS.val
 
 def last_agent_state(logs: LogSearch, agent: str) -> Line | None:
     """Return the agent's last ``agent_state`` line of the newest session. An older session's is no longer true."""
-    newest = session_log.session_files(logs.logs_dir)[-1:]
-    ends = {path: session_log.end_of_lines(path) for path in newest}
+    ends = {path: session_log.end_of_lines(path) for path in session_log.newest_session(logs.logs_dir)}
     wanted = LineQuery(alone=agent, types=(agent_state.type,))
     return next(iter(logs.find(wanted, newest_first=True, limit=1, ends=ends)), None)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from ackd.client import machine
 from ackd.client.findings import FAIL, OK, WARN, Finding
 from ackd.core.message_files import STRAY_AFTER_S, STRAY_CURE, STRAY_WORDS
-from ackd.storage import message_lookup, repairs, root_lock
+from ackd.storage import message_lookup, repairs, room_probe, root_lock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,7 +47,7 @@ def surroundings(site: Site, config: Config) -> Iterator[Finding]:
     yield from owners(site)
     yield from to_repair(site)
     yield _answered("state", lambda: state(site))
-    yield _answered("disk", lambda: disk_space(site.root))
+    yield _answered("disk", lambda: disk_space(site.root, config.min_free_mb))
     yield _answered("file system", lambda: file_system(site.root, config.watch.mode))
     yield from mounts(site)
     if config.watch.mode != "polling":
@@ -229,8 +229,11 @@ def state(site: Site) -> Finding:
     return Finding(OK, "state", f"version {found}")
 
 
-def disk_space(root: Path) -> Finding:
+def disk_space(root: Path, min_free_mb: float) -> Finding:
     room = os.statvfs(root)
+    if (short := room_probe.shortage([root], min_free_mb * 1e6)) is not None:
+        mend = "make room: until then no message is taken up; then all go on by themselves"
+        return Finding(FAIL, "disk", room_probe.words_of_shortage(short), mend)
     free_bytes = room.f_bavail * room.f_frsize
     words = f"{free_bytes // (1024 * 1024)} MiB free"
     if room.f_files and room.f_favail < 1000:

@@ -157,6 +157,11 @@ class Config(_CapabilityTables):
     escalate_to: str = USER
     on_escalation: Words = ()
     archive_days: Annotated[int, Field(ge=0, le=36_500)] = 30
+    log_rotate_mb: Annotated[float, Field(ge=0, le=4096, allow_inf_nan=False)] = 64
+    log_rotate_hours: Annotated[float, Field(ge=0, le=87_600, allow_inf_nan=False)] = 168
+    log_compress_hours: Annotated[float, Field(ge=0, le=876_000, allow_inf_nan=False)] = 24
+    log_keep_days: Annotated[int, Field(ge=0, le=36_500)] = 90
+    min_free_mb: Annotated[float, Field(ge=0, le=1_048_576, allow_inf_nan=False)] = 64
     max_message_bytes: Annotated[int, Field(ge=1024, le=64 * 1024 * 1024)] = DEFAULT_MAX_MESSAGE_BYTES
     extra_types: Words = ()
     unknown_types: Literal["quarantine", "deliver"] = "quarantine"

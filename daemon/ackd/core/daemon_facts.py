@@ -184,6 +184,31 @@ def io_recovered(*, error: str, seconds: float, times: int) -> None:
     """A fault of the machine is over."""
 
 
+def _room_low(of: Shown) -> str:
+    return (
+        f"{_amount(of, 'free')} free on {of['where']}, less than {_amount(of, 'least')}: no message is taken up until "
+        "there is room again; what is in hand goes on"
+    )
+
+
+def _amount(of: Shown, key: str) -> str:
+    number = of.data.get(key)
+    if of.data.get("what") == "inodes" or not isinstance(number, int):
+        return f"{of[key]} inodes"
+    return f"{number / 1_000_000:.1f} MB"
+
+
+@fact("disk", "▲", RED, _room_low, loud=True)
+def room_low(*, where: str, what: str, free: int, least: int) -> None:
+    """There is less free space (``what`` is ``space``, in bytes) or fewer free inodes (``inodes``) than are kept for
+    what is in hand: messages wait in their queues."""
+
+
+@fact("disk", "✓", GREEN, lambda of: f"room again{of.time('seconds', ' after {}')}: messages are taken up")
+def room_back(*, seconds: float) -> None:
+    """There is room again, and what has waited for it is taken up."""
+
+
 @fact(
     "notify", "▲", RED, lambda of: f"on_escalation could not be run: {of['error']}{of('command', ' ({})')}", loud=True
 )
@@ -194,3 +219,20 @@ def notify_failed(*, message_id: str, command: list[str], error: str) -> None:
 @fact("log", "▲", RED, lambda of: f"{of['lost']} lines could not be written to this log and are lost", loud=True)
 def log_gap(*, lost: int) -> None:
     """Lines could not be written to the log; this one says how many are missing here."""
+
+
+@fact("log", "·", DIM, lambda of: f"goes on from {of['before']}")
+def log_continued(*, before: str, needed_from: str | None = None) -> None:
+    """The session goes on in this file, because the one ``before`` was full; always a file's first line. Messages that
+    were open then have their lines of this session in ``needed_from`` and the files after it. Without it the session
+    had not yet found all messages that lay there at its start."""
+
+
+@fact("log", "-", DIM, lambda of: f"{of['file']} compressed: {of['bytes']} bytes in {of['stored_bytes']}")
+def log_compressed(*, file: str, bytes: int, stored_bytes: int) -> None:  # noqa: A002 - the field's name
+    """A finished log was compressed; it is read as before."""
+
+
+@fact("log", "-", DIM, lambda of: f"older than log_keep_days, removed: {of['files']}")
+def logs_swept(*, files: list[str]) -> None:
+    """Logs that are older than log_keep_days, and name no message that is open or a dead letter, were removed."""

@@ -167,6 +167,12 @@ class Engine:
                 agent_rules.fault_ended(self.state)
             case events.TeamChanged(policy):
                 agent_changes.team_changed(self.state, policy)
+            case events.RoomLow():
+                self.state.no_room = True
+            case events.RoomBack():
+                self.state.no_room = False
+                for name in self.state.agents:
+                    self.state.offer_later(name)
             case events.StopRequested():
                 self._stop_offering()
             case _:
@@ -205,7 +211,7 @@ class Engine:
         state, offered = self.state, 0
         if agent.state is not _AVAILABLE or not agent.has_room:
             agent_rules.change_state(state, agent, _DRAINED if agent.has_room else _FILLED)
-        while agent.state is _AVAILABLE and agent.has_room and agent.line.waiting and not state.stopping:
+        while agent.state is _AVAILABLE and agent.has_room and agent.line.waiting and state.takes_up:
             if offered == OFFERS_AT_ONCE:
                 state.start_timer(TimerKind.OFFER, agent.name, 0)
                 break

@@ -449,6 +449,16 @@ class FaultEnded:
 
 
 @value
+class RoomLow:
+    """There is hardly any room on a disk: no message is taken up until there is (``RoomBack``)."""
+
+
+@value
+class RoomBack:
+    """There is room again: what has waited for it is offered."""
+
+
+@value
 class StopRequested:
     """The daemon is to stop: no more messages are claimed."""
 
@@ -494,5 +504,7 @@ Event: TypeAlias = (
     | Ticked
     | RecoveryEnded
     | FaultEnded
+    | RoomLow
+    | RoomBack
     | StopRequested
 )

@@ -28,7 +28,7 @@ _URGENT_TYPES: Final = frozenset({"escalation", "permission_request"})
 
 def offer(state: EngineState, agent: Agent) -> None:
     """Offer the first message that may pass, if there is one."""
-    if state.stopping or not agent.line.waiting or not _can_hear(state, agent):
+    if not state.takes_up or not agent.line.waiting or not _can_hear(state, agent):
         return
     for key in agent.line.in_order():
         delivery = state.deliveries.get(key)

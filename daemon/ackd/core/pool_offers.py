@@ -45,7 +45,7 @@ def offer(state: EngineState, queue: Agent, most: int) -> None:
     assert pool is not None
     if (TimerKind.OFFER, queue.name) in state.timers:
         return  # it brings the rest
-    while line.waiting and pool.free and not state.stopping and queue.state is AgentState.AVAILABLE:
+    while line.waiting and pool.free and state.takes_up and queue.state is AgentState.AVAILABLE:
         if given == most:
             state.start_timer(TimerKind.OFFER, queue.name, 0)
             break

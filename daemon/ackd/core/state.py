@@ -273,6 +273,11 @@ class Deliveries:
     def last_key(self) -> int:
         return self._last_key
 
+    @property
+    def oldest_key(self) -> int | None:
+        """Return the smallest key; None if no message is open. Keys are given, and kept, in ascending order."""
+        return next(iter(self._by_key), None)
+
     def sent_by(self, name: str) -> list[Delivery]:
         """Return the open messages that this agent sent, the oldest first."""
         return [self._by_key[key] for key in sorted(self._by_sender.get(identity(name), ()))]
@@ -448,6 +453,8 @@ class EngineState:
     totals: Totals = field(default_factory=Totals)
     now: Now = field(default=Now(0, 0))
     stopping: bool = False
+    #: The disk is nearly full: nothing is offered, and what is in hand goes on with the room that is left.
+    no_room: bool = False
     #: After a start: files and receipts from before are still being met, and nothing is offered until they are.
     recovering: bool = False
     #: Work is offered, but not all queues are read yet: what they hold may have been answered already.
@@ -474,6 +481,11 @@ class EngineState:
         self.loops, self.chains = Loops(self.policy.loop_limit), Chains(self.policy.loop_limit)
         self._names: dict[str, str] = {}
         self._began: Now | None = None
+
+    @property
+    def takes_up(self) -> bool:
+        """Tell whether messages that wait may be offered at all."""
+        return not (self.stopping or self.no_room)
 
     @property
     def steady_wall(self) -> float:

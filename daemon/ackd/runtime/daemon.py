@@ -34,9 +34,10 @@ from ackd.coordination.gateway import GatewayContext, GatewayServices
 from ackd.core import alerts, message_facts
 from ackd.core.agent_facts import child_ended
 from ackd.core.daemon_facts import io_error, session_end, session_start, session_stopping, signal_ignored
+from ackd.core.delivery import State
 from ackd.core.engine import Engine
 from ackd.core.errors import Busy, UnknownAgent
-from ackd.core.escalations import derived_id, escalation
+from ackd.core.escalations import derived_id, escalation, stamp
 from ackd.core.events import StopRequested
 from ackd.core.message import MONITOR, USER, identity
 from ackd.core.ports import Services
@@ -48,6 +49,7 @@ from ackd.runtime.gateways import Gateways, make_gateways
 from ackd.runtime.groups import Groups
 from ackd.runtime.intake.copies import Copies
 from ackd.runtime.intake.intake import Intake
+from ackd.runtime.log_upkeep import LogUpkeep
 from ackd.runtime.mail_reader import MailReader
 from ackd.runtime.notifier import Notifier
 from ackd.runtime.pump import Pump
@@ -75,6 +77,7 @@ from ackd.storage.checkpoints import CheckpointFiles
 from ackd.storage.group_flush import DeviceFlusher, NoFlusher
 from ackd.storage.journal import Journal
 from ackd.storage.paused import RESTORED, BadPauses, Pauses
+from ackd.storage.room_probe import words_of_shortage
 from ackd.storage.spool import Spool
 from ackd.system.clock import SystemClock
 from ackd.system.terminal import has_terminal
@@ -91,6 +94,7 @@ if TYPE_CHECKING:
     from ackd.core.ports import Clock, Post, View
     from ackd.handlers import Handler
     from ackd.storage.backup.restored import Restored
+    from ackd.storage.room_probe import Shortage
 
 #: Signals that mean an orderly stop: somebody asked for it, or the power or the allowed CPU time runs out.
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGPWR, signal.SIGXCPU)
@@ -201,7 +205,7 @@ class Daemon:
         self._make_team(tasks)
         self._make_receipts()
         self._make_intake()
-        self._make_upkeep()
+        self._make_upkeep(tasks)
         self._make_gateways()
 
     def _make_team(self, tasks: TaskGroup) -> None:
@@ -351,7 +355,10 @@ class Daemon:
             through=self._pump.come_round,
         )
 
-    def _make_upkeep(self) -> None:
+    def _make_upkeep(self, tasks: TaskGroup) -> None:
+        def tell_of_shortage(found: Shortage) -> None:
+            tasks.start_soon(self._tell_of_shortage, found, name="hardly any room")
+
         self._upkeep = Upkeep(
             config=self._config,
             spool=self._spool,
@@ -360,6 +367,17 @@ class Daemon:
             recorder=self._recorder,
             intake=self._intake,
             fail=self._fail,
+            tell_of_shortage=tell_of_shortage,
+        )
+        self._log_upkeep = LogUpkeep(
+            config=self._config,
+            recorder=self._recorder,
+            deliveries=self._engine.state.deliveries,
+            spool=self._spool,
+            clock=self.clock,
+            logs_dir=self.site.logs,
+            shown_in=lambda: self._gateways.log_directory(),  # noqa: PLW0108 - the gateways are made later
+            counted=lambda: self._saved_totals.counted_log,
         )
         self._pump.overslept = self._upkeep.look_round
         self._page = StatusPage(
@@ -419,6 +437,7 @@ class Daemon:
         for name in agents:
             self._team.join(name)  # BadConfig, before anything is written
         self._recorder.open(self.site.logs, self._gateways.log_directory())
+        self._log_upkeep.attach()
         boxes = self.site.boxes_by_agent()
         for name in agents:
             known = boxes.get(identity(name), [])
@@ -427,6 +446,7 @@ class Daemon:
         while not self._pump.idle():  # one turn is bounded and may not announce the whole team
             self._pump.turn()
         self._saved_totals.load()
+        await self._upkeep.look_for_room(self._pump.post)
         await self._recover(tasks, lost, left_behind)
         gc.freeze()  # objects made so far live as long as the daemon: the collector need not look at them again
         gc.set_threshold(20_000, 20, 20)
@@ -435,6 +455,7 @@ class Daemon:
         tasks.start_soon(self._upkeep.sweep, name="sweep")
         tasks.start_soon(self._saved_totals.keep_counting, name="totals")
         tasks.start_soon(self._upkeep.see_faults_end, self._pump, name="faults")
+        tasks.start_soon(self._upkeep.keep_room, self._pump.post, name="room")
         tasks.start_soon(self._page.run, self._pump.turned, name="status page")
         tasks.start_soon(self._liveness_poll.run, name="liveness poll")
         self._gateways.start(tasks)
@@ -473,6 +494,7 @@ class Daemon:
             services=self._services,
             journal=journal,
             logs_dir=self.site.logs,
+            own_log=self._recorder.log.path,
             box=self._team.box,
             lost_boxes=lost,
         )
@@ -542,6 +564,8 @@ class Daemon:
             await self._checkpoint_cleanup.clear(recovery.unread_ids)
         with self._recorder.reporting("the logs of the sessions before"):
             await missing.fill_in()
+            self._log_upkeep.all_met = missing.has_read_all and not recovery.unread_ids
+        tasks.start_soon(self._log_upkeep.run, name="logs")  # nothing is removed that the start has still to read
 
     def _first_line(self, recovered: dict[str, int]) -> None:
         self._recorder.record(
@@ -623,6 +647,7 @@ class Daemon:
 
     async def _close(self) -> None:
         totals: Any = self._describe()["totals"]
+        self._log_upkeep.detach()
         self._recorder.record(session_end(reason=self._failure or self._reason, totals=totals))
         self._commit()
         self._do_deferred()
@@ -673,6 +698,20 @@ class Daemon:
             )
         )
         self._notifier.ring(draft.message_id, ignite.encode_draft(draft, self.clock.now().wall))
+
+    async def _tell_of_shortage(self, found: Shortage) -> None:
+        """Tell a person, who alone can make room: also if the message itself finds none."""
+        wall = self.clock.now().wall
+        what = f"{words_of_shortage(found)}. No message is taken up; what is in hand goes on"
+        action = "make room on that file system (df -h, df -i); everything that waits then goes on by itself"
+        ident = derived_id("room_low", int(wall), found.where)
+        draft = escalation(ident, USER, MONITOR, "room_low", what, action, None, wall)
+        told = False
+        with self._recorder.reporting("escalation of a disk that is nearly full"):
+            await self._escalate(draft)
+            told = True
+        if not told:
+            self._notifier.ring(draft.message_id, ignite.encode_draft(draft, wall))
 
     def _join(self, name: str) -> str:
         agent = self._team.join(name)
@@ -726,12 +765,21 @@ class Daemon:
         self._fingerprint = fingerprint
         self._watching.config_changed()
 
+    def _shortage(self) -> list[dict[str, object]]:
+        """Return the entry of the status page for a disk that is nearly full."""
+        if self._upkeep.short_of is None:
+            return []
+        found, since = self._upkeep.short_of
+        waiting = sum(one.state is State.QUEUED for one in self._engine.state.deliveries)
+        what = f"no message is taken up; {waiting} waiting go on by themselves when there is room"
+        return [{"error": words_of_shortage(found), "what": what, "since": stamp(since)}]
+
     def _status_page(self) -> dict[str, object]:
         log, watch = self._recorder.log, self._watching.mode
         told = {"file": log.path.name, "bytes": log.size_bytes()}
         daemon = {"pid": os.getpid(), "session_id": log.session_id, "version": __version__, "watch": watch, "log": told}
         daemon |= {"config_hash": self._fingerprint, "config": self._reloads.page()}
-        faults = self._recorder.faults.page()
+        faults = [*self._recorder.faults.page(), *self._shortage()]
         return {"daemon": daemon, "faults": faults, **self._describe(), **self._gateways.page()}
 
 

@@ -129,6 +129,11 @@ class SavedTotals:
         counts = {name: _count(saved.get(name)) for name in COUNTED.values()}
         self._tally = _Tally(counts, str(saved.get("log", "")), _count(saved.get("offset")))
 
+    @property
+    def counted_log(self) -> str:
+        """The name of the log up to which everything is counted, and saved; empty if none is."""
+        return self._tally.log
+
     async def keep_counting(self) -> None:
         while True:
             await anyio.sleep(COUNT_EVERY_S)

@@ -1,5 +1,5 @@
-"""Periodic work: scans without a hint, keeping the lock, sweeping, checking whether a fault of the machine
-is over, and reporting to the service manager's watchdog.
+"""Periodic work: scans without a hint, keeping the lock, sweeping, looking for room on the disks, checking whether a
+fault of the machine is over, and reporting to the service manager's watchdog.
 
 Each task runs until it is cancelled. An error of the disk is logged, and ends no task. If another daemon has taken the
 root, ``fail`` is called, which stops this one.
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from ackd.core.daemon_facts import archive_swept, overslept
+from ackd.core.daemon_facts import archive_swept, overslept, room_back, room_low
 from ackd.core.errors import RootHeld
-from ackd.core.events import FaultEnded, SignOfLife
+from ackd.core.events import FaultEnded, RoomBack, RoomLow, SignOfLife
 from ackd.storage import room_probe
 from ackd.storage.backup import snapshot
 from ackd.system.threads import in_thread
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ackd.runtime.systemd import ServiceManager
     from ackd.runtime.watching import SpoolWatch
     from ackd.storage.checkpoints import CheckpointFiles
+    from ackd.storage.room_probe import Shortage
     from ackd.storage.root_lock import RootLock
     from ackd.storage.spool import Spool
 
@@ -44,6 +45,12 @@ SWEEP_EVERY_S: Final = 3600.0
 TEMP_AGE_S: Final = 3600.0
 #: How often it is tried, while the machine refuses something, whether that is over.
 PROBE_EVERY_S: Final = 1.0
+#: How often it is looked how much room there is, and how much more than the least there must be before messages are
+#: taken up again.
+ROOM_EVERY_S: Final = 2.0
+ROOM_MARGIN: Final = 1.25
+#: With more queues than this, those that lie on another mount are not looked at: nearly all teams have one mount.
+MOST_BOXES: Final = 50
 #: A check of all file systems that takes longer hangs on one of them.
 PROBE_PATIENCE_S: Final = 10.0
 #: A watcher without a sign of life for this long, and for three of its own periods, is taken for dead.
@@ -63,7 +70,12 @@ class Upkeep:
     recorder: Recorder
     intake: Intake
     fail: Callable[[str], None]
+    #: Tells people that there is hardly any room: once, when it begins.
+    tell_of_shortage: Callable[[Shortage], None]
+    #: What there is too little of, and since when, as wall time.
+    short_of: tuple[Shortage, float] | None = None
     _looking: threading.Lock = field(default_factory=threading.Lock)
+    _measuring: threading.Lock = field(default_factory=threading.Lock)
 
     async def reconcile(self) -> None:
         while True:
@@ -128,12 +140,52 @@ class Upkeep:
                 with self.recorder.reporting("scan"):
                     await self.intake.scan()
 
+    async def keep_room(self, post: Post) -> None:
+        """Stop taking messages up while there is hardly any room, so that what is in hand has enough to go on."""
+        while True:
+            await anyio.sleep(ROOM_EVERY_S)
+            await self.look_for_room(post)
+
+    async def look_for_room(self, post: Post) -> None:
+        known, found = self.short_of, await self._measured()
+        if found is None and known is not None:
+            self.short_of = None
+            self.recorder.record(room_back(seconds=round(max(0.0, self.clock.now().wall - known[1]), 3)))
+            post(RoomBack())
+        elif found is not None and known is None:
+            self.short_of = found, self.clock.now().wall
+            self.recorder.record(room_low(where=found.where, what=found.what, free=found.free, least=found.least))
+            post(RoomLow())
+            self.tell_of_shortage(found)
+        elif found is not None and known is not None:
+            self.short_of = found, known[1]
+
+    async def _measured(self) -> Shortage | None:
+        """Return what there is too little of. A mount that hangs changes nothing until it answers."""
+        known = self.short_of[0] if self.short_of is not None else None
+        min_free_bytes, margin = self.config.now.min_free_mb * 1_000_000, ROOM_MARGIN if known is not None else 1.0
+        found = known
+        with anyio.move_on_after(PROBE_PATIENCE_S), contextlib.suppress(OSError):  # the thread itself may be refused
+            found = await in_thread(self._measure, min_free_bytes, margin, known, abandon_on_cancel=True)
+        return found
+
+    def _measure(self, min_free_bytes: float, margin: float, known: Shortage | None) -> Shortage | None:
+        if not self._measuring.acquire(blocking=False):
+            return known
+        try:
+            directories = self._directories() if len(self.intake.boxes) <= MOST_BOXES else self._own_directories()
+            return room_probe.shortage([self.config.now.root_dir, *directories], min_free_bytes, margin=margin)
+        finally:
+            self._measuring.release()
+
     def _directories(self) -> list[Path]:
         """List all directories that we write to. Any of them may be a file system of its own."""
-        root = self.config.now.root_dir
+        boxes = [self.config.now.root_dir / "queue" / box for box in self.intake.boxes]
+        return [*self._own_directories(), *boxes, *(box / "processed" for box in boxes)]
+
+    def _own_directories(self) -> list[Path]:
         names = ("run", "state", "logs", "receipts", "archive", "queue", "queue/dead_letter", "queue/corrupt")
-        boxes = [root / "queue" / box for box in self.intake.boxes]
-        return [*(root / name for name in names), *boxes, *(box / "processed" for box in boxes)]
+        return [self.config.now.root_dir / name for name in names]
 
     async def sweep(self) -> None:
         """Remove leftovers, and old days of the archive. The archive is not swept at once, because a machine may start

@@ -9,6 +9,7 @@ differ in what may be there already:
 ``replace``             the file must be there, and be the same one until the end
 ``write_if_unchanged``  the file must still be the one that the caller has read, or still be missing
 ``write_new``           nothing may be there
+``assembling``          whatever is there is replaced, durably, by what is written bit by bit; one writer at a time
 ``claim``               moves a file, and replaces nothing
 
 The contents of files are the caller's business. Messages are written by ``maildrop`` and ``spool``, which give them
@@ -125,6 +126,31 @@ def write(path: AnyPath, data: bytes, *, durable: bool) -> None:
         os.replace(temporary, target)
     if durable:
         flush_directory(os.path.dirname(target))
+
+
+@contextlib.contextmanager
+def assembling(path: AnyPath, *, like_mtime_ns: int | None = None) -> Iterator[int]:
+    """Make a file, 0600, of what is written to this descriptor, for content that is too large to be held in memory.
+
+    It is in place, durably, when the block is left; if the block raises, nothing has happened.
+    """
+    target = os.fspath(path)
+    hidden = temporary_of(target)
+    fd = os.open(hidden, _CREATE_OR_EMPTY, 0o600)
+    try:
+        try:
+            yield fd
+            if like_mtime_ns is not None:
+                os.utime(fd, ns=(like_mtime_ns, like_mtime_ns))
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(hidden, target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(hidden)
+        raise
+    flush_directory(os.path.dirname(target))
 
 
 def write_if_unchanged(path: str, data: bytes, seen: Identity | None, *, mode: int = 0o600) -> None:

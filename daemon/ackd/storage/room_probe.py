@@ -1,5 +1,5 @@
-"""Find out whether the machine has room again, by a small trial of what the daemon does: opening descriptors, writing
-files, starting threads and processes.
+"""Find out whether the machine has room: before it has none, by asking how much is left (``shortage``), and afterwards,
+by a small trial of what the daemon does: opening descriptors, writing files, starting threads and processes.
 
 Enough of each is tried, because a fault that comes back with the next message has not ended. Blocks as long as the disk
 does: to be called in a thread. Leaves nothing behind.
@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ackd.core.faults import is_nobodys
 from ackd.storage import atomic_file
@@ -26,6 +26,43 @@ DESCRIPTORS: Final = 24
 #: New files, and bytes in each.
 FILES: Final = 4
 BYTES: Final = 16_384
+
+#: Of a small file system this part is enough to keep free.
+_PART: Final = 20
+#: Fewer free inodes than this are a shortage.
+_INODES: Final = 1_000
+
+
+class Shortage(NamedTuple):
+    """The file system on which too little is left. ``what``: "space", in bytes, or "inodes"."""
+
+    where: str
+    what: str
+    free: int
+    least: int
+
+
+def words_of_shortage(found: Shortage) -> str:
+    if found.what == "inodes":
+        return f"only {found.free} inodes free on {found.where}, less than {found.least}"
+    return f"only {found.free / 1e6:.1f} MB free on {found.where}, less than {found.least / 1e6:.1f} MB (min_free_mb)"
+
+
+def shortage(directories: Iterable[Path], min_free_bytes: float, *, margin: float = 1.0) -> Shortage | None:
+    """Return the worst shortage among the file systems of the directories; None if there is enough on each.
+
+    ``margin``: so many times as much must be free, for an end of a shortage that is not followed by the next one. One
+    that cannot be looked at is passed over, as one of unknown size is.
+    """
+    found: list[Shortage] = []
+    for directory in directories if min_free_bytes else ():
+        with contextlib.suppress(OSError):
+            room, where = os.statvfs(directory), str(directory)
+            size_bytes = room.f_blocks * room.f_frsize
+            least = int(margin * min(min_free_bytes, size_bytes / _PART))
+            found.append(Shortage(where, "space", room.f_bavail * room.f_frsize, least))
+            found.append(Shortage(where, "inodes", room.f_favail, int(margin * min(_INODES, room.f_files / _PART))))
+    return min((one for one in found if one.free < one.least), key=lambda one: one.free / one.least, default=None)
 
 
 def has_room(directories: Iterable[Path], *, starting: bool = False) -> bool:

@@ -183,6 +183,7 @@ async def start_in(root: Path) -> AsyncIterator[Start]:
             services=services,
             journal=start.journal,
             logs_dir=root / "logs",
+            own_log=root / "logs/session-99991231-235959.ndjson",
             box=lambda agent: agent,
         )
         start.recovery = Recovery(

@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import stat
 import tempfile
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ackd.storage.log_index import LineQuery, LogSearch, building, index_file
-from ackd.storage.session_log import session_files
+from ackd.storage.log_index import LineQuery, LogSearch, building, index_file, pieces
+from ackd.storage.session_log import keeping, session_files, stored
+from ackd.storage.session_log.stored import packed_path
 from tests.storage.log_index.scanning import counts, encoded, scan, write
 
 if TYPE_CHECKING:
@@ -300,6 +302,67 @@ def test_a_log_in_place_of_another_one_is_read_anew_even_if_it_ends_as_that_did(
     assert found(root, LineQuery(agent="nobody")) == [lines[10][:-1]] == scan(root / "logs", LineQuery(agent="nobody"))
 
 
+# --- logs that are compressed -----------------------------------------------------------------------------------------
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.parametrize("fresh", [True, False])
+def test_an_index_goes_on_believing_what_it_knows_of_a_log_that_was_compressed(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, fresh: bool
+) -> None:
+    path = filled(root, 400)
+    if not fresh:  # else its time proves nothing, and the last block is compared
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    filled(root, 5, "session-20261118-110000.ndjson")
+    query = LineQuery(about="1763.7.000007@x")
+    before = found(root, query)
+    index = index_of(root).read_bytes()
+    monkeypatch.setattr(stored, "PIECE_BYTES", 500)
+    assert keeping.compress(path, lambda _took_s: True) is not None
+    read: list[int] = []
+    unpack = zlib.decompress
+
+    def counting(data: bytes, *how: int) -> bytes:
+        read.append(len(unpack(data, *how)))
+        return unpack(data, *how)
+
+    monkeypatch.setattr(zlib, "decompress", counting)
+    assert found(root, query) == before
+    assert len(before) == 1
+    assert sum(read) < 3_000
+    assert index_of(root).read_bytes() == index
+    assert search(root).counts(TYPES, {path: 0}) == {**dict.fromkeys(TYPES, 0), TYPES[0]: 200, TYPES[1]: 200}
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_log_that_is_compressed_and_removed_while_it_is_searched_gives_a_whole_answer(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before any read of any part of a log: it has its other form, or is gone, from there on."""
+    monkeypatch.setattr(stored, "PIECE_BYTES", 500)
+    for act in (lambda path: keeping.compress(path, lambda _took_s: True), keeping.remove):
+        for at in range(12):
+            for directory in ("logs", "state"):
+                shutil.rmtree(root / directory)
+                (root / directory).mkdir()
+            paths = [filled(root, 60, f"session-20261118-1{n}0000.ndjson") for n in range(3)]
+            query = LineQuery(agent="leader")
+            whole, opened = found(root, query), list[Path]()
+            of_one = whole[: len(whole) // 3]
+
+            def opening(
+                path: Path, opened: list[Path] = opened, at: int = at, act: Any = act, first: Path = paths[0]
+            ) -> Any:
+                opened.append(path)
+                if len(opened) == at:
+                    act(first)
+                return stored.open_log(path)
+
+            with monkeypatch.context() as patched:
+                patched.setattr(pieces, "open_log", opening)
+                answer = found(root, query)
+            expected = (whole,) if act is not keeping.remove else (whole, of_one * 2)
+            assert answer in expected
+
+
 # --- anything at all, in any order ------------------------------------------------------------------------------------
 TEXT = st.sampled_from(IDS)
 DATA = st.fixed_dictionaries({}, optional={key: TEXT | st.sampled_from(AGENTS) | st.just(7) for key in KEYS})
@@ -334,6 +397,9 @@ STEP = st.one_of(
     st.tuples(st.just("cut"), st.tuples(st.integers(0, 3), st.floats(0, 1))),
     st.tuples(st.just("rewrite"), st.tuples(st.integers(0, 3), st.lists(LINE, max_size=12))),
     st.tuples(st.just("replace"), st.tuples(st.integers(0, 3), st.lists(LINE, max_size=12))),
+    st.tuples(st.just("compress"), st.integers(0, 4)),
+    st.tuples(st.just("compress"), st.integers(0, 4)),
+    st.tuples(st.just("put both"), st.integers(0, 4)),
     st.tuples(st.just("reorder"), st.tuples(st.integers(0, 3), st.integers(1, 6))),
     st.tuples(st.just("damage"), st.sampled_from(sorted(DAMAGES))),
     st.tuples(st.just("spoil"), st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=50))),
@@ -371,7 +437,8 @@ class Place:
         self.write(self.lines(some))
 
     def write(self, data: bytes) -> None:
-        if (path := self.log(0)) is not None:
+        """Nobody writes under the name of a compressed log (``create``)."""
+        if (path := self.log(0)) is not None and path.exists():
             write(path, data)
 
     def half(self, how: Any) -> None:
@@ -390,19 +457,33 @@ class Place:
 
     def remove(self, number: int) -> None:
         if (path := self.log(number)) is not None:
-            path.unlink()
+            keeping.remove(path)
+
+    def compress(self, number: int) -> None:
+        if (path := self.log(number)) is not None:
+            keeping.compress(path, lambda _took_s: True)
+
+    def put_both(self, number: int) -> None:
+        """As a crash leaves it: compressed, and the plain file is still there."""
+        if (path := self.log(number)) is not None and path.exists():
+            aside = path.with_name("aside")
+            os.link(path, aside)
+            keeping.compress(path, lambda _took_s: True)
+            aside.rename(path)
 
     def rotate(self, number: int) -> None:
         """Under an older name, and under one that is no log's at all."""
         if (path := self.log(number)) is not None:
             self.sessions += 1
             named = f"session-20261117-{100000 + self.sessions}.ndjson" if number % 2 else f"{path.name}.1"
-            path.rename(path.with_name(named))
+            form = path if path.exists() else packed_path(path)
+            form.rename(path.with_name(named + form.suffix.removesuffix(".ndjson")))
 
     def cut(self, how: tuple[int, float]) -> None:
         number, part = how
         if (path := self.log(number)) is not None:
-            os.truncate(path, int(path.stat().st_size * part))
+            form = path if path.exists() else packed_path(path)
+            os.truncate(form, int(form.stat().st_size * part))
 
     def rewrite(self, how: Any) -> None:
         """The same file, with other lines."""
@@ -424,7 +505,7 @@ class Place:
         The old one stays elsewhere: its inode's number must not be given to the next file, which would pass for it.
         """
         number, kept = how
-        if (path := self.log(number)) is not None:
+        if (path := self.log(number)) is not None and path.exists():
             lines = path.read_bytes().splitlines(keepends=True)
             fresh = path.with_name("fresh")
             fresh.write_bytes(b"".join([*lines[:-kept][::-1], *lines[-kept:]]))
@@ -478,6 +559,7 @@ def test_answers_are_those_of_a_full_scan_whatever_happens(steps: list[tuple[str
         patched.setattr(building, "WORTH_BYTES", 100)
         patched.setattr(building, "BLOCK_BYTES", 300)
         patched.setattr(index_file, "_PATIENCE_S", 0.0)
+        patched.setattr(stored, "PIECE_BYTES", 500)
         place = Place(Path(directory))
         for step, how in steps:
             place.take(step, how)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 import orjson
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from ackd.core.errors import AmbiguousMessage, UnknownMessage
 from ackd.storage.session_log import (
@@ -19,15 +22,15 @@ from ackd.storage.session_log import (
     find_message_lines,
     follow,
     iter_logs,
+    keeping,
     matching_ids,
+    newest_session,
     parse_line,
     read_lines,
     reading,
+    stored,
 )
 from tests.storage.session_log.bench import AT, STEM, fact, fill, put
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_torn_and_foreign_lines_are_skipped_and_counted(logs: Path) -> None:
@@ -250,3 +253,55 @@ def test_the_hash_of_an_id_finds_its_lines(logs: Path) -> None:
     assert matching_ids(logs, "7c1f") == {one, other}
     assert [line.seq for line in find_message_lines(logs, "7c1f00d0")] == [1]
     assert matching_ids(logs, "29247") == set()
+
+
+# --- the newest session -----------------------------------------------------------------------------------------------
+def test_the_newest_session_has_all_files_that_it_went_on_in(logs: Path) -> None:
+    assert newest_session(logs) == []
+    put(logs, "session-20261116-000000.ndjson", {**fact(1), "session_id": "before"})
+    files = [put(logs, f"session-20261116-010000-{n}.ndjson", fact(n)) for n in (2, 3, 4)]
+    keeping.compress(files[0], lambda _took_s: True)
+    assert newest_session(logs) == files
+    files.append(put(logs, "session-20261116-010000-5.ndjson"))
+    assert newest_session(logs) == files, "the newest one has no line yet"
+    other = put(logs, "session-20261116-010000-6.ndjson", {**fact(1), "session_id": "of the same second"})
+    assert newest_session(logs) == [other]
+
+
+# --- following a log that goes on in other files, and is compressed behind the reader ---------------------------------
+FOLLOWED = st.lists(
+    st.sampled_from(("write", "write", "half", "next", "compress", "remove", "poll")), min_size=5, max_size=60
+)
+
+
+@given(steps=FOLLOWED)
+@settings(deadline=None)
+def test_whoever_follows_has_each_line_once_whatever_becomes_of_the_files(steps: list[str]) -> None:
+    """However many files were begun between two looks."""
+    with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patched:
+        patched.setattr(stored, "PIECE_BYTES", 150)
+        logs = Path(directory)
+        files = [put(logs, "session-20261116-000000.ndjson", fact(0))]
+        follower = Follower(logs)
+        read: list[int] = []
+        written: list[int] = []
+        for step in steps:
+            match step:
+                case "write" | "half":
+                    written.append(len(written) + 1)
+                    line = orjson.dumps(fact(written[-1])) + b"\n"
+                    put(logs, files[-1].name, line[:20])
+                    read += [one.seq for one in follower.poll()] if step == "half" else []
+                    put(logs, files[-1].name, line[20:])
+                case "next":
+                    files.append(put(logs, f"session-20261116-000000-{len(files) + 1}.ndjson"))
+                case "compress":
+                    for path in files[:-1]:
+                        keeping.compress(path, lambda _took_s: True)
+                case "remove" if len(files) > 1 and read == written:
+                    keeping.remove(files[0])
+                case "poll":
+                    read += [one.seq for one in follower.poll()]
+                    assert read == written
+        read += [one.seq for one in follower.poll()]
+        assert read == written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import resource
 import shutil
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ackd.core.daemon_facts import log_continued
 from ackd.storage.session_log import (
     Follower,
     SessionLog,
@@ -330,3 +332,77 @@ def test_a_disk_that_refuses_within_a_line_is_said_and_the_next_line_is_whole(lo
     said = subprocess.run(run, capture_output=True, text=True, check=True, env=os.environ)
     assert said.stdout == "File too large\n"
     assert [line.type for line in read_lines(logs / NAME)] == ["task_start", "task_complete"]
+
+
+# --- going on in another file -----------------------------------------------------------------------------------------
+def rotating(logs: Path, size_bytes: int = 1_000, age_s: float = 1e9) -> SessionLog:
+    log = SessionLog.open(logs, started_at=AT)
+    log.is_full = lambda size, age: size >= size_bytes or age >= age_s
+    return log
+
+
+def test_a_full_file_is_followed_by_the_next_which_says_so_first(logs: Path) -> None:
+    log = rotating(logs)
+    moved: list[Path] = []
+    log.moved = moved.append
+    for number in range(30):
+        log.record("fact", {"n": number}, AT + number)
+        log.flush()
+    log.close()
+    files = session_files(logs)
+    assert [path.name for path in files[:3]] == [f"session-{STEM}{tail}.ndjson" for tail in ("", "-2", "-3")]
+    assert moved == files[1:]
+    assert all(path.stat().st_size >= 1_000 for path in files[:-1])
+    lines = list(iter_logs(logs))
+    assert [line.data["n"] for line in lines if line.type == "fact"] == list(range(30))
+    assert [line.seq for line in lines] == list(range(1, len(lines) + 1))
+    assert {line.session_id for line in lines} == {STEM}
+    for before, path in itertools.pairwise(files):
+        first = next(iter(read_lines(path)))
+        assert (first.type, first.data) == ("log_continued", {"before": before.name})
+
+
+def test_a_turn_is_not_torn_apart_and_an_idle_log_makes_no_file(logs: Path) -> None:
+    log = rotating(logs, size_bytes=10)
+    fill(log, 50)
+    log.flush()
+    log.flush()
+    assert [len(list(read_lines(path))) for path in session_files(logs)] == [50, 1]
+
+
+def test_a_file_is_full_by_its_age_in_the_time_of_its_lines_also_after_the_clock_was_set_back(logs: Path) -> None:
+    log = rotating(logs, size_bytes=1 << 30, age_s=3_600)
+    numbers = []
+    for at in (0, 3_599, 3_600, 3_700, -90_000, -90_000 + 3_599, -90_000 + 3_600):
+        log.record("fact", {}, AT + at)
+        log.flush()
+        numbers.append(len(session_files(logs)))
+    assert numbers == [1, 1, 2, 2, 2, 2, 3]
+
+
+def test_a_disk_that_takes_no_new_file_lets_the_old_one_go_on(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = rotating(logs, size_bytes=10)
+
+    def refused(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(writing, "create", refused)
+        for number in range(3):
+            log.record("fact", {}, AT + number)
+            log.flush()
+            assert works(log)
+    assert len(written(log)) == 3
+    log.record("fact", {}, AT + 3)
+    log.flush()
+    assert [len(list(read_lines(path))) for path in session_files(logs)] == [4, 1]
+    assert [line.seq for line in iter_logs(logs)] == [1, 2, 3, 4, 5]
+
+
+def test_the_first_line_is_that_of_whoever_knows_the_open_messages(logs: Path) -> None:
+    log = rotating(logs, size_bytes=10)
+    log.first_line = lambda before, now: log_continued(before=before.name, needed_from=f"{now.name} and {before.name}")
+    fill(log, 1)
+    log.flush()
+    two = f"session-{STEM}-2.ndjson"
+    assert written(log)[0].data["needed_from"] == f"{two} and session-{STEM}.ndjson"

@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ackd.core import events
-from ackd.core.daemon_facts import io_error, session_end
+from ackd.core.daemon_facts import io_error, log_continued, session_end
 from ackd.core.errors import BadMessage
 from ackd.core.message import Folder, Place, identity
 from ackd.core.message_facts import (
@@ -79,6 +79,8 @@ class MissingMessages:
     services: Services
     journal: Journal
     logs_dir: Path
+    #: The first log of this session, which itself records what becomes of its messages.
+    own_log: Path
     #: Returns an agent's directory in queue/.
     box: Callable[[str], str]
     #: Parts of which the journal knows that they have ended, and when.
@@ -373,6 +375,11 @@ class MissingMessages:
             self._unread.add(what)
             self.services.record(io_error(what=what, error=str(error)))
 
+    @property
+    def has_read_all(self) -> bool:
+        """True if nothing was unreadable so far."""
+        return not self._unread
+
     # --- messages that only the log names -----------------------------------------------------------------------------
     def leave_open(self, met: Iterable[_About], kept: Iterable[tuple[str, Reason | None]]) -> None:
         """Note for ``fill_in`` what the start has found: messages that it met or dealt with, quarantined files."""
@@ -425,16 +432,32 @@ class MissingMessages:
         return told, unread
 
     def _sessions(self) -> list[Path]:
-        """List the logs to read, oldest first, without the one that we are writing."""
+        """List the logs to read, oldest first, without those of this session.
+
+        A log that its session went on in may say from which one on all messages that were open then have their lines:
+        older ones are not needed.
+        """
         found: list[Path] = []
-        for path in reversed(session_log.session_files(self.logs_dir)[:-1]):
+        ended: bool | None = None  # whether the session whose files are passed stopped cleanly
+        needed_from = ""
+        for path in reversed(session_log.session_files(self.logs_dir)):
+            if session_log.age_order(path.name) >= session_log.age_order(self.own_log.name):
+                continue
             found.append(path)
             try:
-                last = next(_backwards(path), None)
+                first, last = next(iter(session_log.read_lines(path)), None), next(_backwards(path), None)
             except OSError:  # ``_read_sessions`` reports it
                 break
-            if last is not None and last.type == session_end.type:
+            ended = (last is not None and last.type == session_end.type) if ended is None else ended
+            goes_on = first is not None and first.type == log_continued.type
+            if first is not None and goes_on and not needed_from:
+                needed_from = str(first.data.get("needed_from", ""))
+            if needed_from and session_log.age_order(path.name) <= session_log.age_order(needed_from):
                 break
+            if not goes_on:
+                if ended and not needed_from:
+                    break
+                ended = None
         return found[::-1]
 
     def _end_untold(self, line: Line, dead_letters: dict[_About, _DeadLetter]) -> None:

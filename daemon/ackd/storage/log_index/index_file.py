@@ -42,6 +42,9 @@ _BROKEN_NS: Final = 1_000_000_000
 _PATIENCE_S: Final = 0.1
 _PAUSE_S: Final = 0.005
 _WITH_KEY: Final = "SELECT block FROM posting WHERE key >= ? AND key < ?"
+_IN_BLOCK: Final = "SELECT 1 FROM posting WHERE key = ? AND block = ?"
+#: So many blocks are asked for a key one by one; of more, all that have it are listed.
+_FEW: Final = 500
 _SCHEMA: Final = f"""
 PRAGMA application_id = {_APPLICATION};
 PRAGMA user_version = {VERSION};
@@ -119,12 +122,18 @@ class IndexFile:
         self, conditions: Sequence[Sequence[Lookup]], since: float | None, until: float | None
     ) -> dict[int, list[Block]]:
         """Return the blocks that have, for each condition, one of its keys, and lines of that time: by log."""
-        wanted: set[int] | None = None
-        for lookups in conditions:
-            found = {block for one in lookups for (block,) in self._rows(_WITH_KEY, _range_of(one))}
-            wanted = found if wanted is None else wanted & found
         times = [(words, at) for words, at in (("last >= ?", since), ("first <= ?", until)) if at is not None]
         within, limits = " AND ".join(["1", *(words for words, _ in times)]), [at for _, at in times]
+        # An agent has lines in nearly every block: of a short time there are few, and each of those is asked.
+        columns = "SELECT id FROM block WHERE "
+        wanted = {id_ for (id_,) in self._rows(f"{columns}{within}", limits)} if times else None
+        for lookups in conditions:
+            if wanted is not None and len(wanted) <= _FEW and not any(one.beginning for one in lookups):
+                asked = ((id_, self._rows(_IN_BLOCK, (one.key, id_))) for id_ in wanted for one in lookups)
+                wanted = {id_ for id_, rows in asked if rows}
+                continue
+            found = {block for one in lookups for (block,) in self._rows(_WITH_KEY, _range_of(one))}
+            wanted = found if wanted is None else wanted & found
         columns = "SELECT log, start, end, crc, first, last FROM block WHERE "
         if wanted is None:
             rows = self._rows(f"{columns}{within}", limits)

@@ -1,7 +1,7 @@
-"""The files of a session log: ``logs/session-YYYYMMDD-HHMMSS[-N].ndjson``, UTC, 0600.
+"""The files of a session log: ``logs/session-YYYYMMDD-HHMMSS[-N].ndjson``, UTC, 0600; ``.gz`` behind it: compressed.
 
-Here are their names, their order and their making. Fails with OSError when none can be made; a directory that is not
-there holds none.
+Here are their names, their order and their making. A log is named by its plain file, in whichever form it is stored.
+Fails with OSError when none can be made; a directory that is not there holds none.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ackd.storage.atomic_file import make_private
+from ackd.storage.session_log.stored import SUFFIX, packed_path
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,14 +23,29 @@ _CREATE: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEX
 _NAME: Final = re.compile(r"session-(\d{8}-\d{6})(?:-(\d{1,9}))?\.ndjson")
 
 
+#: Directories with more entries are listed by more than one system call.
+_LISTED_AT_ONCE: Final = 250
+
+
 def session_files(logs_dir: Path) -> list[Path]:
-    """The session logs of a directory, oldest first. None when there is no such directory."""
+    """The session logs of a directory, oldest first, each by the name of its plain file. None when there is no such
+    directory."""
     try:
-        with os.scandir(logs_dir) as entries:
-            found = [(m[1], int(m[2] or 1), e.name) for e in entries if (m := _NAME.fullmatch(e.name)) and _regular(e)]
+        found, entries = _listed(logs_dir)
+        if entries > _LISTED_AT_ONCE:
+            # Between two calls one may be compressed: its old name was ahead of the first, its new one behind the
+            # second. Whoever looks twice sees it, since it is compressed once.
+            found |= _listed(logs_dir)[0]
     except (FileNotFoundError, NotADirectoryError):
         return []
-    return [logs_dir / name for _, _, name in sorted(found)]
+    return [logs_dir / name for name in sorted(found, key=age_order)]
+
+
+def _listed(logs_dir: Path) -> tuple[set[str], int]:
+    with os.scandir(logs_dir) as entries:
+        names = {entry.name: entry for entry in entries}
+    logs = (name.removesuffix(SUFFIX) for name, entry in names.items() if _regular(entry))
+    return {name for name in logs if _NAME.fullmatch(name)}, len(names)
 
 
 def age_order(name: str) -> tuple[str, int]:
@@ -41,6 +57,11 @@ def age_order(name: str) -> tuple[str, int]:
 
 def _regular(entry: os.DirEntry[str]) -> bool:
     return entry.is_file(follow_symlinks=False)
+
+
+def is_log(name: str) -> bool:
+    """Tell whether this is the name of a log's plain file."""
+    return _NAME.fullmatch(name) is not None
 
 
 @dataclass(slots=True)
@@ -69,6 +90,8 @@ def create(logs_dir: Path, stem: str, first: int) -> OpenFile:
     make_private(logs_dir)
     for number in itertools.count(first):
         path = logs_dir / _file_name(stem, number)
+        if packed_path(path).exists():
+            continue
         try:
             return OpenFile(path, os.open(path, _CREATE, 0o600), stem, number)
         except FileExistsError:

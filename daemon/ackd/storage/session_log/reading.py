@@ -8,9 +8,7 @@ is removed, replaced or truncated. A search fails with ``UnknownMessage`` and ``
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -20,6 +18,7 @@ import orjson
 from ackd.core import message_ids
 from ackd.storage.session_log.files import session_files
 from ackd.storage.session_log.lines import Line, parse_line
+from ackd.storage.session_log.stored import open_log, state
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -44,13 +43,10 @@ class LineReader:
         self.skipped = 0
 
     def __iter__(self) -> Iterator[Line]:
-        try:
-            file = self.path.open("rb")
-        except FileNotFoundError:
-            return
-        with file:
-            file.seek(self.offset)
-            for raw in file:
+        with open_log(self.path) as log:
+            if log is None:
+                return
+            for raw in log.raw_lines(self.offset):
                 if not raw.endswith(b"\n"):
                     return
                 self.offset += len(raw)
@@ -91,36 +87,42 @@ def iter_logs(
                 yield line
 
 
+def newest_session(logs_dir: Path) -> list[Path]:
+    """The files of the session that began last, oldest first. A file without any line yet is the newest session's."""
+    found: list[Path] = []
+    session_id: str | None = None
+    for path in reversed(session_files(logs_dir)):
+        first = next(iter(LineReader(path)), None)
+        session_id = session_id or (first.session_id if first is not None else None)
+        if first is not None and first.session_id != session_id:
+            break
+        found.append(path)
+    return found[::-1]
+
+
 def end_of_lines(path: Path) -> int:
     """The offset behind the last finished line; 0 for a file that is gone."""
-    try:
-        with path.open("rb") as file:
-            position = file.seek(0, os.SEEK_END)
-            while position > 0:
-                start = max(0, position - _CHUNK_BYTES)
-                file.seek(start)
-                found = file.read(position - start).rfind(b"\n")
-                if found >= 0:
-                    return start + found + 1
-                position = start
-    except FileNotFoundError:
-        pass
+    with open_log(path) as log:
+        position = log.state().size if log is not None else 0
+        while log is not None and position > 0:
+            start = max(0, position - _CHUNK_BYTES)
+            found = log.read(start, position).rfind(b"\n")
+            if found >= 0:
+                return start + found + 1
+            position = start
     return 0
 
 
 def _raw_backwards(path: Path, end: int) -> Iterator[bytes]:
     """Lines before ``end``, which is the end of one, last first. A file truncated meanwhile yields what is left."""
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
+    with open_log(path) as log:
+        if log is None:
+            return
         position, rest = end - 1, b""
         size_bytes = 1 << 14  # small at first: mostly the last twenty lines are wanted
         while position > 0:
             start = max(0, position - size_bytes)
-            file.seek(start)
-            rest, *lines = (file.read(position - start) + rest).split(b"\n")
+            rest, *lines = (log.read(start, position) + rest).split(b"\n")
             yield from reversed(lines)
             position, size_bytes = start, min(size_bytes * 4, _CHUNK_BYTES)
         if rest:
@@ -130,13 +132,18 @@ def _raw_backwards(path: Path, end: int) -> Iterator[bytes]:
 def chunks(path: Path) -> Iterator[bytes]:
     """The whole file in pieces that end with a line, for searching faster than lines can be parsed."""
     # Not mmap: a log that someone truncates meanwhile would end us with SIGBUS.
-    try:
-        file = path.open("rb")
-    except FileNotFoundError:
-        return
-    with file:
-        while chunk := file.read(_CHUNK_BYTES):
-            yield chunk + file.readline()
+    with open_log(path) as log:
+        position, rest = 0, b""
+        while log is not None and (piece := log.read(position, position + _CHUNK_BYTES)):
+            position += len(piece)
+            whole, newline, after = piece.rpartition(b"\n")
+            if newline:
+                yield rest + whole + newline
+                rest = after
+            else:
+                rest += after
+        if rest:
+            yield rest
 
 
 # --- following --------------------------------------------------------------------------------------------------------
@@ -144,6 +151,8 @@ def chunks(path: Path) -> Iterator[bytes]:
 class _Position:
     inode: int
     reader: LineReader
+    #: It was read when enough newer files were there already: nothing can come to it any more.
+    is_final: bool = False
 
 
 class Follower:
@@ -156,7 +165,10 @@ class Follower:
         self.logs_dir = logs_dir
         #: The end of each file when following began.
         self.ends: dict[Path, int] = {path: end_of_lines(path) for path in session_files(logs_dir)}
-        self._positions = {path: _Position(_inode(path), LineReader(path, end)) for path, end in self.ends.items()}
+        live = set(list(self.ends)[-self.LIVE_FILES :])
+        self._positions = {
+            path: _Position(_inode(path), LineReader(path, end), path not in live) for path, end in self.ends.items()
+        }
 
     @property
     def found_any(self) -> bool:
@@ -164,21 +176,23 @@ class Follower:
 
     def poll(self) -> Iterator[Line]:
         files = session_files(self.logs_dir)
+        live = set(files[-self.LIVE_FILES :])
         for path in files:
-            if path not in self._positions:
-                self._positions[path] = _Position(_inode(path), LineReader(path))
-            elif path not in files[-self.LIVE_FILES :]:
+            position = self._positions.get(path)
+            if position is None:
+                position = self._positions[path] = _Position(_inode(path), LineReader(path))
+            if position.is_final:
                 continue
-            yield from self._news(self._positions[path])
+            yield from self._news(position)
+            position.is_final = path not in live
 
     def _news(self, position: _Position) -> Iterator[Line]:
-        try:
-            now = position.reader.path.stat()
-        except FileNotFoundError:
+        now = state(position.reader.path)
+        if now is None:
             return
-        if now.st_ino != position.inode or now.st_size < position.reader.offset:  # replaced, or truncated
-            position.inode, position.reader.offset = now.st_ino, 0
-        if now.st_size > position.reader.offset and stat.S_ISREG(now.st_mode):
+        if now.inode != position.inode or now.size < position.reader.offset:  # replaced, or truncated
+            position.inode, position.reader.offset = now.inode, 0
+        if now.size > position.reader.offset:
             yield from position.reader
 
 
@@ -197,10 +211,8 @@ def follow(
 
 
 def _inode(path: Path) -> int:
-    try:
-        return path.stat().st_ino
-    except FileNotFoundError:
-        return 0
+    now = state(path)
+    return now.inode if now is not None else 0
 
 
 # --- one message ------------------------------------------------------------------------------------------------------
@@ -222,7 +234,7 @@ def choose_id(wanted: str, ids: Iterable[str]) -> str:
 
 def matching_ids(logs_dir: Path, wanted: str) -> set[str]:
     """Return the ids in all logs that begin so, or whose hash does, without reading any line as JSON."""
-    start = re.escape(_in_json(wanted))
+    start = re.escape(in_json(wanted))
     if message_ids.may_be_hash(wanted):
         start = rb'(?:[^".\\\n]*\.[^".\\\n]*\.)?' + start
     pattern = re.compile(rb'"message_id": ?"(' + start + rb'(?:[^"\\\n]|\\.)*)"')
@@ -231,7 +243,7 @@ def matching_ids(logs_dir: Path, wanted: str) -> set[str]:
 
 
 def _lines_of(logs_dir: Path, message_id: str) -> list[Line]:
-    needle = b'"' + _in_json(message_id) + b'"'
+    needle = b'"' + in_json(message_id) + b'"'
     raws = (raw for path in session_files(logs_dir) for chunk in chunks(path) for raw in _lines_with(chunk, needle))
     lines = (parse_line(raw) for raw in raws)
     return [line for line in lines if line is not None and _is_about(line, message_id)]
@@ -251,7 +263,8 @@ def _lines_with(chunk: bytes, needle: bytes) -> Iterator[bytes]:
         at = chunk.find(needle, end)
 
 
-def _in_json(text: str) -> bytes:
+def in_json(text: str) -> bytes:
+    """Return the text as it stands in a line, between its quotes."""
     return orjson.dumps(text.encode("utf-8", "replace").decode())[1:-1]
 
 

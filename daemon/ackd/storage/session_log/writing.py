@@ -3,7 +3,8 @@
 ``SessionLog`` numbers lines and keeps those that are not on disk yet. Writing never raises once the log is open: lines
 that the disk refuses stay in memory, ``failing`` says why, and the next ``flush`` tries again. Beyond ``KEPT_LINES``
 the oldest are dropped and a ``log_gap`` line takes their place. A file that was deleted or renamed under us is followed
-by a new one.
+by a new one; so is one that ``is_full``, of which the new one says so in its first line. Only whole lines are in a file
+that was followed so, and nothing is written to it any more.
 
 ``append`` makes one O_APPEND write while it holds a flock on the log itself, behind whatever is left of a writer that
 died within its line. Nothing is kept open between two lines: a log that was removed begins anew, and a process that
@@ -19,7 +20,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from ackd.core.daemon_facts import log_gap
+from ackd.core.daemon_facts import log_continued, log_gap
 from ackd.storage import atomic_file, file_lock
 from ackd.storage.atomic_file import make_private
 from ackd.storage.session_log.files import OpenFile, create, not_before_the_last
@@ -28,6 +29,8 @@ from ackd.storage.session_log.lines import encode_line, stamp_of
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from ackd.core.fact import Fact
 
 KEPT_LINES: Final = 10_000
 _LOOK_INTERVAL_S: Final = 1.0
@@ -40,6 +43,11 @@ class SessionLog:
         self.session_id = session_id
         #: Called when lines begin to go to another file than before.
         self.moved: Callable[[Path], None] = lambda _path: None
+        #: Asked after lines were written whether the next ones go to another file: by its size, and by how long ago, in
+        #: the time of the lines, it was begun.
+        self.is_full: Callable[[int, float], bool] = lambda _size_bytes, _age_s: False
+        #: Called with the file before and the file now; returns the first line of the new file.
+        self.first_line: Callable[[Path, Path], Fact] = lambda before, _now: log_continued(before=before.name)
         self.failing: OSError | None = None
         self._file = opened
         self._writer = writer
@@ -50,6 +58,7 @@ class SessionLog:
         self._second = (-1, "")
         self._stamped_at, self._last_stamp = -1.0, ""
         self._looked_at = started_at
+        self._begun_at, self._size_bytes = started_at, 0
 
     @classmethod
     def open(
@@ -88,6 +97,7 @@ class SessionLog:
                 self._write(1)  # one line as a probe, since joining ten thousand lines for a full disk is a waste
             if self._torn or not self._write_at_once():
                 self._write(len(self._pending))
+            self._begin_next_if_full()
         except OSError as error:
             self.failing = error
             self._bound()
@@ -111,6 +121,7 @@ class SessionLog:
         """Write all lines in one call. Nearly always the disk takes them, and nothing has to be remembered."""
         data = b"".join(self._pending)
         written = os.write(self._file.fd, data)
+        self._size_bytes += written
         if written != len(data):
             self._forget_written(list(self._pending), written)
             return False
@@ -129,6 +140,7 @@ class SessionLog:
             while rest:
                 rest = rest[os.write(self._file.fd, rest) :]
         finally:
+            self._size_bytes += total - len(rest)
             self._forget_written(lines, total - len(rest) - len(head))
 
     def _forget_written(self, lines: list[bytes], written: int) -> None:
@@ -162,14 +174,30 @@ class SessionLog:
         gap = encode_line(stamp, self.session_id, seq, self._writer, *log_gap(lost=self._lost))
         self._pending.appendleft(gap)
 
-    def _follow_lost_file(self) -> None:
-        if not self._lost_file():
+    def _begin_next_if_full(self) -> None:
+        self._begun_at = min(self._begun_at, self._stamped_at)  # the clock was set back
+        if self._torn or self._pending or not self.is_full(self._size_bytes, self._stamped_at - self._begun_at):
             return
+        before = self.path
+        try:
+            self._go_on_in_a_new_file()
+        except OSError:
+            return  # this one takes the lines as well; it is tried again after the next
+        self.record(*self.first_line(before, self.path), self._stamped_at)
+        if not self._write_at_once():
+            self._write(len(self._pending))
+
+    def _follow_lost_file(self) -> None:
+        if self._lost_file():
+            self._go_on_in_a_new_file()
+
+    def _go_on_in_a_new_file(self) -> None:
         # The old name is not used again: a reader's offset in the old file would be wrong in the new one.
         fresh = create(self.path.parent, self._file.stem, self._file.number + 1)
         os.close(self._file.fd)
         self._file = fresh
         self._torn = False
+        self._begun_at, self._size_bytes = self._stamped_at, 0
         self.moved(fresh.path)
 
     def _lost_file(self) -> bool:
