@@ -88,11 +88,14 @@ def iter_logs(
 
 
 def newest_session(logs_dir: Path) -> list[Path]:
-    """The files of the session that began last, oldest first. A file without any line yet is the newest session's."""
+    """The files of the session that began last, oldest first. A file without any line yet is the newest session's if it
+    is the last file; another one is left of a daemon that was killed, and tells nothing."""
     found: list[Path] = []
     session_id: str | None = None
     for path in reversed(session_files(logs_dir)):
         first = next(iter(LineReader(path)), None)
+        if first is None and session_id is not None:
+            continue
         session_id = session_id or (first.session_id if first is not None else None)
         if first is not None and first.session_id != session_id:
             break
