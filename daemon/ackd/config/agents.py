@@ -126,8 +126,8 @@ class AgentSettings(Table):
                 yield ("labels",), f"{label!r} is no label: {LABEL_FORM}"
 
     def made_of(self, policy: AgentPolicy, profiles: Mapping[str, Any]) -> tuple[object, ...]:  # noqa: ARG002 - for subclasses
-        """What its endpoint is made from, of this table and of the rest of the config: of two configs in which this is
-        equal, the endpoint is the same. All other keys go into the policy."""
+        """Return the values that the agent's endpoint is made from, of this table and of the rest of the config: of two
+        configs in which they are equal, the endpoint is the same. All other keys go into the policy."""
         return tuple(getattr(self, key) for key in type(self).model_fields if key not in _POLICY_KEYS)
 
     def alike(self) -> Iterator[AgentComplaint]:

@@ -58,7 +58,7 @@ SERVING: Final = frozenset({AgentState.AVAILABLE, AgentState.BUSY})
 
 @value
 class Wish:
-    """Whom a message is for, among the members of its pool. ``had_by``: those who gave it back."""
+    """The members of its pool that a message is for. ``had_by``: those who gave it back."""
 
     needs: Labels = NO_LABELS
     prefers: Labels = NO_LABELS

@@ -92,7 +92,7 @@ def _missing(root: Path) -> Iterator[Repair]:
 
 
 def _open(root: Path) -> Iterator[Repair]:
-    """What belongs to us and is open to others: directories of the root, and files that only ackd writes."""
+    """Files and directories that belong to us and are open to others: directories of the root, and files that only ackd writes."""
     yield from _close(root, stat.S_ISDIR)
     for name in LAYOUT:
         yield from _close(root / name, stat.S_ISDIR)

@@ -8,7 +8,7 @@ import pytest
 
 from ackd.client.errors import ManagerRefused, NoServiceManager
 from ackd.client.service import manager
-from ackd.client.service.manager import SYSTEM, USER, Manager
+from ackd.client.service.systemctl import SYSTEM, USER, Manager
 
 
 def test_without_systemd_the_advice_is_to_let_something_else_run_it(

@@ -5,7 +5,7 @@
 """
 
 from ackd.client.service.installing import Plan, Step, install, plan, uninstall
-from ackd.client.service.manager import SYSTEM, USER, Manager, Service, service_of
+from ackd.client.service.systemctl import SYSTEM, USER, Manager, Service, service_of
 from ackd.client.service.standing import ServiceStatus, found_service, restart, status
 
 __all__ = [

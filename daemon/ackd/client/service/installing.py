@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ackd.client import shipped
 from ackd.client.errors import CannotInstall, CannotWrite, EditedFile
 from ackd.client.service import units
-from ackd.client.service.manager import SYSTEM, Manager, Service, service_of
+from ackd.client.service.systemctl import SYSTEM, Manager, Service, service_of
 from ackd.client.writing import creating
 from ackd.config.site import CONFIG_NAME
 from ackd.core.errors import RootHeld

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from ackd.client.errors import NotInstalled
-from ackd.client.service.manager import SYSTEM, USER, Manager, Service, service_of
+from ackd.client.service.systemctl import SYSTEM, USER, Manager, Service, service_of
 
 if TYPE_CHECKING:
     from pathlib import Path
