@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ackd.client.service import manager
+from ackd.client.service import systemctl
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,9 +17,9 @@ Team = Any  # conftest.py's: test files do not import each other
 
 @pytest.fixture(autouse=True)
 def no_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "_BOOTED", tmp_path / "none")
+    monkeypatch.setattr(systemctl, "_BOOTED", tmp_path / "none")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    monkeypatch.setattr(manager, "_SYSTEM_UNITS", tmp_path / "system")
+    monkeypatch.setattr(systemctl, "_SYSTEM_UNITS", tmp_path / "system")
 
 
 @pytest.mark.parametrize("words", [["install"], ["install", "--dry-run"], ["uninstall"]])

@@ -34,7 +34,7 @@ _UNIT: Final = re.compile(r"[^/\n]+\.service")
 
 
 class Draining(NamedTuple):
-    """The work that a stopping daemon waits for: ``agents`` may finish what they have in hand, for ``seconds`` at most."""
+    """The end of a daemon: ``agents`` may finish what they have in hand, for ``seconds`` at most."""
 
     agents: tuple[str, ...]
     seconds: float

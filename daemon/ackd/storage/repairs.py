@@ -92,7 +92,7 @@ def _missing(root: Path) -> Iterator[Repair]:
 
 
 def _open(root: Path) -> Iterator[Repair]:
-    """Files and directories that belong to us and are open to others: directories of the root, and files that only ackd writes."""
+    """Directories of the root, and files that only ackd writes, that are open to others."""
     yield from _close(root, stat.S_ISDIR)
     for name in LAYOUT:
         yield from _close(root / name, stat.S_ISDIR)

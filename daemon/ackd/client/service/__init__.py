@@ -5,8 +5,8 @@
 """
 
 from ackd.client.service.installing import Plan, Step, install, plan, uninstall
-from ackd.client.service.systemctl import SYSTEM, USER, Manager, Service, service_of
 from ackd.client.service.standing import ServiceStatus, found_service, restart, status
+from ackd.client.service.systemctl import SYSTEM, USER, Manager, Service, service_of
 
 __all__ = [
     "SYSTEM",

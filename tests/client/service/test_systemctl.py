@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from ackd.client.errors import ManagerRefused, NoServiceManager
-from ackd.client.service import manager
+from ackd.client.service import systemctl
 from ackd.client.service.systemctl import SYSTEM, USER, Manager
 
 
 def test_without_systemd_the_advice_is_to_let_something_else_run_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manager, "_BOOTED", tmp_path / "none")
+    monkeypatch.setattr(systemctl, "_BOOTED", tmp_path / "none")
     for scope in (USER, SYSTEM):
         with pytest.raises(NoServiceManager, match="ackd run --quiet"):
             Manager(scope).require()
 
 
 def test_without_one_of_the_users_own_the_advice_is_linger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manager, "_BOOTED", tmp_path)
+    monkeypatch.setattr(systemctl, "_BOOTED", tmp_path)
     with pytest.raises(NoServiceManager, match="loginctl enable-linger"):
         Manager(USER, {"XDG_RUNTIME_DIR": str(tmp_path)}).require()
     (tmp_path / "systemd").mkdir()
