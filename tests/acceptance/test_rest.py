@@ -32,9 +32,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: For how long the calls are counted. The daemon itself looks once in a second whether a fault is over, which is two
-#: calls that wait, and asks now and then whether its own directories are watched. Nothing else may happen.
+#: calls that wait, every five seconds how much room there is, which is four or five (in a thread, since a mount may
+#: hang), and asks now and then whether its own directories are watched. Nothing else may happen.
 WINDOW_S = 5.0
-WAITS_AT_REST = 18
+WAITS_AT_REST = 22
 CALLS_AT_REST = 20
 #: When a pane whose work is done has been looked at for the last time.
 LAST_LOOK_S = 6.0

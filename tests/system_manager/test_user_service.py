@@ -72,7 +72,7 @@ def test_install_says_each_thing_and_uninstall_leaves_nothing(machine: Machine, 
     one.until(lambda: "1 agent, 1 queued, 0 dead" in one.shown("StatusText")["StatusText"], "the queued message")
     one.ackd("agent", "resume", "worker")
     one.until(lambda: "1 agent, 0 queued, 0 dead" in one.shown("StatusText")["StatusText"], "its delivery")
-    assert "session_start" in one.service("logs").stdout
+    assert f"started, pid {one.pid}, on" in one.service("logs").stdout
 
     pid = one.pid
     again = one.service("install").stdout

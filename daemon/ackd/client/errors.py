@@ -22,7 +22,7 @@
     ├── NotStopped         a daemon that cannot be stopped from here, and why (pid)
     ├── StillStopping      a daemon that was told to stop, and has not ended in time (pid, agents)
     ├── NoServiceManager   no systemd runs, or none that this user may speak with
-    ├── ManagerRefused     a command of systemd failed (command, said)
+    ├── ManagerRefused     a command of systemd failed (command, printed)
     ├── NotInstalled       the team has no service (workspace)
     ├── CannotInstall      a workspace or an account that cannot be a service's
     └── EditedFile         a unit that ackd has not written, or that somebody has changed since (path)
@@ -284,15 +284,15 @@ class NoServiceManager(AckdError):  # noqa: N818
 
 
 class ManagerRefused(AckdError):  # noqa: N818
-    """``said``: what the command printed."""
+    """``printed``: by the command, which failed."""
 
-    def __init__(self, command: str, said: str) -> None:
-        super().__init__(command, said)
+    def __init__(self, command: str, printed: str) -> None:
+        super().__init__(command, printed)
         self.command = command
-        self.said = said
+        self.printed = printed
 
     def __str__(self) -> str:
-        return f"{self.command}: {self.said}"
+        return f"{self.command}: {self.printed}"
 
 
 class NotInstalled(AckdError):  # noqa: N818

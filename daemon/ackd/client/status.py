@@ -228,16 +228,28 @@ def _number(value: object) -> int:
 def _newest_page(site: Site, pid: int) -> dict[str, Any]:
     """Read a page that knows as much as the session log does now. A daemon that cannot write one (a full disk) or does
     not run (SIGSTOP) is not waited for longer than one page takes."""
+    from ackd.storage.session_log.files import age_order
+
     page, deadline = _page(site, pid), time.monotonic() + _PAGE_TIMEOUT_S
     file, known = _log_position(page)
-    reached = _size_bytes(site.logs / file) if file else 0
-    while file and known < reached and time.monotonic() < deadline:
+    if not file:
+        return page
+    reached = _end_of_session(site, file)
+    while file and (age_order(file), known) < reached and time.monotonic() < deadline:
         time.sleep(_POLL_S)
         page = _page(site, pid)
-        now, known = _log_position(page)
-        if now != file:
-            break  # the page is of another log: it was written since we looked
+        file, known = _log_position(page)
     return page
+
+
+def _end_of_session(site: Site, file: str) -> tuple[tuple[str, int], int]:
+    """Return how far the session has come to whose log this file belongs: the file in which it goes on, in order of
+    age, and that one's size."""
+    from ackd.storage.session_log.files import age_order, session_files
+
+    second = age_order(file)[0]
+    *_, newest = [file, *(path.name for path in session_files(site.logs) if age_order(path.name)[0] == second)]
+    return age_order(newest), _size_bytes(site.logs / newest)
 
 
 def _log_position(page: dict[str, Any]) -> tuple[str, int]:

@@ -47,8 +47,10 @@ TEMP_AGE_S: Final = 3600.0
 PROBE_EVERY_S: Final = 1.0
 #: How often it is looked how much room there is, and how much more than the least there must be before messages are
 #: taken up again.
-ROOM_EVERY_S: Final = 2.0
+ROOM_EVERY_S: Final = 5.0
 ROOM_MARGIN: Final = 1.25
+#: How often it is looked which directories are file systems of their own, besides whenever a queue comes or goes.
+MOUNTS_EVERY_S: Final = 60.0
 #: With more queues than this, those that lie on another mount are not looked at: nearly all teams have one mount.
 MOST_BOXES: Final = 50
 #: A check of all file systems that takes longer hangs on one of them.
@@ -76,6 +78,9 @@ class Upkeep:
     short_of: tuple[Shortage, float] | None = None
     _looking: threading.Lock = field(default_factory=threading.Lock)
     _measuring: threading.Lock = field(default_factory=threading.Lock)
+    #: One directory of each file system that we write to; by which queues, and when that was looked up.
+    _mounts: list[Path] = field(default_factory=list)
+    _mounts_of: tuple[int, float] = (-1, 0.0)
 
     async def reconcile(self) -> None:
         while True:
@@ -173,10 +178,17 @@ class Upkeep:
         if not self._measuring.acquire(blocking=False):
             return known
         try:
-            directories = self._directories() if len(self.intake.boxes) <= MOST_BOXES else self._own_directories()
-            return room_probe.shortage([self.config.now.root_dir, *directories], min_free_bytes, margin=margin)
+            return room_probe.shortage(self._mounts_now(), min_free_bytes, margin=margin)
         finally:
             self._measuring.release()
+
+    def _mounts_now(self) -> list[Path]:
+        boxes, now_s = self.intake.box_changes, self.clock.now().mono
+        if boxes != self._mounts_of[0] or now_s - self._mounts_of[1] >= MOUNTS_EVERY_S:
+            directories = self._directories() if len(self.intake.boxes) <= MOST_BOXES else self._own_directories()
+            self._mounts = room_probe.one_of_each_mount([self.config.now.root_dir, *directories])
+            self._mounts_of = boxes, now_s
+        return self._mounts
 
     def _directories(self) -> list[Path]:
         """List all directories that we write to. Any of them may be a file system of its own."""

@@ -65,6 +65,11 @@ def shortage(directories: Iterable[Path], min_free_bytes: float, *, margin: floa
     return min((one for one in found if one.free < one.least), key=lambda one: one.free / one.least, default=None)
 
 
+def one_of_each_mount(directories: Iterable[Path]) -> list[Path]:
+    """Return one directory of each file system that the directories lie on, for ``shortage``."""
+    return [places[0] for places in _by_mount(directories)]
+
+
 def has_room(directories: Iterable[Path], *, starting: bool = False) -> bool:
     """Say whether each file system that the directories lie on can be written, and descriptors can be had.
 
