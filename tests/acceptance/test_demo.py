@@ -75,7 +75,9 @@ def test_the_demo_ends_well_in_half_a_minute_and_shows_what_it_promises(tmp_path
     assert "woken once (up to rung 2)" in story
     assert re.search(r"nudge +silent: rung 2 of its ladder", story)
     assert "Status check" not in story
-    assert re.search(r"keys +nudge 2: pressed Escape, Escape, C-c, Enter; seen: the pane went busy", story)
+    # On a busy machine its turn may be over when the screen is looked at: then the transcript is the proof.
+    seen = "the pane went busy|the line stands in its transcript"
+    assert re.search(rf"keys +nudge 2: pressed Escape, Escape, C-c, Enter; seen: ({seen})", story)
     asked = subprocess.run(["tmux", "-S", str(place / "tmux"), "list-panes", "-a"], capture_output=True, check=False)
     assert asked.returncode != 0, "its server is gone"
     assert "not running" in kept(place, "status")

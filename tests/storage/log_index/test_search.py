@@ -241,9 +241,15 @@ def test_what_is_not_ours_to_replace_is_left_alone(root: Path, damage: str) -> N
     filled(root)
     search(root).ids("x")
     DAMAGES[damage](index_of(root))
-    before = index_of(root).lstat()
+    before = _as_it_lies(index_of(root))
     search(root).ids("x")
-    assert index_of(root).lstat() == before
+    assert _as_it_lies(index_of(root)) == before
+
+
+def _as_it_lies(path: Path) -> tuple[int, ...]:
+    """Everything about a file that only writing changes: reading changes its time of access."""
+    found = path.lstat()
+    return found.st_mode, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 @pytest.mark.usefixtures("tiny")
