@@ -6,6 +6,7 @@ import contextlib
 import ctypes
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -52,7 +53,8 @@ def served(team: Team) -> Team:
 
 
 def test_doctor_and_check_are_one_command(served: Team) -> None:
-    assert served.ackd("doctor").stdout == served.ackd("check").stdout
+    one, other = (re.sub(r"\d+ MiB", "… MiB", served.ackd(word).stdout) for word in ("doctor", "check"))
+    assert one == other  # but for the room on the disk, which others use meanwhile
     (row,) = rows(served, "machine")
     assert f"Python {sys.version.split()[0]}" in row["words"]
 
