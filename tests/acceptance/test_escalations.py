@@ -54,6 +54,11 @@ def escalations_in(team: Team, box: str) -> dict[str, Path]:
     return {str(body_in(text)["cause"]).partition(":")[0]: path for path, text in found.items()}
 
 
+def at_rest(found: dict[str, Path]) -> bool:
+    """Tell whether they are where the daemon leaves them until they are done."""
+    return {path.parent.name for path in found.values()} == {"processed"}
+
+
 def must_be_plain(text: str, names: tuple[str, ...]) -> None:
     """Who, how many and where. A share that says nothing (1 of 1, 100%) is left out."""
     assert plain_words.vague_words(text) == []
@@ -83,7 +88,7 @@ def test_every_escalation_says_who_how_many_and_where(tmp_path: Path) -> None:
     team = Team(tmp_path, AGENTS, top='escalate_to = "user"')
     with running(team):
         causes = raise_all(team)
-        found = team.until(lambda: (e := escalations_in(team, "user")).keys() >= causes and e)
+        found = team.until(lambda: (e := escalations_in(team, "user")).keys() >= causes and at_rest(e) and e)
         for path in found.values():
             text = path.read_text().partition("\n\n")[2]
             assert bodies.check("escalation", text) == []
