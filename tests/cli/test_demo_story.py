@@ -68,3 +68,13 @@ def test_sentences_are_as_wide_as_the_terminal_and_never_wider_than_80_columns(c
 def test_sentences_are_bold_where_colours_are_wanted() -> None:
     shown = story(colour=True).sentence("one " * 40)
     assert all(re.fullmatch(r"\x1b\[1m.*\x1b\[0m", row) for row in shown.splitlines())
+
+
+def test_the_new_builder_is_told_of_also_if_a_telling_came_to_nothing() -> None:
+    told = story()
+    assert not list(told.told(line("message_told", "builder", message_id="1", attempt=1)))
+    assert [
+        text
+        for text, is_sentence in told.told(line("message_told", "builder", message_id="1", attempt=3))
+        if is_sentence
+    ]

@@ -48,8 +48,8 @@ _STORY_MESSAGES: Final = frozenset("user_goal task_list task_assignment".split()
 
 
 class Sentence(NamedTuple):
-    """A sentence that is said when the first line of this type is written about this agent. ``attempt``: of which
-    telling."""
+    """A sentence that is said when the first line of this type is written about this agent. ``attempt``: of this
+    telling or a later one; a telling may come to nothing because the agent is just being started again."""
 
     type: str
     agent: str
@@ -60,7 +60,7 @@ class Sentence(NamedTuple):
         return (
             line.type == self.type
             and agent_of(line) == self.agent
-            and (self.attempt is None or line.data.get("attempt") == self.attempt)
+            and (self.attempt is None or line.data.get("attempt", 0) >= self.attempt)
         )
 
 
