@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
-from ackd.storage.room_probe import has_room
+from ackd.storage.room_probe import has_room, one_of_each_mount
 from tests.faults.mounts import fill, mounted, needs_root, read_only, use_up_inodes
 
 if TYPE_CHECKING:
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 def test_a_disk_with_room_has_room_and_nothing_is_left_on_it(tmp_path: Path) -> None:
     assert has_room([tmp_path])
     assert list(tmp_path.iterdir()) == []
+
+
+@needs_root
+def test_a_file_system_is_asked_once_however_many_directories_lie_on_it(tmp_path: Path) -> None:
+    own, others = tmp_path / "own", [tmp_path / "a", tmp_path / "b"]
+    for directory in (own, *others):
+        directory.mkdir()
+    with mounted(own):
+        assert one_of_each_mount([*others, own, tmp_path / "gone"]) == [others[0], own]
 
 
 def test_a_directory_that_is_not_there_is_no_obstacle(tmp_path: Path) -> None:

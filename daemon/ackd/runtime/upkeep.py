@@ -183,10 +183,16 @@ class Upkeep:
             self._measuring.release()
 
     def _mounts_now(self) -> list[Path]:
+        """Return one directory of each file system that we write to. If one of them cannot be looked at, all that we
+        write to: the others may be short of room all the same."""
         boxes, now_s = self.intake.box_changes, self.clock.now().mono
         if boxes != self._mounts_of[0] or now_s - self._mounts_of[1] >= MOUNTS_EVERY_S:
             directories = self._directories() if len(self.intake.boxes) <= MOST_BOXES else self._own_directories()
-            self._mounts = room_probe.one_of_each_mount([self.config.now.root_dir, *directories])
+            every = [self.config.now.root_dir, *directories]
+            try:
+                self._mounts = room_probe.one_of_each_mount(every)
+            except OSError:
+                return every
             self._mounts_of = boxes, now_s
         return self._mounts
 
